@@ -23,13 +23,13 @@ from kernbench.workloads.planner import LayerPlan
 from kernbench.workloads.scratchpad import DoesNotFit, Need, Ring, ScratchpadPlan
 from kernbench.workloads.transfers import tile_sizes
 
-_UNLIMITED = 1 << 62  # [byte] of DRAM while it is found out how many are needed
+_UNLIMITED = 1 << 62  # [byte] capacity that is assumed while the needed bytes are counted
 Plans = Callable[[ModelShape], Iterable[LayerPlan]]
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A matrix in front of the layers or behind them, a row a word."""
+    """A matrix before or after the layers, with one row for each word."""
 
     base: int
     bits: int
@@ -37,7 +37,8 @@ class Table:
 
 @dataclass
 class LlmDram:
-    """Bases of everything; layers begin at multiples of `step`, at which all channels take turns again."""
+    """Base addresses of all regions; layers begin at multiples of `step`, at which the interleaving starts again with the first
+    channel."""
 
     step: int
     embedding: Table
@@ -46,12 +47,12 @@ class LlmDram:
     logits: int
     layers: list[int]
     shared: int
-    end: int  #: one past the last byte
+    end: int  #: the address after the last byte
     rows: int
     positions: int
     batch: int
     page_tokens: int = 0
-    stream: tuple[int, int] = field(default=(0, 0))  #: the activations that layers read and write in turn
+    stream: tuple[int, int] = field(default=(0, 0))  #: the activations that layers read and write alternately
 
     def room(self, layer: int) -> Room:
         """The addresses of a layer."""
@@ -59,12 +60,12 @@ class LlmDram:
         return Room(own, self.shared, self.step, self.rows, self.positions, self.batch, swapped, self.page_tokens)
 
     def input_of(self, layer: int) -> int:
-        """Where layer `layer` finds its input, and the one before it leaves its output."""
+        """The address from which layer `layer` reads its input, and to which the layer before it writes its output."""
         return self.stream[layer % 2]
 
 
 def machine_with_layout(config: NpuConfig, model: Model, positions: int, page_tokens: int) -> tuple[NpuConfig, KvLayout | None]:
-    """The machine, with a KV layout for the model where it has none that fits; and that layout."""
+    """The machine, with a KV layout for the model if its own does not fit; and that layout."""
     dim, wanted = model.shape.head_dim, page_tokens or positions
     for layout in config.kv_layouts:
         if layout.head_dim == dim and (layout.t_max == wanted if page_tokens else layout.t_max >= wanted):
@@ -76,7 +77,7 @@ def machine_with_layout(config: NpuConfig, model: Model, positions: int, page_to
 
 
 class TooLarge(InputError):
-    """The DRAM does not hold the model, which takes `need` bytes of it."""
+    """The DRAM cannot hold the model, which needs `need` bytes."""
 
     def __init__(self, problem: Problem, need: int) -> None:
         super().__init__(problem)
@@ -89,8 +90,8 @@ def place_model(
 ) -> LlmDram:
     """Places layers of these shapes. `plans`: every plan that a layer runs with; `rows`: [token] of the largest step.
 
-    Of `room` the size of caches counts. `words`: whether the embedding is there, and how many words of the LM head.
-    InputError if the DRAM is too small.
+    Of `room`, only the sizes of the caches matter. `words`: whether the embedding is in this DRAM, and the number of words of
+    its part of the LM head. InputError if the DRAM is too small.
     """  # fmt: skip
     wide = config.model_copy(update={"dram": config.dram.model_copy(update={"capacity_bytes": _UNLIMITED})})
     turn = config.dram.channels * config.dram.interleave_bytes if config.dram.channels > 1 else 1
@@ -124,7 +125,7 @@ def place_model(
 
 
 class _Places:
-    """Hands out addresses at multiples of a step."""
+    """Allocates addresses at multiples of a step."""
 
     def __init__(self, step: int) -> None:
         self._step = step
@@ -144,24 +145,25 @@ _STRIP_BYTES = 4 << 10
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """Common inputs: the first or last layer for its bits, the addresses of the model, and the tokens of the step."""
+    """Common inputs of embedding and LM head: the first or last layer for its bits, the addresses of the model, and the tokens
+    of the step."""
 
     shape: ModelShape
     vocab: int
     softcap: bool
     config: NpuConfig
     dram: LlmDram
-    tokens: int  #: new ones of each sequence
+    tokens: int  #: new tokens of each sequence
     context: int
     batch: int
     own: Sequence[tuple[int, int]] | None = None  #: sequence and position of each row of the embedding; None: of all rows
 
     def act(self, elements: int) -> int:
-        """The bytes of a number of activations."""
+        """The bytes of this number of activations."""
         return bytes_of(elements, self.shape.activation_bits)
 
     def rings(self, needs: list[Need]) -> dict[str, Ring] | None:
-        """A ring for each need; None if they do not fit."""
+        """A ring for each requested size; None if they do not fit."""
         line = self.config.spm.bank_width_bytes
         try:
             places = ScratchpadPlan(needs, self.config.spm.size_bytes, line)
@@ -170,17 +172,17 @@ class Ends:
         return {need.name: Ring(places[need.name], line) for need in needs}
 
     def refusal(self, what: str) -> InputError:
-        """Not even the smallest tiles fit."""
+        """The error if not even the smallest tiles fit."""
         rule = f"the {what} of {self.shape.name} must fit the scratchpad"
         return InputError(beyond_scratchpad(self.config, rule))
 
 
 def emit_embedding(ends: Ends, emit: Emitter) -> None:
-    """Each new token's row of the embedding, at the activations' width, to the input of the first layer."""
+    """Copies each new token's row of the embedding to the input of the first layer, at the width of activations."""
     table, hidden, shape = ends.dram.embedding, ends.shape.hidden, ends.shape
     row_bytes = bytes_of(hidden, table.bits)
     alignment = ends.config.dma.alignment_bytes
-    widest = max(row_bytes, ends.act(hidden))  # the copy reads as wide as it writes
+    widest = max(row_bytes, ends.act(hidden))  # the copy reads as many bytes as it writes
     room = ceil_div(widest, alignment) * alignment + alignment
     wide = ceil_div(ends.act(hidden), alignment) * alignment
     total = ends.tokens * ends.batch if ends.own is None else len(ends.own)
@@ -213,15 +215,15 @@ def emit_embedding(ends: Ends, emit: Emitter) -> None:
 
 
 def emit_head(ends: Ends, emit: Emitter, layers: int) -> None:
-    """The last norm of each sequence's last token, and its logits."""
+    """The final norm of each sequence's last token, and its logits."""
     last = {sequence: (sequence + 1) * ends.tokens - 1 for sequence in range(ends.batch)}
     for _ in head_steps(ends, emit, layers, last):
         pass
 
 
 def head_steps(ends: Ends, emit: Emitter, layers: int, held: Mapping[int, int]) -> Iterator[int]:
-    """As `emit_head`. `held`: the row of the last token of each sequence that is in this memory. Yields where all these rows
-    must be in the scratchpad before the norm.
+    """The steps of `emit_head`. `held`: the rows of the last tokens that this memory holds, one for each sequence. Yields at
+    the point where all these rows must be in the scratchpad, before the norm.
     """
     shape, hidden, batch = ends.shape, ends.shape.hidden, ends.batch
     tile_cols, strip_tiles, rings = _head_buffers(ends)
@@ -264,12 +266,12 @@ def _head_tile(
 
 
 def _head_buffers(ends: Ends) -> tuple[int, int, dict[str, Ring]]:
-    """Columns of a tile, tiles of a strip of logits, and the rings: the largest tiles that fit."""
+    """Columns of a tile, tiles of a strip of logits, and the rings, for the largest tiles that fit."""
     shape, config = ends.shape, ends.config
     alignment = config.dma.alignment_bytes
     wanted = 2 * config.dma.engines + config.te.engines
     column = shape.hidden * ends.dram.head.bits
-    unit = alignment * 8 // gcd(column, alignment * 8)  # columns that begin at a line
+    unit = alignment * 8 // gcd(column, alignment * 8)  # the number of columns after which a column begins at a line
     fixed = [
         Need("gain", shape.gain_bytes + alignment, 0, 0),
         Need("normed", ends.act(ends.batch * shape.hidden) + 2 * alignment, 0, 0),
@@ -290,6 +292,6 @@ def _head_buffers(ends: Ends) -> tuple[int, int, dict[str, Ring]]:
 
 
 def head_places(ends: Ends) -> Hashable:
-    """All that the program of the LM head takes from the size of the scratchpad and the speed of the DRAM."""
+    """All values that the program of the LM head derives from the size of the scratchpad and the speed of the DRAM."""
     cols, tiles, rings = _head_buffers(ends)
     return cols, tiles, tuple((name, ring.buffer) for name, ring in rings.items())

@@ -1,7 +1,7 @@
-"""Collectives of a layer beside the all-reduce: all-gather, reduce-scatter and all-to-all, by sends and vector operations.
+"""Collectives of a layer other than the all-reduce: all-gather, reduce-scatter and all-to-all, by sends and vector operations.
 
-`direct` sends each message straight to the PE that needs it; `ring` sends only to the next PE. A tree and recursive doubling
-are algorithms of all-reduces alone: where a job asks for one of them, these collectives are `direct`.
+`direct` sends each message directly to the PE that needs it; `ring` sends only to the next PE. A tree and recursive doubling
+are algorithms of all-reduces only: if a job selects one of them, these collectives are `direct`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from kernbench.workloads.scratchpad import Buffer, Ring
 
 Exchange = Literal["direct", "ring"]
 EXCHANGES: tuple[Exchange, ...] = ("direct", "ring")
-TILE_BYTES = 16 << 10  #: [byte] assumed: of keys and values that go from PE to PE, a slot of the queues between PEs
+#: [byte] assumed size of a tile of keys and values that one PE sends to another: a slot of the queues between PEs
+TILE_BYTES = 16 << 10
 PHASES = {
     "all-gather": "ALL_GATHER", "reduce-scatter": "REDUCE_SCATTER", "softmax all-gather": "CONTEXT_COMBINE",
     "softmax all-reduce": "CONTEXT_COMBINE", "KV all-gather": "KV_GATHER", "dispatch": "EXPERT_DISPATCH",
@@ -33,31 +34,32 @@ PHASES = {
 
 @dataclass(frozen=True, slots=True, order=True)
 class Sent:
-    """A collective that was lowered. `sizes`: what each PE has or, of an all-to-all, sends to each other PE."""
+    """A collective that was lowered. `sizes`: the size of each PE's data or, for an all-to-all, of the data that it sends to
+    each other PE."""
 
     name: str
     algorithm: str
     pes: int
-    elements: int  #: of the rows of a PE; of an all-to-all those that the busiest PE sends
+    elements: int  #: elements in the rows of a PE; for an all-to-all, those that the busiest PE sends
     bits: int
     among: Among = "shards"
     sizes: tuple[tuple[int, ...], ...] = ()
 
     @property
     def nbytes(self) -> int:
-        """Of the elements."""
+        """The bytes of these elements."""
         return bytes_of(self.elements, self.bits)
 
 
 def exchange_of(way: Reduction) -> Reduction:
-    """The algorithm of a collective that is no all-reduce, for that of the job; `auto` stays."""
+    """The algorithm of a collective other than an all-reduce, for the algorithm of the job; `auto` is unchanged."""
     return way if way in ("ring", "auto") else "direct"
 
 
 def gather_rows(
     layers: Sequence[Sharded], places: Sequence[int], parts: Sequence[int], bits: int, way: Exchange, meta: Mapping[str, Any]
 ) -> None:
-    """All parts on every PE. Part i is at its offset behind `places[i]` on PE i; `parts`: [element] of each."""
+    """Gathers all parts on every PE. Part i is at its offset from `places[i]` on PE i; `parts`: [element] size of each."""
     offsets, count = _offsets(parts, bits), len(layers)
     turns = range(1, count)
     for turn in turns:
@@ -73,7 +75,8 @@ def scatter_rows(
     layers: Sequence[Sharded], places: Sequence[int], rooms: Sequence[int], parts: Sequence[int], bits: int, way: Exchange,
     meta: Mapping[str, Any],
 ) -> None:  # fmt: skip
-    """The sum of part i on PE i. Every PE has its own numbers for all parts at `places`; `rooms`: for those that arrive."""
+    """Leaves the sum of part i on PE i. Every PE has its own values of all parts at `places`; `rooms`: the places for arriving
+    parts."""
     offsets, count = _offsets(parts, bits), len(layers)
     line = layers[0].config.spm.bank_width_bytes
     slot = ceil_div(bytes_of(max(parts), bits), line) * line
@@ -92,13 +95,13 @@ def scatter_rows(
 
 
 def _offsets(parts: Sequence[int], bits: int) -> list[int]:
-    """[byte] before each part."""
+    """[byte] offset of each part."""
     return [bytes_of(sum(parts[:i]), bits) for i in range(len(parts))]
 
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """Elements that go to PE number `target` of those that meet, where the same `tag` names the place of their arrival."""
+    """Elements that are sent to the PE with number `target` in the group; `tag` also names the place where they arrive."""
 
     target: int
     tag: int
@@ -110,7 +113,7 @@ def send_rows(
     layers: Sequence[Sharded], departures: Sequence[Sequence[Departure]],
     arrivals: Sequence[Mapping[tuple[int, int], int]], bits: int, meta: Mapping[str, Any],
 ) -> None:  # fmt: skip
-    """An all-to-all: each PE sends to its neighbour first, so that not all send to one at a time."""
+    """An all-to-all: each PE sends to its next neighbour first, so that not all PEs send to the same PE at the same time."""
     count = len(layers)
     for turn in range(1, count):
         for i, owner in enumerate(layers):
@@ -123,18 +126,18 @@ def send_rows(
 
 @dataclass(frozen=True, slots=True)
 class Keeper:
-    """A PE that has some tiles of keys and values in its memory, and room for those of all others."""
+    """A PE that has some tiles of keys and values in its memory, and space for the tiles of all other PEs."""
 
     emit: Emitter
-    tiles: Sequence[int]  #: [byte] of each
-    load: Callable[[int], int]  #: tile by number: brings it to the scratchpad, and returns its place
-    take: Callable[[int], int]  #: room for so many bytes
-    store: Callable[[int, int, int], None]  #: PE and number of a tile, and its place: to memory
+    tiles: Sequence[int]  #: [byte] size of each tile
+    load: Callable[[int], int]  #: loads the tile with this number into the scratchpad; returns its place
+    take: Callable[[int], int]  #: space in the scratchpad for this number of bytes
+    store: Callable[[int, int, int], None]  #: stores a tile in memory; its PE, its number and its place in the scratchpad
     give: Callable[[int], None]
 
 
 def gather_kept(keepers: Sequence[Keeper], way: Exchange, meta: Mapping[str, Any]) -> None:
-    """All tiles in the memory of every PE: tile by tile, each PE loads one and sends it, the others store it."""
+    """Brings all tiles into the memory of every PE: one PE loads and sends a tile, and the others store it."""
     count = len(keepers)
     for k in range(max(len(one.tiles) for one in keepers)):
         some = [i for i in range(count) if k < len(keepers[i].tiles)]
@@ -151,7 +154,8 @@ def gather_kept(keepers: Sequence[Keeper], way: Exchange, meta: Mapping[str, Any
 
 
 def exchange_program(config: NpuConfig, places: Sequence[Place], sent: Sent, common: dict[str, Any]) -> Program:
-    """A collective alone: rows lie at the beginning of each scratchpad, keys and values at the beginning of each memory."""
+    """A collective without a layer: rows lie at the beginning of each scratchpad, keys and values at the beginning of each
+    memory."""
     program = Program(f"{sent.name} ({sent.algorithm}) of {sent.elements} elements on {len(places)} PEs")
     emits = [Emitter("", config, common, program, place.node, place.dram_base) for place in places]
     layers = [Rows(emit, config, sent.bits) for emit in emits]
@@ -175,13 +179,13 @@ def exchange_program(config: NpuConfig, places: Sequence[Place], sent: Sent, com
 
 
 def _rooms(sent: Sent, target: int, line: int) -> Iterator[tuple[tuple[int, int], int]]:
-    """Where what each other PE sends to PE `target` arrives."""
+    """The places at which the data of each other PE arrive on PE `target`."""
     for source, row in enumerate(sent.sizes):
         yield (source, 0), ceil_div(bytes_of(row[target], sent.bits), line) * line
 
 
 def _alone(emit: Emitter, config: NpuConfig, nbytes: int) -> Keeper:
-    """A PE with so many bytes of keys and values."""
+    """A PE with this number of bytes of keys and values."""
     line = config.spm.bank_width_bytes
     ring = Ring(Buffer("tiles", 0, config.spm.size_bytes // line * line, 0, 0), line)
     tiles = [min(TILE_BYTES, nbytes - at) for at in range(0, nbytes, TILE_BYTES)]

@@ -1,4 +1,4 @@
-"""What would make a model fit that a machine's DRAM cannot hold: found by trying, so that each suggestion works."""
+"""Changes with which a model fits a machine whose DRAM is too small; each suggestion is checked."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ _WIDTHS = {"w": (16, 8, 4, 2, 1), "kv": (16, 8, 6, 5, 4, 3, 2, 1)}
 
 
 def what_fits(model: Model, precision: Precision, config: NpuConfig | SystemConfig, job: Job, need: int, fits: Fits) -> str:
-    """`take --layers 7, --tp 8 or --set dram.capacity_bytes=4GiB`: what would do, one change each.
+    """Text such as `to make the model fit, use --layers 7, --tp 8 or --set dram.capacity_bytes=4GiB`: alternative changes, each
+    of which is enough.
 
-    `need`: [B] of DRAM; `fits`: whether these would fit.
+    `need`: [B] of DRAM; `fits`: whether the model fits with these fields of the job.
     """
     ways = [*_parts(config, precision, job, fits), *_stages(model, precision, config, job)]
     ways += _layers(model, precision, config, job, fits)
@@ -31,7 +32,7 @@ def what_fits(model: Model, precision: Precision, config: NpuConfig | SystemConf
 
 
 def _parts(config: NpuConfig | SystemConfig, precision: Precision, job: Job, fits: Fits) -> Iterator[str]:
-    """More PEs; of a machine with one those of the smallest system of the package."""
+    """More PEs; for a machine with one PE, the PEs of the smallest system of the package."""
     machine, option = (config, "") if config.pes > 1 else (next(iter(systems_of(2)), None), "-c {} ")
     if machine is None:
         return
@@ -42,7 +43,7 @@ def _parts(config: NpuConfig | SystemConfig, precision: Precision, job: Job, fit
 
 
 def _stages(model: Model, precision: Precision, config: NpuConfig | SystemConfig, job: Job) -> Iterator[str]:
-    """A pipeline: with the same shards, and with the fewest PEs."""
+    """A pipeline, with the same number of shards or with the fewest PEs."""
     if config.pes > 1:
         from kernbench.workloads.parallel.fitting import suggested
         from kernbench.workloads.parallel.layout import Layout
@@ -53,7 +54,7 @@ def _stages(model: Model, precision: Precision, config: NpuConfig | SystemConfig
 
 
 def _layers(model: Model, precision: Precision, config: NpuConfig | SystemConfig, job: Job, fits: Fits) -> Iterator[str]:
-    """The most layers that fit."""
+    """The largest number of layers that fits."""
     low, high = 0, (job.layers or model.layers) - 1
     while low < high:
         middle = (low + high + 1) // 2
@@ -63,7 +64,7 @@ def _layers(model: Model, precision: Precision, config: NpuConfig | SystemConfig
 
 
 def _bits(precision: Precision, config: NpuConfig | SystemConfig, job: Job, fits: Fits) -> Iterator[str]:
-    """Fewer bits of weights or of the cache, of which a policy says its own."""
+    """Fewer bits of weights or of the cache, unless a policy sets these bits."""
     if precision.layers or precision.roles:
         return
     for name, widths in _WIDTHS.items():
@@ -74,13 +75,13 @@ def _bits(precision: Precision, config: NpuConfig | SystemConfig, job: Job, fits
 
 
 def _capacity(precision: Precision, config: NpuConfig | SystemConfig, job: Job, need: int, fits: Fits) -> Iterator[str]:
-    """More DRAM for each PE, in the largest unit of which it is not much more."""
+    """More DRAM for each PE, rounded up in the largest unit that does not add much."""
     shares = -(-config.memory.capacity_bytes // as_npu(config).dram.capacity_bytes)
     size, unit = next(((size, name) for size, name in _UNITS if need >= size), (1, "B"))
     path, many = f"{config.memory_path}capacity_bytes", -(-need // size) * shares
     try:
         larger = load_config(config.to_dict(), {path: many * size})
-    except InputError:  # another rule of the machine does not allow it
+    except InputError:  # another rule of the machine does not allow this capacity
         return
     if fits(precision, larger, job):
         yield f"--set {path}={many}{unit}"

@@ -1,7 +1,8 @@
 """The least bytes and MACs of a step, computed only from the shape of the model and the rates of the machine.
 
-Weights once a step (of a mixture those of the experts in use), K and V as often as one block of tokens needs them, the
-input and output of each layer; nothing is spilled, and no score that is masked is computed. It does not depend on a plan.
+Weights are read once in a step (of a mixture, those of the experts in use), and K and V once for each block of tokens; each
+layer reads its input and writes its output. Nothing is spilled, and masked scores are not computed. The bound does not depend
+on a plan.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """Bytes by role, MACs, and the cycles that each takes at full rate."""
+    """Bytes by role, MACs, and the cycles that each needs at full rate."""
 
     weights: int
     kv: int
@@ -40,7 +41,7 @@ class Floor:
     mac_cycles: int
 
     def __add__(self, other: Floor) -> Floor:
-        """Both in sequence."""
+        """The floor of both parts of work in sequence."""
         return Floor(
             self.weights + other.weights,
             self.kv + other.kv,
@@ -64,7 +65,7 @@ def floor_of(programs: LlmPrograms, step: Step) -> Floor:
 
 
 def _source(shape: PartShape, programs: LlmPrograms) -> Floor:
-    """What is before an encoder: convolutions, or the rows of the embedding."""
+    """The work before an encoder: convolutions, or the rows of the embedding."""
     model, batch, machine = programs.model, programs.job.batch, programs.machine
     assert model.description is not None and model.description.encoder is not None
     convolutions = model.description.encoder.convolutions
@@ -77,7 +78,7 @@ def _source(shape: PartShape, programs: LlmPrograms) -> Floor:
 
 
 def _shards(shape: ModelShape | PartShape, programs: LlmPrograms, step: Step) -> Floor:
-    """A layer on all shards. Shards with whole experts have tokens of their own."""
+    """A layer on all shards. Shards that have whole experts also have their own tokens."""
     count = programs.job.shards
     if isinstance(shape, PartShape) and (programs.job.groups > 1 or programs.job.splits_rows):
         return _together([_of_work(work, shape, programs) for work in _grid_work(shape, programs, step)])
@@ -89,13 +90,13 @@ def _shards(shape: ModelShape | PartShape, programs: LlmPrograms, step: Step) ->
 
 
 def _together(parts: Sequence[Floor]) -> Floor:
-    """Work of several PEs at a time: the bytes and MACs of all, the cycles of the one that needs most."""
+    """Work of several PEs at the same time: the bytes and MACs of all PEs, and the cycles of the PE that needs most."""
     most = {name: max(getattr(one, name) for one in parts) for name in ("dram_cycles", "mac_cycles")}
     return replace(_sum(parts), **most)
 
 
 def floor_of_stages(programs: ParallelPrograms, step: Step) -> Floor:
-    """The lower bound of a step on a layout: bytes and MACs of all replicas, cycles of the stage that needs most."""
+    """The lower bound of a step on a layout: bytes and MACs of all replicas, and cycles of the stage that needs most."""
     stages = []
     for number in range(programs.layout.pp):
         parts = [floor_of(programs.stage(number, size), step) for size in programs.sizes]
@@ -135,7 +136,7 @@ def _of_work(work: LayerWork, shape: PartShape, programs: LlmPrograms) -> Floor:
 
 
 def _grid_work(shape: PartShape, programs: LlmPrograms, step: Step) -> Iterator[LayerWork]:
-    """A layer on each PE of ranks of a context, of replicas that share experts, or of shards that have rows of their own."""
+    """A layer on each PE: of ranks of a context, of replicas that share experts, or of shards that have their own rows."""
     from kernbench.workloads.blocks.programs import PartPrograms
 
     assert isinstance(programs, PartPrograms)
@@ -160,7 +161,7 @@ def _grid_work(shape: PartShape, programs: LlmPrograms, step: Step) -> Iterator[
 
 
 def even_rows(programs: PartPrograms, step: Step) -> Iterator[range]:
-    """The rows of each PE that its router looks at, where replicas share experts."""
+    """The rows that the router of each PE processes, if replicas share experts."""
     for seat in programs.seats:
         yield range(even_parts(programs.group_batch(step, seat.group).tokens, seat.shards)[seat.shard])
 
@@ -182,7 +183,8 @@ def _all_ends(programs: LlmPrograms, step: Step) -> list[Floor]:
 
 
 def _ends(programs: LlmPrograms, step: Step, whole: Batch, own: tuple[int, bool] | None = None) -> Floor:
-    """Embedding and LM head, as far as they are here. `own`: the rows of the embedding, and whether last rows are here too."""
+    """Embedding and LM head, as far as this PE has them. `own`: the number of rows of the embedding on this PE, and whether it
+    has last rows."""
     machine, model, stage = programs.machine, programs.model, programs.stage
     batch = whole.sequences
     vocab = model.vocab // programs.job.head_parts if own else ceil_div(model.vocab, programs.job.head_parts)

@@ -1,6 +1,6 @@
-"""What was simulated before in this process, by content: equal segments of equal machines take equal cycles.
+"""Results of earlier simulations in this process, by content: equal segments of equal machines take equal cycles.
 
-A sweep, a comparison and a search for a layout run many jobs that have segments in common. Each is simulated once.
+Sweeps, comparisons and searches for a layout run many jobs with common segments. Each segment is simulated once.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from kernbench.config.machine import MachineConfig, plain_value
 from kernbench.config.schema import NpuConfig
 
 T = TypeVar("T")
-MOST_MACHINES = 256  #: whose digests are kept
-MOST_TEXTS = 4096  #: sections whose text is kept
+MOST_MACHINES = 256  #: limit of the machines whose digests are kept
+MOST_TEXTS = 4096  #: limit of the sections whose texts are kept
 
 _DIGESTS: OrderedDict[int, tuple[MachineConfig, str]] = OrderedDict()
 
 
 def digest_of(config: MachineConfig) -> str:
-    """The digest of a machine, made once for each object."""
+    """The digest of a machine, computed once for each object."""
     key = id(config)
     if key not in _DIGESTS or _DIGESTS[key][0] is not config:
         _DIGESTS[key] = config, config.digest()
@@ -34,7 +34,7 @@ _TEXTS: OrderedDict[tuple[int, tuple[str, ...]], tuple[Any, str]] = OrderedDict(
 
 
 def section_text(section: Any, without: tuple[str, ...] = ()) -> str:
-    """A section of a machine as text, without some of its fields; made once for each object."""
+    """A section of a machine as text, without some of its fields; computed once for each object."""
     key = id(section), without
     known = _TEXTS.get(key)
     if known is None or known[0] is not section:
@@ -48,9 +48,9 @@ def section_text(section: Any, without: tuple[str, ...] = ()) -> str:
 
 
 def texts_of(config: NpuConfig, names: Collection[str], spm: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Sections of a machine as text. `spm`: fields of the scratchpad that do not count.
+    """Sections of a machine as text. `spm`: fields of the scratchpad that are left out.
 
-    Of the DRAM, the bandwidth of a channel counts, and not a peak above that of its bus.
+    Of the DRAM, the bandwidth of a channel is included, but not a peak bandwidth above that of the channel's bus.
     """
     without = {"spm": spm, "dram": ("peak_bw_bytes_per_cycle",)}
     texts = [section_text(getattr(config, name), without.get(name, ())) for name in names]
@@ -58,7 +58,7 @@ def texts_of(config: NpuConfig, names: Collection[str], spm: tuple[str, ...] = (
 
 
 class Known(Generic[T]):
-    """The latest values by key, at most `most` of them. `found`: how many were not made again."""
+    """The latest values by key, at most `most` of them. `found`: how often a value did not have to be made again."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -66,7 +66,7 @@ class Known(Generic[T]):
         self.found = 0
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
-        """The value of a key, made if it is not there. A value must not be changed by anyone."""
+        """The value of a key; it is made if it is missing. Callers must not modify a value."""
         if key in self._values:
             self._values.move_to_end(key)
             self.found += 1
@@ -77,7 +77,7 @@ class Known(Generic[T]):
         return made
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all values."""
         self._values.clear()
         self.found = 0
 

@@ -11,21 +11,21 @@ from kernbench.workloads.models.precision import NOTHING_STATED, Precision, Stat
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """A decoder-only transformer as its `config.json` describes it; bits are those of a `Precision`."""
+    """A decoder-only transformer as its `config.json` describes it; the bits are those of a `Precision`."""
 
     name: str
     layers: int
     shape: ModelShape  #: a layer without window, at the default bits
     vocab: int
-    tied: bool = False  #: the LM head's weights are those of the embedding
-    window: int = 0  #: [token] of the layers that have one; 0: none has
-    windowed: tuple[int, ...] = ()  #: the layers that have it
-    final_softcap: bool = False  #: logits go through tanh
-    positions: int = 0  #: [token] that it was made for; 0: not said
-    stated: StatedBits = NOTHING_STATED  #: bits that its file states
-    description: Description | None = None  #: its parts; None: `shape` says it all
-    planned: bool = True  #: `shape` says all of a layer; else layers are lowered part by part
-    notes: tuple[str, ...] = field(default=(), repr=False, compare=False)  #: what of its file is not used
+    tied: bool = False  #: whether the LM head uses the weights of the embedding
+    window: int = 0  #: [token] window of the layers that have one; 0 if no layer has one
+    windowed: tuple[int, ...] = ()  #: the layers with a window
+    final_softcap: bool = False  #: whether logits go through tanh
+    positions: int = 0  #: [token] context length for which the model was made; 0 if unknown
+    stated: StatedBits = NOTHING_STATED  #: the bits that the model's file states
+    description: Description | None = None  #: the parts of the model; None if `shape` describes it completely
+    planned: bool = True  #: whether `shape` describes a layer completely; otherwise layers are lowered part by part
+    notes: tuple[str, ...] = field(default=(), repr=False, compare=False)  #: contents of its file that are not used
 
     def layer(self, index: int, precision: Precision) -> ModelShape:
         """Layer `index` with its window and bits. Equal layers take equal time."""
@@ -34,7 +34,7 @@ class Model:
 
     @property
     def parameters(self) -> int:
-        """Weights, gains and biases, a tied table once."""
+        """The number of weights, gains and biases; a tied table counts once."""
         if self.description is not None:
             return self.description.parameters
         layer = self.shape

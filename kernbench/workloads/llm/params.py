@@ -1,4 +1,4 @@
-"""Parameters of a run of a language model by name: what sweeps, comparisons and `kb.llm` set."""
+"""Parameters of a run of a language model by name, for sweeps, comparisons and `kb.llm`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kernbench.workloads.parallel.layout import Layout
 from kernbench.workloads.parallel.programs import ParallelPrograms
 from kernbench.workloads.parallel.run import job_programs
 
-#: Parameters: their defaults, and the least that a number may be. `kbsim llm` has options of these names.
+#: The default of each parameter, and the smallest value of a number. `kbsim llm` has options with the same names.
 PARAMS: dict[str, tuple[Any, int]] = {
     "phase": ("both", 0), "prompt": (128, 1), "tokens": (16, 1), "batch": (1, 1), "layers": (None, 1),
     "w": (None, 1), "a": (None, 1), "kv": (None, 1), "page": (0, 0), "tp": (1, 1),
@@ -24,7 +24,7 @@ PHASE_NAMES = ("both", *PHASES)
 
 
 def checked_params(where: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """All parameters, with defaults for those that are not given. InputError for an unknown name or a wrong value."""
+    """All parameters; those that are not given have their defaults. Raises InputError for an unknown name or a wrong value."""
     values = {name: default for name, (default, _) in PARAMS.items()} | dict(given)
     for name, value in values.items():
         if rule := _broken(name, value):
@@ -33,7 +33,7 @@ def checked_params(where: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _broken(name: str, value: Any) -> str:
-    """The rule that a parameter breaks, or an empty text."""
+    """The rule that a parameter breaks; an empty text if it breaks none."""
     if name not in PARAMS:
         return f"there is no such parameter; there are {', '.join(PARAMS)}"
     if name == "phase":
@@ -45,7 +45,7 @@ def _broken(name: str, value: Any) -> str:
 
 
 def llm_programs(model: Model, config: MachineConfig, params: Mapping[str, Any]) -> LlmPrograms | ParallelPrograms:
-    """The programs of a run with checked parameters. InputError if the model does not fit the machine."""
+    """The programs of a run with checked parameters. Raises InputError if the model does not fit the machine."""
     precision = uniform_precision(model.stated, w=params["w"], a=params["a"], kv=params["kv"])
     numbers = {name: params[name] for name in ("prompt", "tokens", "batch", "layers")}
     phases = PHASES if params["phase"] == "both" else (params["phase"],)

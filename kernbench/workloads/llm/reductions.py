@@ -1,7 +1,8 @@
-"""All-reduce inside a layer: the partial sums of shards are added up, by sends and vector operations in the command queue.
+"""All-reduce inside a layer: sends and vector operations in the command queue add the partial sums of shards.
 
-The algorithms are those of `kernbench.ccl`. `direct` and `ring` have code of their own here; the others are the schedules of
-`kernbench.ccl.patterns`. `auto` is the one that takes the fewest cycles alone, for each size; it is simulated to find out.
+The algorithms are those of `kernbench.ccl`. This module implements `direct` and `ring`; the other algorithms are the schedules
+of `kernbench.ccl.patterns`. `auto` selects, for each size, the algorithm with the fewest cycles when it is simulated without
+other work.
 """
 
 from __future__ import annotations
@@ -24,15 +25,16 @@ from kernbench.workloads.llm.shards import Place
 Algorithm = Literal["direct", "ring", "tree", "recursive_doubling"]
 ALGORITHMS: tuple[Algorithm, ...] = ("direct", "ring", "tree", "recursive_doubling")
 Reduction = Literal["direct", "ring", "tree", "recursive_doubling", "auto", "none"]
-REDUCTIONS: tuple[Reduction, ...] = (*ALGORITHMS, "auto")  #: what a user can ask for; `none` adds nothing, to see its cost
+#: values for users; `none` adds no sums, to show the cost of the reductions
+REDUCTIONS: tuple[Reduction, ...] = (*ALGORITHMS, "auto")
 
 
 class Sharded(Protocol):
-    """What a reduction needs of a layer of one shard."""
+    """The parts of a shard's layer that a reduction needs."""
 
     @property
     def emit(self) -> Emitter:
-        """Where its jobs go."""
+        """The target for its jobs."""
 
     @property
     def config(self) -> NpuConfig:
@@ -48,7 +50,7 @@ class Sharded(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows alone, without a layer around them."""
+    """Rows without a layer."""
 
     emit: Emitter
     config: NpuConfig
@@ -61,7 +63,7 @@ class Rows:
 
 
 def all_reduce(layers: Sequence[Sharded], parts: Sequence[PartialRows], way: Reduction = "direct") -> None:
-    """Adds the partial sums of all shards; afterwards the sum replaces the partial sum on each."""
+    """Adds the partial sums of all shards; afterwards every shard has the sum in the place of its partial sum."""
     first, count = parts[0], len(layers)
     if way == "none":
         return
@@ -80,7 +82,7 @@ def all_reduce(layers: Sequence[Sharded], parts: Sequence[PartialRows], way: Red
 def reduction_program(
     config: NpuConfig, places: Sequence[Place], elements: int, bits: int, way: Reduction, common: dict[str, Any]
 ) -> Program:
-    """A reduction alone, of rows that lie at the beginning of each scratchpad."""
+    """A reduction without a layer; its rows lie at the beginning of each scratchpad."""
     program = Program(f"all-reduce ({way}) of {elements} elements on {len(places)} PEs")
     emits = [Emitter("", config, common, program, place.node, place.dram_base) for place in places]
     line = config.spm.bank_width_bytes
@@ -98,7 +100,7 @@ def _schedule(way: Reduction, count: int) -> Schedule:
 def _scheduled(
     layers: Sequence[Sharded], parts: Sequence[PartialRows], schedule: Schedule, total: int, room: int, meta: dict[str, Any]
 ) -> None:
-    """The messages of a schedule. What is added arrives in the room of its target; messages of a step share that."""
+    """The messages of a schedule. Data to be added arrive in a buffer of their target, which the messages of a step share."""
     bits, line = layers[0].act_bits, layers[0].config.spm.bank_width_bytes
     size = ceil_div(ceil_div(total, schedule.positions), line) * line
     for step in schedule.direct_steps:
@@ -123,7 +125,7 @@ def _scheduled(
 
 
 def _pieces(one: Message, size: int, total: int, most: int) -> Iterator[tuple[int, int]]:
-    """Bytes of a message in pieces: where they begin in the rows, and how many."""
+    """The pieces of a message: their offsets in the rows, and their sizes in bytes."""
     for position in one.sent:
         end = min(total, (position + 1) * size)
         for at in range(position * size, end, most):
@@ -133,10 +135,11 @@ def _pieces(one: Message, size: int, total: int, most: int) -> Iterator[tuple[in
 def _direct(
     layers: Sequence[Sharded], parts: Sequence[PartialRows], chunk: int, sizes: Sequence[int], meta: dict[str, Any]
 ) -> None:
-    """Each sends each other one its part of that one's chunk, adds up its own, and sends the sum to all."""
+    """Each shard sends every other shard that shard's chunk of its partial sums, adds up its own chunk, and sends the sum to
+    all."""
     count, bits = len(layers), layers[0].act_bits
     for i, owner in enumerate(layers):
-        for turn in range(1, count):  # from its neighbour on, so that not all send to one at a time
+        for turn in range(1, count):  # starts with the neighbour, so that not all send to the same shard at the same time
             j = (i + turn) % count
             if sizes[j]:
                 slot = parts[j].room + (turn - 1) * chunk
@@ -158,7 +161,8 @@ def _direct(
 def _ring(
     layers: Sequence[Sharded], parts: Sequence[PartialRows], chunk: int, sizes: Sequence[int], meta: dict[str, Any]
 ) -> None:
-    """Each shard sends only to the next one: a chunk goes around the ring and is summed, then the sum goes around."""
+    """Each shard sends only to the next one: each chunk goes around the ring once while it is summed, and the sum goes around
+    again."""
     count, bits = len(layers), layers[0].act_bits
     for turn in range(2 * (count - 1)):
         adds = turn < count - 1

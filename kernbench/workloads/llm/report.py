@@ -1,4 +1,4 @@
-"""A run of a language model in the figures that are asked of it: tokens a second, latencies, bytes, energy, and why."""
+"""The figures of a run of a language model: tokens per second, latencies, bytes, energy, and the bounds that explain them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from kernbench.workloads.llm.steps import PHASES, LlmPrograms, Step
 if TYPE_CHECKING:
     from kernbench.workloads.parallel.layout import Layout
 
-NEAR_DRAM, NEAR_MACS = 0.90, 0.85  #: a phase that comes so near to one of these bounds is bound by it
-NEAR = 0.90  #: the same of any single resource or engine
-WORTH = 0.10  #: a kind of segment with such a share of a phase is named
+#: a phase is called bound by DRAM or MACs if their bound is at least this share of its cycles
+NEAR_DRAM, NEAR_MACS = 0.90, 0.85
+NEAR = 0.90  #: the same threshold for any other resource or engine
+WORTH = 0.10  #: the smallest share of a phase at which a kind of segment is named
 _WORDS = {
     "dram": "DRAM bandwidth",
     "ch": "DRAM bandwidth",
@@ -37,7 +38,7 @@ _KINDS = {"source": "source", "encoder": "encoder layers", "embedding": "embeddi
 
 
 def words(limit: str) -> str:
-    """A resource or engine as people call it; a link by its name."""
+    """The name of a resource or engine in words; a link keeps its name."""
     for part in (limit.split(".")[-1], limit.split(".")[0]):
         found = _WORDS.get(part.rstrip("0123456789"))
         if found is not None:
@@ -47,19 +48,19 @@ def words(limit: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Collective:
-    """What PEs send each other in the last step of a phase: one size of one algorithm."""
+    """Transfers between PEs in the last step of a phase: one algorithm with one size."""
 
-    name: str  #: all-reduce, hand-off, or that of `exchanges`
+    name: str  #: all-reduce, hand-off, or the name of a collective of `exchanges`
     algorithm: str
     pes: int
-    nbytes: int  #: of the rows on each PE
-    count: int  #: in a step, on the busiest PE
-    each: int  #: [cycle] alone on the links of the machine
-    exposed: int  #: [cycle] by which the step is shorter without all of this name; 0 if it is not
+    nbytes: int  #: bytes of the rows on each PE
+    count: int  #: number in a step, on the busiest PE
+    each: int  #: [cycle] time of one, without other work on the links of the machine
+    exposed: int  #: [cycle] by which the step becomes shorter without the collectives of this name; 0 if it does not
 
     @property
     def cycles(self) -> int:
-        """[cycle] of all of them, one after the other."""
+        """[cycle] time of all of them in sequence."""
         return self.count * self.each
 
 
@@ -69,14 +70,14 @@ class PhaseReport:
 
     phase: str
     steps: int
-    tokens: int  #: that went through the model, of all sequences
+    tokens: int  #: tokens of all sequences that went through the model
     total: Tally
-    kinds: dict[str, tuple[int, Tally]]  #: segments of each kind, and what they took; empty if steps ran whole
+    kinds: dict[str, tuple[int, Tally]]  #: segments of each kind, and their tally; empty if steps ran as whole programs
     floor: Floor
-    waiting: float = 0.0  #: of a pipeline: the share of the time in which its busiest stage waits
+    waiting: float = 0.0  #: for a pipeline, the share of the time in which its busiest stage waits
     stages: int = 1
     collectives: tuple[Collective, ...] = ()
-    step_cycles: int = 0  #: of the last step
+    step_cycles: int = 0  #: cycles of the last step
 
     @property
     def limit(self) -> tuple[str, int]:
@@ -85,7 +86,7 @@ class PhaseReport:
 
     @property
     def reason(self) -> str:
-        """What binds it, in words."""
+        """The limit of the phase in words."""
         cycles, (name, bound) = self.total.cycles, self.limit
         if self.waiting >= WORTH:
             return f"the pipeline: its busiest stage waits {self.waiting:.0%} of the time"
@@ -102,17 +103,17 @@ class PhaseReport:
 
     @property
     def te_use(self) -> float:
-        """Busy share of the tensor engines."""
+        """The busy share of the tensor engines."""
         return self.total.te_busy / self.total.te_cycles if self.total.te_cycles else 0.0
 
     def per_token(self, value: float) -> float:
-        """A figure of the phase, for one token."""
+        """A figure of the phase divided by its tokens."""
         return value / self.tokens
 
 
 @dataclass(frozen=True, slots=True)
 class LlmReport:
-    """All phases. Times are in ns."""
+    """All phases. Times are in nanoseconds."""
 
     run: LlmRun
     phases: dict[str, PhaseReport]
@@ -120,35 +121,35 @@ class LlmReport:
 
     @property
     def layout(self) -> Layout | None:
-        """Of a job on several groups of PEs."""
+        """The layout of a job on several groups of PEs."""
         return None if isinstance(self.run.programs, LlmPrograms) else self.run.programs.layout
 
     def ns(self, cycles: int) -> float:
-        """The time of some cycles."""
+        """[ns] The time of this number of cycles."""
         return float(cycles_to_ns(cycles, self.freq_ghz))
 
     def rate(self, phase: PhaseReport) -> float:
-        """Tokens of a phase that go through the model in a second."""
+        """Tokens of a phase that go through the model per second."""
         return phase.tokens * 1e9 / self.ns(phase.total.cycles)
 
     @property
     def ttft_ns(self) -> float | None:
-        """Time to first token: the prefill; None without one."""
+        """[ns] Time to first token: the prefill; None without a prefill."""
         return self.ns(self.phases["prefill"].total.cycles) if "prefill" in self.phases else None
 
     @property
     def tpot_ns(self) -> float | None:
-        """Time per output token: a decode step, of the mean; None without any."""
+        """[ns] Time per output token: the mean time of a decode step; None without decode steps."""
         phase = self.phases.get("decode")
         return None if phase is None else self.ns(phase.total.cycles) / phase.steps
 
     @property
     def tokens_per_s(self) -> float | None:
-        """Decoded tokens a second, of all sequences."""
+        """Decoded tokens per second, over all sequences."""
         return None if self.tpot_ns is None else self.run.programs.job.batch * 1e9 / self.tpot_ns
 
     def to_dict(self) -> dict[str, Any]:
-        """For `--json`."""
+        """The data for `--json`."""
         programs = self.run.programs
         job, model = programs.job, programs.model
         return {
@@ -213,7 +214,7 @@ class LlmReport:
         }
 
     def usd_per_million_tokens(self, phase: PhaseReport) -> float | None:
-        """[$] What a million tokens of a phase cost; None where the machine states no price."""
+        """[$] The cost of a million tokens of a phase; None if the machine states no price."""
         cost, rate = self.run.programs.machine.cost, self.rate(phase)
         if cost is None or cost.usd_per_hour is None or not rate:
             return None
@@ -261,7 +262,8 @@ def _phase_report(run: LlmRun, phase: str, steps: list[StepRun]) -> PhaseReport:
 
 
 def collectives_of(run: LlmRun, step: StepRun) -> Iterator[Collective]:
-    """The reductions and hand-offs of a step that ran by segments. What they add to it is simulated without them."""
+    """The reductions and hand-offs of a step that ran by segments. Their cost in the step comes from a simulation without
+    them."""
     programs = run.programs
     if not step.kinds:
         return
@@ -285,7 +287,7 @@ def collectives_of(run: LlmRun, step: StepRun) -> Iterator[Collective]:
     for number in range(programs.layout.pp):
         last = number == programs.layout.pp - 1
         if number and not last:
-            continue  # all of one kind
+            continue  # all collectives of one kind
         sizes, bits = programs.handed(number, micro)
         elements = max(sizes)
         each, count = programs.hand_off(number, micro).cycles, len(programs.sizes)
@@ -295,7 +297,7 @@ def collectives_of(run: LlmRun, step: StepRun) -> Iterator[Collective]:
 
 
 def _sent(stage: LlmPrograms, step: Step) -> dict[str, tuple[Counter[Sent], int]]:
-    """The collectives of a stage in a step by name, and the cycles that the stage takes more than without those of a name."""
+    """The collectives of a stage in a step by name, and by how many cycles each name makes the stage longer."""
     found: dict[str, Counter[Sent]] = {}
     more: Counter[str] = Counter()
     without: dict[str, LlmPrograms] = {}

@@ -1,4 +1,4 @@
-"""Runs a language model: either each different segment once, or all segments, step by step."""
+"""Runs a language model: either each distinct segment once, or all segments of every step."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ from kernbench.workloads.llm.steps import LlmPrograms, Segment, Step
 if TYPE_CHECKING:
     from kernbench.workloads.parallel.programs import ParallelPrograms
 
-ROLES = ("weights", "kv", "activations")  #: what DRAM bytes are for; the embedding and RoPE tables are activations
-Progress = Callable[[int, int], None]  #: segments run so far, of how many
+ROLES = ("weights", "kv", "activations")  #: purposes of DRAM bytes; the embedding and RoPE tables count as activations
+Progress = Callable[[int, int], None]  #: arguments: the number of segments that have run, and the number of all segments
 
 
 @dataclass(slots=True)
 class Tally:
-    """What some segments took, together. Bounds and energy are added up: segments run in sequence."""
+    """The sum of the results of some segments. Bounds and energy are added up, because segments run in sequence."""
 
     cycles: int = 0
     bytes: Counter[str] = field(default_factory=Counter)  #: of DRAM by role, alignment included
     macs: int = 0
     te_busy: int = 0  #: [engine-cycle]
-    te_cycles: int = 0  #: [engine-cycle] that there were
-    bounds: Counter[str] = field(default_factory=Counter)  #: [cycle] by resource, engine and critical path
+    te_cycles: int = 0  #: [engine-cycle] available cycles of all TEs
+    bounds: Counter[str] = field(default_factory=Counter)  #: [cycle] by resource and engine, and of the critical path
     energy_pj: Counter[str] = field(default_factory=Counter)
     entries: int = 0
     reductions: Counter[Sent] = field(default_factory=Counter)  #: collectives
 
     def add(self, other: Tally, times: int = 1) -> None:
-        """Add `other` a number of times."""
+        """Adds `other` this number of times."""
         self.cycles += other.cycles * times
         self.macs += other.macs * times
         self.te_busy += other.te_busy * times
@@ -56,38 +56,39 @@ class Tally:
 
     @property
     def limit(self) -> tuple[str, int]:
-        """The largest bound, its name first."""
+        """The name and the value of the largest bound."""
         name = max(sorted(self.bounds), key=lambda key: self.bounds[key]) if self.bounds else "critical path"
         return name, self.bounds[name]
 
 
 @dataclass(frozen=True, slots=True)
 class StepRun:
-    """A step: all of it, and by kind of segment."""
+    """The results of a step: their sum, and the sum for each kind of segment."""
 
     step: Step
     total: Tally
     kinds: dict[str, Tally]
-    counts: dict[str, int] = field(default_factory=dict)  #: segments of each kind
+    counts: dict[str, int] = field(default_factory=dict)  #: number of segments of each kind
 
 
 @dataclass(frozen=True, slots=True)
 class LlmRun:
-    """All steps, and how many segments were simulated for them."""
+    """All steps, and the number of segments that were simulated for them."""
 
     programs: LlmPrograms | ParallelPrograms
     steps: list[StepRun]
     simulated: int
     segments: int
-    waiting: dict[str, float] = field(default_factory=dict)  #: by phase: of a pipeline, how long its busiest stage waits
-    #: By phase: the cycles by which hand-offs make a step longer, and by which the way back does.
+    #: by phase, for a pipeline: the share of the time in which its busiest stage waits
+    waiting: dict[str, float] = field(default_factory=dict)
+    #: By phase: the cycles by which hand-offs lengthen a step, and by which the way back to the first stage does.
     hand_offs: dict[str, tuple[int, int]] = field(default_factory=dict)
 
 
 def run_llm(programs: LlmPrograms, *, reuse: bool = True, progress: Progress | None = None) -> LlmRun:
-    """Simulates a job. `reuse`: equal segments are simulated once; else each step is one program.
+    """Simulates a job. `reuse`: equal segments are simulated once; otherwise each step is one program.
 
-    The cycles are the same either way. StoppedError if they are not less than `programs.max_cycles`.
+    The cycles are equal in both cases. Raises StoppedError if the cycles reach `programs.max_cycles`.
     """
     reuse = reuse and periods_are_one(programs.machine)
     work = [(step, Counter(segment.key for segment in programs.segments(step))) for step in programs.steps]
@@ -110,14 +111,15 @@ def run_llm(programs: LlmPrograms, *, reuse: bool = True, progress: Progress | N
                 progress(done, total)
         counts = Counter[str](segment.kind for segment in programs.segments(step)) if kinds else Counter[str]()
         steps.append(StepRun(step, whole, kinds, dict(counts)))
-        if sum(one.total.cycles for one in steps) >= programs.max_cycles:  # as of one program: its END is in the cycle after
+        # the same rule as for one program, whose END is in the cycle after its last one
+        if sum(one.total.cycles for one in steps) >= programs.max_cycles:
             where = f"in {step.phase}, step {len(steps)} of {len(work)}"
             raise StoppedError(programs.model.name, programs.max_cycles, where)
     return LlmRun(programs, steps, done, sum(sum(keys.values()) for _, keys in work))
 
 
 def periods_are_one(config: NpuConfig) -> bool:
-    """Otherwise the first cycle of a segment would matter."""
+    """Whether all periods are 1; otherwise the cycle in which a segment starts would matter."""
     return config.dma.period == config.te.period == config.ve.period == 1
 
 
@@ -125,7 +127,7 @@ TALLIES = Known[Tally](1 << 14)  #: of segments, by content
 
 
 def segment_tally(programs: LlmPrograms, segment: Segment) -> Tally:
-    """What a segment takes; simulated once by content. Nobody may change it."""
+    """The tally of a segment; segments of equal content are simulated once. Callers must not modify it."""
 
     def simulated() -> Tally:
         programs.reduced.clear()
@@ -140,9 +142,9 @@ CYCLES = Known[int](1 << 16)  #: of segments, by content
 
 
 def step_cycles(programs: LlmPrograms, step: Step) -> int:
-    """[cycle] of a step, and nothing else of it: bounds, bytes and energy take longer than many a simulation.
+    """[cycle] of a step, without its bounds, bytes and energy, which often take longer to compute than the simulation.
 
-    StoppedError if a segment is longer than `programs.max_cycles`.
+    Raises StoppedError if a segment is longer than `programs.max_cycles`.
     """
     if not periods_are_one(programs.machine):
         return run_program(programs.step_program(step), programs).cycles
@@ -166,7 +168,7 @@ def _cycles(programs: LlmPrograms, segment: Segment) -> int:
 
 
 def run_program(program: Program, programs: LlmPrograms) -> Tally:
-    """One program from cycle 0 to its end."""
+    """Runs one program from cycle 0 to its end."""
     machine = Machine(programs.target, program)
     machine.run()
     result = machine.result()
@@ -178,7 +180,7 @@ def run_program(program: Program, programs: LlmPrograms) -> Tally:
 
 
 def tally_of(program: Program, result: Result, config: NpuConfig, pes: int) -> Tally:
-    """The figures of a program that ran on this many PEs."""
+    """The tally of a program that ran on this number of PEs."""
     given = result.metrics["bounds"]
     bounds = {name: cycles for name, cycles in given.items() if name not in ("cycles", "limit", "critical_path")}
     engines = [counted for counted in result.counters.values() if isinstance(counted, dict) and "macs" in counted]
@@ -195,13 +197,14 @@ def tally_of(program: Program, result: Result, config: NpuConfig, pes: int) -> T
 
 
 def role_bytes(entries: Iterable[Entry], config: NpuConfig) -> Counter[str]:
-    """DRAM bytes of transfers by what they are for."""
+    """DRAM bytes of transfers by their purpose."""
     found = Counter(dict.fromkeys(ROLES, 0))
     for entry in entries:
         if isinstance(entry, KvEntry):
             found["kv"] += transfer_of(entry, config).bytes_aligned
         elif isinstance(entry, DmaEntry):
-            role = {"weight": "weights", "kv": "kv"}.get(entry.tensor_role, "activations")  # a page table is of the cache
+            # a page table counts as part of the cache
+            role = {"weight": "weights", "kv": "kv"}.get(entry.tensor_role, "activations")
             found[role] += transfer_of(entry, config).bytes_aligned
     return found
 

@@ -1,8 +1,8 @@
 """Tensor parallelism: a model cut into equal parts over the PEs of a system.
 
-Each PE has its share of the heads and of the columns inside the feed-forward network, with their weights and KV cache in
-its own slice of memory. The output of the output and down projections is a partial sum on each PE, and all PEs add these up
-(`reductions`). Norms, the router and the embedding are on every PE; the LM head's words are shared out.
+Each PE has its share of the heads and of the inner columns of the feed-forward network, with their weights and KV cache in its
+own slice of memory. The output of the output and down projections is a partial sum on each PE; an all-reduce adds them
+(`reductions`). Norms, the router and the embedding are on every PE; the words of the LM head are divided over the PEs.
 """
 
 from __future__ import annotations
@@ -25,23 +25,24 @@ from kernbench.workloads.models import ModelShape
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The location of a shard: a PE with its memory from `dram_base` on, or the NPU itself."""
+    """The location of a shard: a PE with its memory from `dram_base` on, or the whole NPU."""
 
     node: str | None
     dram_base: int
 
 
-RESOLVERS = Known[AddressResolver](4)  #: by machine; a topology of a thousand PEs takes seconds
+RESOLVERS = Known[AddressResolver](4)  #: by machine; for a topology of a thousand PEs, making a resolver takes seconds
 
 
 def pe_places(config: NpuConfig | SystemConfig, shards: int, first: int = 0) -> list[Place]:
-    """`shards` PEs from number `first` on, in the order of SIPs, cubes and numbers. InputError if there are too few."""
+    """`shards` PEs from number `first` on, in the order of SIPs, cubes and numbers. Raises InputError if the system has too
+    few."""
     if not 1 <= shards <= config.pes - first:
         allowed = f"from 1 to {config.pes}" if config.pes > 1 else "1"
         rule = f"{config.source} has {counted(config.pes, 'PE')}, so tp must be {allowed}"
         fits = larger(shards) if shards > config.pes else ""
         raise InputError(Problem("kbsim llm", rule, "tp", shards, f"machines that fit: {fits}" if fits else ""))
-    if isinstance(config, NpuConfig):  # its entries name no node
+    if isinstance(config, NpuConfig):  # entries of an NPU name no node
         return [Place(None, 0)]
     resolver = RESOLVERS.get(config.digest(), lambda: PathRouter(build_topology(config)).resolver)
     each = as_npu(config).dram.capacity_bytes
@@ -58,9 +59,10 @@ def pe_places(config: NpuConfig | SystemConfig, shards: int, first: int = 0) -> 
 
 
 def alike(config: NpuConfig | SystemConfig, places: Sequence[Place]) -> Hashable:
-    """What two groups of PEs have in common on which the same programs take the same cycles.
+    """The key of a group of PEs: the same programs take the same cycles on groups with equal keys.
 
-    Cubes are equal, and so are neighbouring cubes of a SIP. Links between SIPs may differ: groups over several have no equals.
+    All cubes are equal, and so are the links between neighbouring cubes of a SIP. Links between SIPs may differ: a group over
+    several SIPs equals no other group.
     """
     if not isinstance(config, SystemConfig):
         return None
@@ -73,9 +75,9 @@ def alike(config: NpuConfig | SystemConfig, places: Sequence[Place]) -> Hashable
 
 
 def shard_of(shape: ModelShape, shards: int) -> ModelShape:
-    """One shard of a layer. Key and value heads are on several PEs each where there are more PEs than heads.
+    """One shard of a layer. If there are more PEs than key and value heads, each of these heads is on several PEs.
 
-    InputError if the layer cannot be divided into this number.
+    Raises InputError if the layer cannot be divided into this number of shards.
     """
     for name in ("heads", "ffn"):
         if getattr(shape, name) % shards:
@@ -93,7 +95,7 @@ def shard_of(shape: ModelShape, shards: int) -> ModelShape:
 
 
 def _remedy(shape: ModelShape, shards: int) -> str:
-    """The nearest numbers of parts that a layer can be divided into."""
+    """The nearest numbers of shards into which a layer can be divided."""
     most = gcd(shape.heads, shape.ffn)
     able = [n for n in range(1, most + 1) if most % n == 0 and (shape.kv_heads % n == 0 or n % shape.kv_heads == 0)]
     above = next((n for n in able if n > shards), 0)

@@ -1,7 +1,7 @@
-"""A run of a language model cut into steps and segments, and the programs of these.
+"""A run of a language model as steps and segments, and the programs of these.
 
-A step is one pass through the model: the prompt, or one more token of every sequence. A segment is the embedding, a
-layer, or the LM head: it starts when the one before it has ended, so segments that do the same take the same cycles.
+A step is one pass through the model, for the prompt or for one more token of every sequence. A segment is the embedding, a
+layer, or the LM head. It starts when the previous segment has ended, so equal segments take equal cycles.
 """
 
 from __future__ import annotations
@@ -52,11 +52,12 @@ from kernbench.workloads.routing import EVEN, Routing
 Phase = Literal["prefill", "decode"]
 PHASES: tuple[Phase, ...] = ("prefill", "decode")
 PLANS = Known[LayerPlan](1 << 12)  #: by shape, PE and step
-PLANNED = ("dma", "dram", "spm", "te", "ve", "kv_layouts")  #: sections of a PE that plans depend on
-PLACED = Known[LlmDram](1 << 9)  #: addresses, by what is placed
-REDUCED = Known[int](1 << 12)  #: cycles of reductions alone, by content
-_SHAPES: deque[tuple[Model, Any, list[ModelShape]]] = deque(maxlen=8)  # the latest: model, precision and part, its layers
-DONE = {"prefill": "PREFILL_DONE", "decode": "DECODE_DONE"}  #: markers behind the last step of each phase
+PLANNED = ("dma", "dram", "spm", "te", "ve", "kv_layouts")  #: sections of a PE on which plans depend
+PLACED = Known[LlmDram](1 << 9)  #: addresses, by the regions that are placed
+REDUCED = Known[int](1 << 12)  #: cycles of reductions without other work, by content
+# the latest keys (model, precision and part), with their layers
+_SHAPES: deque[tuple[Model, Any, list[ModelShape]]] = deque(maxlen=8)
+DONE = {"prefill": "PREFILL_DONE", "decode": "DECODE_DONE"}  #: markers after the last step of each phase
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +67,12 @@ class Step:
     phase: Phase
     tokens: int
     context: int
-    number: int = 0  #: of a step that is one of several batches
+    number: int = 0  #: number of the batch, if a step has several
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """What one stage of a pipeline has: `count` layers from `first` on, and perhaps the embedding or the LM head."""
+    """The part of a pipeline stage: `count` layers from `first` on, and possibly the embedding or the LM head."""
 
     first: int
     count: int
@@ -84,14 +85,15 @@ class Segment:
     """A part of a step. Segments with the same `key` take the same cycles."""
 
     step: Step
-    kind: Literal["source", "encoder", "embedding", "layer", "head", "draft"]  #: `source`: what is before an encoder
-    layer: int  #: its number in its stage or in the encoder; of the embedding 0, of the LM head the number of layers. Of MTP
+    kind: Literal["source", "encoder", "embedding", "layer", "head", "draft"]  #: `source`: the work before an encoder
+    #: number of the layer in its stage or in the encoder; 0 for the embedding, the number of layers for the LM head. Of MTP
+    layer: int
     #: block d, `layers + d`, and `layers + 1 + d` of the embedding before it and the LM head behind it
     shape: ModelShape
 
     @property
     def key(self) -> tuple[Step, str, ModelShape]:
-        """What its cycles depend on."""
+        """The values on which its cycles depend."""
         return self.step, self.kind, self.shape
 
 
@@ -99,9 +101,9 @@ class Segment:
 class Job:
     """The request: a prompt of `prompt` tokens, then `tokens` decoded tokens, for `batch` sequences.
 
-    `reduction`: how shards add up what each has a part of.
-    `layers`: as many of the model's, from the first on. `page_tokens`: of a page of the KV cache, 0 for none. `shards`:
-    PEs of a system that share the model. `routing`: of a mixture, which experts tokens go to.
+    `reduction`: the algorithm with which shards add partial sums. `layers`: the number of the model's layers that run, from the
+    first on. `page_tokens`: [token] size of a page of the KV cache, 0 for no pages. `shards`: the number of PEs of a system
+    that share the model. `routing`: for a mixture, the experts that process each token.
     """
 
     prompt: int
@@ -113,35 +115,36 @@ class Job:
     shards: int = 1
     reduction: Reduction = "direct"
     routing: Routing = EVEN
-    expert_parallel: bool = False  #: shards have whole experts, not a share of each
-    predicting: bool = False  #: each step also runs the blocks that predict further tokens (MTP)
-    stage: Stage | None = None  #: the part of the model that these PEs have; None: all of it
+    expert_parallel: bool = False  #: whether shards have whole experts instead of a share of each
+    predicting: bool = False  #: whether each step also runs the blocks that predict further tokens (MTP)
+    stage: Stage | None = None  #: the part of the model on these PEs; None for all of it
     first_pe: int = 0  #: the PE of the first shard
-    staging: int = 0  #: [byte] of the scratchpad that hand-offs between stages have; layers do not use them
-    source: int = 0  #: [token] of each sequence that an encoder reads; 0: as many as the model's encoder has, or `prompt`
-    cached: int = 0  #: sequences that the KV cache has room for, where a step runs fewer of them; 0: `batch`
+    staging: int = 0  #: [byte] of the scratchpad that is reserved for hand-offs between stages; layers do not use it
+    #: [token] of each sequence that an encoder reads; 0 for the number of the model's encoder, or else `prompt`
+    source: int = 0
+    cached: int = 0  #: sequences for which the KV cache has room, if a step runs fewer; 0 for `batch`
     contexts: int = 1  #: ranks that share the tokens of each sequence (context parallelism)
-    splits_rows: bool = False  #: shards have rows of their own between products (sequence parallelism)
-    sharers: int = 1  #: replicas of the batch that share experts; `batch` is of all of them
-    omitted: tuple[str, ...] = ()  #: collectives that are left out, to see their cost
+    splits_rows: bool = False  #: whether shards have their own rows between products (sequence parallelism)
+    sharers: int = 1  #: replicas of the batch that share experts; `batch` counts the sequences of all of them
+    omitted: tuple[str, ...] = ()  #: collectives that are left out, to show their cost
 
     @property
     def sequences(self) -> int:
-        """The sequences that the KV cache has room for."""
+        """The number of sequences for which the KV cache has room."""
         return ceil_div(max(self.cached, self.batch), self.sharers)
 
     @property
     def groups(self) -> int:
-        """Groups of shards on the PEs that run a layer: ranks of a context, or replicas that share experts."""
+        """The number of groups of shards that run a layer: ranks of a context, or replicas that share experts."""
         return self.contexts * self.sharers
 
     @property
     def head_parts(self) -> int:
-        """The PEs that share the words of the LM head."""
+        """The number of PEs that share the words of the LM head."""
         return self.shards * self.contexts
 
     def steps(self) -> list[Step]:
-        """The passes through the model in their order."""
+        """The passes through the model, in order."""
         found = [Step("prefill", self.prompt, 0)] if "prefill" in self.phases else []
         if "decode" in self.phases:
             found += [Step("decode", 1, self.prompt + i) for i in range(self.tokens)]
@@ -151,14 +154,14 @@ class Job:
 class LlmPrograms:
     """The programs of a job on an NPU, or on PEs of a system.
 
-    `machine`: the NPU, or a PE as one, for which a part is planned; `target`: what runs. `added`: the KV layout that it
-    lacked; both have it. `max_cycles`: the limit of all steps; None for no limit, whatever the machine file says about
-    programs.
+    `machine`: the NPU, or one PE as an NPU, for which a part is planned; `target`: the machine that runs. `added`: the KV
+    layout that was added to both if the machine had none. `max_cycles`: the limit for all steps; None for no limit, even if the
+    machine file has one for programs.
 
-    Raises InputError if the numbers make no job, a layer does not fit the scratchpad, or the model not the DRAM.
+    Raises InputError if the numbers are not valid, a layer does not fit the scratchpad, or the model does not fit the DRAM.
     """
 
-    shares: ClassVar[bool] = True  #: `emitted` names all that its programs depend on
+    shares: ClassVar[bool] = True  #: whether `emitted` names all inputs on which its programs depend
 
     def __init__(
         self, model: Model, precision: Precision, config: NpuConfig | SystemConfig, job: Job, *, max_cycles: int | None = None
@@ -177,12 +180,12 @@ class LlmPrograms:
         endless = {"max_cycles": self.max_cycles, "kv_layouts": machine.kv_layouts}
         self.machine: NpuConfig = with_staging(machine, job.staging).model_copy(update=endless)
         self.target: NpuConfig | SystemConfig = config.model_copy(update=endless)
-        self.reduced: list[Sent] = []  #: collectives that were lowered
+        self.reduced: list[Sent] = []  #: collectives that were lowered so far
         self._plans: dict[tuple[ModelShape, Step], LayerPlan] = {}
         self.shapes = self._made_shapes()
 
     def _made_shapes(self) -> list[ModelShape]:
-        """The layers of a shard; points of a sweep that differ in their machines share them."""
+        """The layers of a shard; points of a sweep that differ only in their machines share them."""
         how = self.precision, self.job.shards, self.numbers
         for model, known, shapes in tuple(_SHAPES):
             if model is self.model and known == how:
@@ -193,12 +196,12 @@ class LlmPrograms:
 
     @property
     def kept(self) -> int:
-        """[token] of a sequence in the cache of a PE, at most."""
+        """[token] The largest number of tokens of a sequence in the cache of a PE."""
         return self.positions
 
     @property
     def numbers(self) -> range:
-        """The layers of the model that are run here."""
+        """The numbers of the layers that run."""
         return range(self.stage.first, self.stage.first + self.stage.count)
 
     def encoder_shapes(self, step: Step) -> list[PartShape]:
@@ -214,7 +217,7 @@ class LlmPrograms:
         return Batch((Sequences(step.tokens, step.context, self.job.batch),))
 
     def plan(self, shape: ModelShape, step: Step) -> LayerPlan:
-        """How a layer of this shape runs in a step."""
+        """The plan of a layer of this shape in a step."""
         key = shape, step
         if key not in self._plans:
             how = shape, step.tokens, step.context, self.job.batch, self.job.page_tokens
@@ -223,12 +226,12 @@ class LlmPrograms:
 
     @cached_property
     def _planned_for(self) -> Hashable:
-        """What of the PE plans depend on."""
+        """The values of the PE on which plans depend."""
         return texts_of(self.machine, PLANNED)
 
     @cached_property
     def dram(self) -> LlmDram:
-        """Where everything is."""
+        """The addresses of all regions."""
         try:
             return self._place()
         except TooLarge as error:
@@ -263,7 +266,7 @@ class LlmPrograms:
         return place_model(self.model, self.precision, self.machine, self._plans_of, rows, room, self.shapes, ends)
 
     def _would_fit(self, precision: Precision, config: NpuConfig | SystemConfig, job: Job) -> bool:
-        """Whether this model would fit with these."""
+        """Whether the model would fit with these fields of the job."""
         try:
             LlmPrograms(self.model, precision, config, job, max_cycles=self.max_cycles)._place()
         except InputError:
@@ -274,7 +277,7 @@ class LlmPrograms:
         return [self.plan(shape, step) for step in self.steps]
 
     def segments(self, step: Step) -> Iterator[Segment]:
-        """The segments of a step in their order."""
+        """The segments of a step, in order."""
         if self.stage.embedding:
             yield Segment(step, "embedding", 0, self.shapes[0])
         for number, shape in enumerate(self.shapes):
@@ -283,14 +286,14 @@ class LlmPrograms:
             yield Segment(step, "head", self.layers, self.shapes[-1])
 
     def content(self, segment: Segment) -> Hashable:
-        """What the cycles of a segment depend on: segments with equal contents take equal ones, of whichever job."""
+        """The values on which the cycles of a segment depend: segments with equal contents take equal cycles in all jobs."""
         return self._machine_content, *self._work(segment)
 
     def _work(self, segment: Segment) -> tuple[Hashable, ...]:
-        """What a segment does, on any machine."""
+        """The work of a segment, independent of the machine."""
         job, step, batch = self.job, segment.step, self.batch_of(segment.step)
         rows = batch.groups[0].tokens if len(batch.groups) == 1 else 1
-        work: Hashable = (rows, batch.sequences)  # of the head
+        work: Hashable = (rows, batch.sequences)  # the work of the LM head
         if segment.kind == "embedding":
             work = batch.groups[0].tokens, batch.tokens, batch.sequences, step.context
         elif segment.kind in ("layer", "draft"):
@@ -305,7 +308,7 @@ class LlmPrograms:
 
     @property
     def _limits(self) -> Hashable:
-        """What this job sets of the machine."""
+        """The values of the machine that this job sets."""
         return self.max_cycles, self.target.kv_layouts
 
     @cached_property
@@ -315,19 +318,20 @@ class LlmPrograms:
 
     @cached_property
     def _machine_content(self) -> Hashable:
-        """The machine, its PEs, and addresses where they cost time: of rows and caches."""
+        """The machine, its PEs, and the addresses of rows and caches if addresses affect cycles."""
         alikes = self.job.staging, alike(self.target, self.places), self._addresses
         return walk_of(None), digest_of(self._given), self._limits, *alikes
 
     @cached_property
     def _addresses(self) -> str | None:
-        """Addresses where they cost time: None on other machines, where each region begins at the first channel."""
+        """Addresses if they affect cycles; None on other machines, where each region begins at the first channel."""
         memory = as_npu(self.target).dram
         fixed = memory.row_buffer is None and memory.controller is None and self._given.cache is None
         return None if fixed else repr(self.dram)
 
     def way_of(self, elements: int, bits: int) -> Reduction:
-        """The algorithm of a reduction of so many elements; with `auto` the fastest alone, the first of several."""
+        """The algorithm of a reduction of this number of elements; with `auto`, the one with the fewest cycles, and the first
+        of equal ones."""
         found: Reduction = self.job.reduction
         if found == "auto":
             found = min(ALGORITHMS, key=lambda way: self.reduction_cycles(elements, bits, way))
@@ -335,7 +339,8 @@ class LlmPrograms:
         return found
 
     def exchange(self, sent: Sent) -> Exchange | None:
-        """The algorithm of a collective that is no all-reduce; with `auto` the fastest alone. None: it is left out."""
+        """The algorithm of a collective other than an all-reduce; with `auto`, the one with the fewest cycles when it runs
+        without other work. None: the collective is left out."""
         if sent.name in self.job.omitted:
             return None
         way = exchange_of(self.job.reduction)
@@ -344,13 +349,13 @@ class LlmPrograms:
             found = min(EXCHANGES, key=lambda one: tried[one])
         else:
             found = "ring" if way == "ring" else "direct"
-        if isinstance(sent.sizes, tuple) and len(sent.sizes) > 1:  # an all-to-all, and a broadcast, have no ring
+        if isinstance(sent.sizes, tuple) and len(sent.sizes) > 1:  # an all-to-all and a broadcast have no ring algorithm
             found = "direct"
         self.reduced.append(replace(sent, algorithm=found))
         return found
 
     def group_way(self, elements: int, bits: int) -> Reduction | None:
-        """The algorithm of an all-reduce between groups; None: it is left out."""
+        """The algorithm of an all-reduce between groups; None: the all-reduce is left out."""
         sent = Sent("softmax all-reduce", "direct", self.job.groups, elements, bits, "groups")
         if sent.name in self.job.omitted:
             return None
@@ -361,13 +366,13 @@ class LlmPrograms:
         return found
 
     def without_reductions(self) -> LlmPrograms:
-        """The same without what shards add up: to see what that costs."""
+        """The same programs without the reductions of shards, to show their cost."""
         changed = copy(self)
         changed.job = replace(self.job, reduction="none")
         return changed
 
     def without(self, name: str) -> LlmPrograms:
-        """The same without the collectives of a name: to see what they cost."""
+        """The same programs without the collectives of one name, to show their cost."""
         if name == "all-reduce":
             return self.without_reductions()
         changed = copy(self)
@@ -375,12 +380,12 @@ class LlmPrograms:
         return changed
 
     def reduction_cycles(self, elements: int, bits: int, way: Reduction) -> int:
-        """[cycle] of a reduction alone on the links of the machine."""
+        """[cycle] of a reduction without other work on the links of the machine."""
         return self.collective_cycles(Sent("all-reduce", way, self.job.shards, elements, bits))
 
     def collective_cycles(self, sent: Sent) -> int:
-        """[cycle] of a collective alone on the links of the machine."""
-        from kernbench.workloads.llm.run import run_program  # which runs programs of this module
+        """[cycle] of a collective without other work on the links of the machine."""
+        from kernbench.workloads.llm.run import run_program  # imported here because `run` imports this module
 
         def simulated() -> int:
             common = {"precision": self.shapes[0].precision, "model_name": self.model.name}
@@ -395,7 +400,7 @@ class LlmPrograms:
         return REDUCED.get((self._machine_content, sent, self.job.shards, self.job.groups), simulated)
 
     def emitted(self, segment: Segment) -> Emitted | None:
-        """The program of a segment, which points of a sweep share; None where it depends on more than is known here."""
+        """The program of a segment, which points of a sweep share; None if it depends on further values."""
         if not self.shares or not isinstance(self.target, NpuConfig):
             return None
         chosen: Hashable = None
@@ -408,7 +413,7 @@ class LlmPrograms:
         return emitted((self._work(segment), chosen, at, machine), lambda: self.segment_program(segment))
 
     def run_content(self, program: Emitted) -> Hashable:
-        """What the run of a shared program depends on."""
+        """The values on which the run of a shared program depends."""
         assert isinstance(self.target, NpuConfig)
         return walk_of(None), program.content, run_content(self.target)
 
@@ -461,7 +466,7 @@ class LlmPrograms:
                 emit_head(ends, emit, self.layers)
 
     def _ends(self, segment: Segment, number: int = 0) -> Ends:
-        """What the embedding or the LM head of a shard works on."""
+        """The inputs of the embedding or the LM head of a shard."""
         step, words = segment.step, self.model.vocab
         shared = ceil_div(words, self.job.shards)
         vocab = words if segment.kind == "embedding" else min(shared, words - number * shared)
@@ -487,7 +492,7 @@ class LlmPrograms:
 
 
 def with_staging(machine: NpuConfig, nbytes: int) -> NpuConfig:
-    """A machine whose scratchpad is smaller: the end of each bank, or whole banks at the end, are for something else."""
+    """A machine with a smaller scratchpad: the end of each bank, or whole banks at the end, are reserved."""
     spm = machine.spm
     if not nbytes:
         return machine
@@ -503,7 +508,7 @@ def with_staging(machine: NpuConfig, nbytes: int) -> NpuConfig:
 
 
 def _emit_together(layers: list[Layer], way: Callable[[int, int], Reduction]) -> None:
-    """The same layer on each shard, with a reduction where partial sums must be added."""
+    """Emits the same layer on each shard, with a reduction for each partial sum."""
     running = [emit_layer(layer) for layer in layers]
     while True:
         parts = [next(one, None) for one in running]
@@ -518,17 +523,17 @@ def _step_name(step: Step) -> str:
 
 
 def last_ones(program: Program, first: int) -> list[int]:
-    """Ids of the entries from index `first` on that nobody of these waits for."""
+    """Ids of the entries from index `first` on for which none of these entries waits."""
     entries = program.entries[first:]
     waited = {other for entry in entries for other in entry.deps_before}
     return [entry.id for entry in entries if entry.id not in waited]
 
 
-_OPTIONS = {"page_tokens": "page", "shards": "tp"}  #: what `kbsim llm` and sweeps call a field of `Job`
+_OPTIONS = {"page_tokens": "page", "shards": "tp"}  #: the name of a field of `Job` in `kbsim llm` and in sweeps
 
 
 def _check(model: Model, job: Job) -> None:
-    """InputError if a number is out of range."""
+    """Raises InputError if a number is out of range."""
     if job.predicting and (model.description is None or not model.description.predicting):
         rule = f"{model.name} has no blocks that predict further tokens (num_nextn_predict_layers)"
         raise InputError(Problem("kbsim llm", rule, "mtp", remedy="leave out --mtp"))

@@ -1,1 +1,1 @@
-"""A model on many PEs: layouts, pipelines of stages, hand-offs between them, and the search for the fastest layout."""
+"""A model on several PEs: layouts, pipelines of stages, hand-offs between stages, and the search for the fastest layout."""

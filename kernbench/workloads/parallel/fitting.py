@@ -1,4 +1,5 @@
-"""What layouts hold a model: bytes of the fullest PE without planning, and layouts that are tried until one fits."""
+"""Layouts that hold a model: a lower bound of the bytes of the fullest PE, which needs no planning, and layouts that are tried
+until one fits."""
 
 from __future__ import annotations
 
@@ -26,11 +27,12 @@ from kernbench.workloads.parallel.layout import (
     layout_in_ranks,
 )
 
-TRIED = 6  #: layouts that are placed to find one that fits
+TRIED = 6  #: limit of the layouts that are placed to find one that fits
 
 
 def least_bytes(model: Model, precision: Precision, job: Job, layout: Layout) -> int:
-    """[byte] that the fullest PE needs at least: its share of weights, the whole embedding, and the caches of its layers."""
+    """[byte] A lower bound of what the fullest PE needs: its share of weights, the whole embedding, and the caches of its
+    layers."""
     return min(_fullest(model, precision, job, layout, by_memory) for by_memory in (False, True))
 
 
@@ -51,7 +53,7 @@ def _fullest(model: Model, precision: Precision, job: Job, layout: Layout, by_me
 
 
 def cache_bytes(model: Model, precision: Precision, job: Job, layout: Layout) -> int:
-    """[byte] of the cache of one layer of one shard."""
+    """[byte] The cache of one layer of one shard."""
     positions = job.prompt + (job.tokens if "decode" in job.phases else 0)
     if layout.cp > 1:
         positions = most_cached(layout.cp, job.prompt, positions)
@@ -64,9 +66,9 @@ def cache_bytes(model: Model, precision: Precision, job: Job, layout: Layout) ->
 def layouts_that_may_fit(
     model: Model, precision: Precision, config: NpuConfig | SystemConfig, job: Job, tp: int = 0, unit: int = 1
 ) -> Iterator[Layout]:
-    """Layouts of one replica whose weights and caches the DRAM holds, the fewest PEs first.
+    """Layouts of one replica whose weights and caches fit the DRAM, in the order of their number of PEs.
 
-    `tp`: only these shards; `unit`: the PEs of a rank, of which there are whole ones.
+    `tp`: allow only this number of shards; `unit`: the PEs of a rank; only whole ranks are used.
     """
     pes = config.pes
     layers = job.layers or model.layers
@@ -80,7 +82,7 @@ def layouts_that_may_fit(
 
 
 def fits(model: Model, precision: Precision, config: NpuConfig | SystemConfig, job: Job, layout: Layout) -> bool:
-    """Whether the DRAM holds it, by placing everything."""
+    """Whether the DRAM holds the layout; all regions are placed to find out."""
     from kernbench.workloads.parallel.programs import ParallelPrograms
 
     try:
@@ -92,7 +94,7 @@ def fits(model: Model, precision: Precision, config: NpuConfig | SystemConfig, j
 
 
 def suggested(model: Model, precision: Precision, config: NpuConfig | SystemConfig, job: Job, layout: Layout) -> list[str]:
-    """Layouts that fit: with the same shards and more stages, and with the fewest PEs."""
+    """Layouts that fit: one with the same number of shards and more stages, and one with the fewest PEs."""
     found: list[str] = []
     for tp in (layout.tp, 0):
         for one in islice(layouts_that_may_fit(model, precision, config, job, tp, layout.rank_pes), TRIED):
@@ -109,7 +111,7 @@ def suggested(model: Model, precision: Precision, config: NpuConfig | SystemConf
 def larger_ranks(
     model: Model, precision: Precision, config: NpuConfig | SystemConfig, job: Job, layout: Layout
 ) -> Iterator[str]:
-    """The same layout with a cube or a SIP for each rank of tensor parallelism, whichever fits first."""
+    """The same layout with a cube or a SIP as the rank of tensor parallelism, whichever fits first."""
     if layout.tp == 1 or layout.rank_pes > 1 or config.pes == 1:
         return
     for rank in RANKS[1:]:
@@ -125,7 +127,7 @@ def larger_ranks(
 def more_ranks(
     model: Model, precision: Precision, config: NpuConfig | SystemConfig, job: Job, layout: Layout
 ) -> Iterator[str]:
-    """The same layout with the fewest ranks of a context with which the caches fit; none where weights are too large."""
+    """The same layout with the fewest ranks of a context with which the caches fit; none if the weights are too large."""
     for ranks in (2 << k for k in range(config.pes.bit_length())):
         one = replace(layout, cp=ranks)
         if ranks <= layout.cp:
@@ -142,7 +144,7 @@ def more_ranks(
 def refusal(
     model: Model, precision: Precision, config: NpuConfig | SystemConfig, job: Job, layout: Layout, error: InputError
 ) -> InputError:
-    """The error of a stage that does not fit, with what does."""
+    """The error of a stage that does not fit, with layouts that fit."""
     if not isinstance(error, TooLarge):
         return error
     ways = suggested(model, precision, config, job, layout)

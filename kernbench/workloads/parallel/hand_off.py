@@ -1,7 +1,9 @@
-"""A hand-off between two stages: the rows of a micro-batch go from the DRAM of each shard to that of its peer.
+"""A hand-off between two stages: the rows of a micro-batch are copied from the DRAM of each shard to the DRAM of the
+corresponding shard of the next stage.
 
-The rows go in tiles through the scratchpads: load, send over the links of the machine, store. Tiles have a ring of places at
-the end of both scratchpads, which layers do not use, so a hand-off can run beside the layers of both stages.
+The rows go through the scratchpads in tiles, by a load, a send over the links of the machine, and a store. The tiles use a ring
+of buffers at the end of both scratchpads, which layers do not use, so a hand-off can run in parallel with the layers of both
+stages.
 """
 
 from __future__ import annotations
@@ -17,8 +19,8 @@ from kernbench.workloads.layer.dram import Span
 from kernbench.workloads.llm.shards import Place
 from kernbench.workloads.scratchpad import Buffer, Ring
 
-TILE_BYTES = 16 << 10  #: assumed: a slot of the queues between PEs
-TILES = 4  #: of each of both rings: as many as those queues have slots
+TILE_BYTES = 16 << 10  #: assumed: the size of a slot of the queues between PEs
+TILES = 4  #: buffers of each of the two rings: the number of slots of those queues
 STAGING_BYTES = 2 * TILES * TILE_BYTES
 
 
@@ -26,9 +28,9 @@ def emit_hand_off(
     senders: Sequence[Emitter], receivers: Sequence[Emitter], config: NpuConfig, elements: Sequence[int], bits: int,
     source: int, target: int, meta: dict[str, Any],
 ) -> None:  # fmt: skip
-    """The elements of each sender, from its DRAM address `source` to `target` of its receiver.
+    """Copies the elements of each sender from its DRAM address `source` to the address `target` of its receiver.
 
-    `config`: with its whole scratchpad.
+    `config`: the machine with its whole scratchpad.
     """
     end, line = config.spm.size_bytes // config.spm.bank_width_bytes * config.spm.bank_width_bytes, config.spm.bank_width_bytes
     out = Ring(Buffer("out", end - STAGING_BYTES, STAGING_BYTES // 2, 0, 0), line)
@@ -51,7 +53,7 @@ def hand_off_program(
     config: NpuConfig, senders: Sequence[Place], receivers: Sequence[Place], elements: Sequence[int], bits: int,
     common: dict[str, Any],
 ) -> Program:  # fmt: skip
-    """A hand-off alone. `elements`: of each sender."""
+    """A program that consists of a hand-off. `elements`: the number of elements of each sender."""
     program = Program(f"hand-off of {max(elements)} elements from {senders[0].node} to {receivers[0].node}")
     ways = [[Emitter("", config, common, program, one.node, one.dram_base) for one in some] for some in (senders, receivers)]
     emit_hand_off(ways[0], ways[1], config, elements, bits, 0, 0, {"phase": "HAND_OFF"})

@@ -1,4 +1,4 @@
-"""How a job is divided over the PEs of a system: replicas, stages of a pipeline, and shards of each layer."""
+"""How a job is divided over the PEs of a system: into replicas, stages of a pipeline, and shards of each layer."""
 
 from __future__ import annotations
 
@@ -21,17 +21,18 @@ from kernbench.workloads.models.precision import Precision
 
 @dataclass(frozen=True, slots=True, order=True)
 class Layout:
-    """`dp` replicas of the model, each cut into `pp` stages of layers, of which each layer is cut into `tp` shards.
+    """`dp` replicas of the model; each replica has `pp` stages of layers, and each layer has `tp` shards.
 
-    Of each shard there are `cp` ranks, which share the tokens of each sequence. `sp`: shards have rows of their own between
-    products. `shared_experts`: replicas share the experts of a mixture, so that they run each layer together.
-    `rank`, `rank_pes`: `tp` was given in ranks of this kind, which have so many PEs; `tp` itself counts PEs.
+    Each shard has `cp` ranks, which share the tokens of each sequence. `sp`: shards have their own rows between products.
+    `shared_experts`: replicas share the experts of a mixture, so they run each layer together. `rank`, `rank_pes`: the kind of
+    rank in which `tp` was given, and its number of PEs; `tp` itself counts PEs.
     """
 
     tp: int = 1
     pp: int = 1
     dp: int = 1
-    micro_batches: int = 0  #: parts of the batch of a replica that go through the stages in turn; 0: as many as stages
+    #: parts of the batch of a replica that go through the stages one after another; 0 for the number of stages
+    micro_batches: int = 0
     cp: int = 1
     sp: bool = False
     shared_experts: bool = False
@@ -40,27 +41,27 @@ class Layout:
 
     @property
     def pes(self) -> int:
-        """The PEs that take part."""
+        """The number of PEs in the layout."""
         return self.tp * self.cp * self.pp * self.dp
 
     @property
     def sharers(self) -> int:
-        """Replicas that share experts."""
+        """The number of replicas that share experts."""
         return self.dp if self.shared_experts else 1
 
     @property
     def copies(self) -> int:
-        """Replicas that have nothing to do with each other, or groups of replicas that share experts."""
+        """The number of independent replicas, or of independent groups of replicas that share experts."""
         return 1 if self.shared_experts else self.dp
 
     @property
     def stage_pes(self) -> int:
-        """The PEs that run one layer together."""
+        """The number of PEs that run one layer together."""
         return self.tp * self.cp * self.sharers
 
     @property
     def text(self) -> str:
-        """As it is typed: `--tp 8 --pp 2`."""
+        """The layout as options: `--tp 8 --pp 2`."""
         named = (("tp", self.ranks), ("cp", self.cp), ("pp", self.pp), ("dp", self.dp))
         found = [f"--{name} {count}" for name, count in named if count > 1] or ["--tp 1"]
         if self.rank_pes > 1:
@@ -69,39 +70,41 @@ class Layout:
 
     @property
     def ranks(self) -> int:
-        """The ranks that have a shard of each layer; a rank divides its shard over its PEs."""
+        """The number of ranks among which each layer is divided; a rank divides its shard over its PEs."""
         return self.tp // self.rank_pes
 
     def to_dict(self) -> dict[str, Any]:
-        """For `--json`; the kind of rank only if a rank is more than a PE."""
+        """The data for `--json`; the kind of rank is included only if a rank has more than one PE."""
         found = asdict(self)
         kind, pes = found.pop("rank"), found.pop("rank_pes")
         return found | ({"rank": {"kind": kind, "pes": pes, "tp": self.ranks}} if pes > 1 else {})
 
     def micro_sizes(self, batch: int) -> list[int]:
-        """[sequence] of each micro-batch of the largest replica, or of replicas that share experts; larger ones first."""
+        """[sequence] Size of each micro-batch of the largest replica, or of the replicas that share experts; larger ones
+        first."""
         most = max(1, batch // self.sharers) if self.shared_experts else self.replica(batch)
         return even_parts(self.replica(batch), self.micro_batches or min(self.pp, most))
 
     def replica(self, batch: int) -> int:
-        """[sequence] of the largest replica; of replicas that share experts, of all of them."""
+        """[sequence] The batch of the largest replica; for replicas that share experts, the batch of all of them."""
         return -(-batch // self.copies)
 
     def first_pe(self, replica: int, stage: int) -> int:
-        """The PE of the first shard of a stage: shards are next to each other, then ranks, then stages, then replicas.
+        """The PE of the first shard of a stage: PEs are numbered by shard, then rank, stage and replica.
 
-        Replicas that share experts are next to each other in each stage.
+        For replicas that share experts, the replicas of one stage are next to each other.
         """
         return (replica * self.pp + stage) * self.stage_pes
 
 
-RANKS = ("pe", "cube", "sip")  #: what a rank of tensor parallelism is
+RANKS = ("pe", "cube", "sip")  #: kinds of ranks of tensor parallelism
 
 
 def layout_in_ranks(
     layout: Layout, rank: str, config: NpuConfig | SystemConfig, *, where: str = "kbsim llm"
 ) -> Layout:
-    """The layout whose `tp` counts ranks of this kind, with `tp` in PEs. InputError for a machine without this kind."""
+    """The layout for a `tp` that counts ranks of this kind; the `tp` of the result counts PEs. Raises InputError if the machine
+    does not have this kind."""
     if rank not in RANKS:
         raise InputError(Problem(where, f"it must be one of {', '.join(RANKS)}", "rank", rank))
     if rank == "pe":
@@ -116,7 +119,8 @@ def check_layout(
     layout: Layout, model: Model, config: NpuConfig | SystemConfig, batch: int, layers: int, *, where: str = "kbsim llm",
     apart: bool = False,
 ) -> None:  # fmt: skip
-    """InputError if the numbers are no layout of this model, machine and batch. `apart`: each PE is a machine of its own."""
+    """Raises InputError if the numbers are not a layout of this model, machine and batch. `apart`: each PE is a separate
+    machine."""
     for name in ("tp", "pp", "dp", "cp"):
         value = getattr(layout, name)
         if type(value) is not int or value < 1:
@@ -141,9 +145,9 @@ def check_layout(
 
 
 def cut_layers(model: Model, precision: Precision, layers: int, layout: Layout, *, by_memory: bool = False) -> list[Stage]:
-    """The stages: neighbouring layers, so that the largest stage has as few weights as possible.
+    """The stages: runs of neighbouring layers, with the smallest possible number of weights in the largest stage.
 
-    `by_memory`: the embedding counts too, which takes room but no time, and which each shard has whole.
+    `by_memory`: the embedding counts too; it takes space but no time, and each shard has all of it.
     """
     costs = layer_bits(model, precision, layers)
     width = model.shape.hidden * model.vocab
@@ -155,7 +159,7 @@ def cut_layers(model: Model, precision: Precision, layers: int, layout: Layout, 
 
 
 def layer_bits(model: Model, precision: Precision, layers: int) -> list[int]:
-    """[bit] of the weights of each of the first layers."""
+    """[bit] The weights of each of the first layers."""
     found: list[int] = []
     known: dict[object, int] = {}
     for layer in range(layers):
@@ -174,7 +178,7 @@ def layer_bits(model: Model, precision: Precision, layers: int) -> list[int]:
 
 
 def expert_bits(model: Model, precision: Precision, layers: int) -> list[int]:
-    """[bit] of the experts of each of the first layers."""
+    """[bit] The experts of each of the first layers."""
     assert model.description is not None
     found = []
     for layer in range(layers):
@@ -187,9 +191,10 @@ def expert_bits(model: Model, precision: Precision, layers: int) -> list[int]:
 
 
 def least_largest(costs: Sequence[int], parts: int, first: int = 0, last: int = 0) -> list[int]:
-    """Numbers of neighbouring costs in each of `parts` parts, none empty, so that the largest sum is the least possible.
+    """The number of neighbouring costs in each of `parts` parts, such that no part is empty and the largest sum is minimal.
 
-    `first`, `last`: what the first and last part have besides. Of equal cuts, the one with most in the later parts.
+    `first`, `last`: additional costs of the first and the last part. Of several optimal cuts, the one with the largest later
+    parts.
     """
     low, high = 0, sum(costs) + first + last
     while low < high:
@@ -201,7 +206,7 @@ def least_largest(costs: Sequence[int], parts: int, first: int = 0, last: int = 
 
 
 def _filled(costs: Sequence[int], parts: int, first: int, last: int, most: int) -> list[int] | None:
-    """Parts of at most so much, each as full as possible from the last one on; None if that cannot be."""
+    """Parts whose sums do not exceed this limit, each as full as possible from the last one on; None if there are none."""
     found: list[int] = []
     end = len(costs)
     for part in range(parts - 1, -1, -1):

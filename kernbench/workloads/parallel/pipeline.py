@@ -1,8 +1,9 @@
-"""When each stage of a pipeline works: micro-batches go through the stages in turn, and hand-offs overlap with work.
+"""The times at which each stage of a pipeline works: micro-batches go through the stages in order, and hand-offs overlap with
+work.
 
-The times of stages and hand-offs are simulated elsewhere; here they are put together. A stage works on one micro-batch at a
-time. A hand-off starts when the stage has ended and the hand-off before it on the same way has ended. It runs beside the next
-micro-batch.
+The times of stages and hand-offs come from simulations; this module combines them. A stage works on one micro-batch at a time.
+A hand-off starts when its stage has ended and the previous hand-off between the same two stages has ended. It runs in parallel
+with the next micro-batch.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A micro-batch in a step: [cycle] in each stage, of the hand-off behind each but the last, and of the way back.
+    """A micro-batch in a step: [cycle] in each stage, in the hand-off after each stage except the last, and on the way back to
+    the first stage.
 
-    `group`: the micro-batch. An item starts after the item before it of the same group has come back.
+    `group`: the number of the micro-batch. An item starts only after the previous item of its group has come back to the first
+    stage.
     """
 
     group: int
@@ -26,11 +29,11 @@ class Item:
 
 @dataclass(slots=True)
 class Timeline:
-    """When everything happened, in cycles from the start."""
+    """The times of all stages and hand-offs, in cycles from the start."""
 
     starts: list[list[int]] = field(default_factory=list)  #: by item and stage
     ends: list[list[int]] = field(default_factory=list)
-    moved: list[list[tuple[int, int]]] = field(default_factory=list)  #: start and end of each hand-off
+    moved: list[list[tuple[int, int]]] = field(default_factory=list)  #: start and end [cycle] of each hand-off
 
     @property
     def end(self) -> int:
@@ -38,12 +41,12 @@ class Timeline:
         return max((row[-1] for row in self.ends), default=0)
 
     def done(self, items: int) -> int:
-        """The end of the first items."""
+        """The end of this number of first items."""
         return max((row[-1] for row in self.ends[:items]), default=0)
 
 
 def run_pipeline(items: Sequence[Item]) -> Timeline:
-    """The timeline of items, which every stage takes in this order."""
+    """The timeline of items, which every stage processes in this order."""
     found = Timeline()
     free: list[int] = [0] * (len(items[0].stages) if items else 0)
     way: list[int] = [0] * len(free)

@@ -1,4 +1,4 @@
-"""The programs of a job on a layout: one set for each stage and size of micro-batch, and all of it as one program."""
+"""The programs of a job on a layout: a set for each stage and size of micro-batch, and the whole job as one program."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from kernbench.workloads.models.precision import Precision
 from kernbench.workloads.parallel.hand_off import STAGING_BYTES, emit_hand_off, hand_off_program
 from kernbench.workloads.parallel.layout import Layout, check_layout, cut_layers
 
-TOKEN_BITS = 32  #: of the number of a word, which the last stage hands back to the first one
-HANDED = Known[Tally](1 << 12)  #: hand-offs alone, by content
+TOKEN_BITS = 32  #: bits of the number of a word, which the last stage sends back to the first one
+HANDED = Known[Tally](1 << 12)  #: hand-offs without other work, by content
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +39,16 @@ class Micro:
     """A micro-batch in a step."""
 
     step: Step
-    number: int  #: of the micro-batch
+    number: int  #: number of the micro-batch
     size: int  #: [sequence]
 
 
 class ParallelPrograms:
-    """A job on a layout of a system. It answers what reports ask of `LlmPrograms`; the DRAM is that of the fullest stage.
+    """A job on a layout of a system. It has the interface of `LlmPrograms` that reports use; the DRAM is that of the fullest
+    stage.
 
-    Raises InputError as `LlmPrograms` does, and for a layout that does not fit the model, the batch or the machine.
-    `explains`: the error says which layouts fit.
+    Raises InputError in the same cases as `LlmPrograms`, and for a layout that does not fit the model, the batch or the
+    machine. `explains`: the error names layouts that fit.
     """
 
     def __init__(
@@ -78,16 +79,17 @@ class ParallelPrograms:
 
     @cached_property
     def dram(self) -> LlmDram:
-        """Of the stage that needs most."""
+        """The DRAM of the stage that needs most."""
         return max((self.stage(number, self.sizes[0]).dram for number in range(self.layout.pp)), key=lambda one: one.end)
 
     def _placed(self) -> None:
-        """TooLarge if a stage does not fit."""
+        """Raises TooLarge if a stage does not fit."""
         for number in range(self.layout.pp):
             self.stage(number, self.sizes[0])._place()
 
     def _cut(self) -> list[Stage]:
-        """Stages with as even weights as possible; if these do not fit the DRAM, with as even sizes as possible."""
+        """Stages whose weights are as equal as possible; if these stages do not fit the DRAM, stages whose sizes are as equal
+        as possible."""
         made = [cut_layers(self.model, self.precision, self.layers, self.layout, by_memory=by) for by in (False, True)]
         for stages in made[: len(made) if made[0] != made[1] else 1]:
             self.stages = stages
@@ -104,7 +106,7 @@ class ParallelPrograms:
         raise AssertionError
 
     def _explain(self) -> None:
-        """InputError that says what fits."""
+        """Raises InputError that names layouts that fit."""
         for number in range(self.layout.pp):
             try:
                 self.stage(number, self.sizes[0])._place()
@@ -114,7 +116,7 @@ class ParallelPrograms:
                 raise refusal(self.model, self.precision, self._config, self.job, self.layout, error) from None
 
     def stage(self, number: int, size: int, replica: int = 0) -> LlmPrograms:
-        """The programs of a stage for micro-batches of a size."""
+        """The programs of a stage for micro-batches of this size."""
         key = number, size
         if key not in self._made or replica:
             layout = self.layout
@@ -132,17 +134,18 @@ class ParallelPrograms:
         return self._made[key]
 
     def micros(self, step: Step) -> Iterator[Micro]:
-        """The micro-batches of a step in their order."""
+        """The micro-batches of a step, in order."""
         for number, size in enumerate(self.sizes):
             yield Micro(step, number, size)
 
     def hand_off(self, number: int, micro: Micro) -> Tally:
-        """From stage `number` to the next one, alone on its links; of the last one back to the first: the new words."""
+        """The hand-off from stage `number` to the next one, without other work on its links; the last stage sends the new words
+        to the first one."""
         sender, receiver = self.stage(number, micro.size), self.stage((number + 1) % self.layout.pp, micro.size)
         return hand_off_tally(sender, receiver.places, *self.handed(number, micro))
 
     def handed(self, number: int, micro: Micro) -> tuple[tuple[int, ...], int]:
-        """Elements of each PE, and bits, of a hand-off."""
+        """Elements of each PE in a hand-off, and the bits of an element."""
         stage, layout = self.stage(number, micro.size), self.layout
         if number == layout.pp - 1:
             sizes = even_parts(micro.size, layout.sharers)
@@ -156,7 +159,7 @@ class ParallelPrograms:
 
     @cached_property
     def _whole_pe(self) -> NpuConfig:
-        """A PE with all of its scratchpad."""
+        """A PE with its whole scratchpad."""
         return as_npu(self.target)
 
     def whole_program(self) -> Program:
@@ -165,11 +168,11 @@ class ParallelPrograms:
         return self._joined(self.steps, f"{self.model.name}, {len(self.steps)} steps of {job.batch} x {job.prompt} tokens")
 
     def phase_program(self, steps: list[Step]) -> Program:
-        """Some steps of one phase, of all replicas."""
+        """Some steps of one phase, for all replicas."""
         return self._joined(steps, f"{self.model.name}, {steps[0].phase} of {self.job.batch} sequences")
 
     def _joined(self, steps: list[Step], name: str) -> Program:
-        """Every stage does its micro-batches in their order; each waits for its hand-off. Phases follow each other."""
+        """Every stage processes its micro-batches in order; each micro-batch waits for its hand-off. Phases run in sequence."""
         program = Program(name)
         barrier: list[int] = []
         for phase in dict.fromkeys(step.phase for step in steps):
@@ -182,7 +185,7 @@ class ParallelPrograms:
         return program
 
     def _replica(self, program: Program, replica: int, steps: list[Step], start: list[int]) -> list[int]:
-        """Emits a phase of one replica; returns what ends it."""
+        """Emits a phase of one replica; returns the ids of its last entries."""
         layout = self.layout
         numbers, sizes = range(layout.pp), dict.fromkeys(self.sizes)
         made = {(number, size): self.stage(number, size, replica) for number in numbers for size in sizes}
@@ -205,7 +208,7 @@ class ParallelPrograms:
         return [one for ids in (*free, *way) for one in ids]
 
     def _segments(self, program: Program, stage: LlmPrograms, step: Step, after: list[int]) -> list[int]:
-        """All segments of a stage, one after the other; returns what ends them."""
+        """Emits all segments of a stage in sequence; returns the ids of the last entries."""
         for segment in stage.segments(step):
             begin = len(program)
             gate = program.nop(deps_before=sorted(set(after)), **stage.common_fields(step))
@@ -233,7 +236,7 @@ class ParallelPrograms:
 
 
 def _in_ranks(error: InputError, layout: Layout) -> InputError:
-    """The refusal of a number of PEs, as one of a number of ranks if the layout has larger ranks."""
+    """The error for a number of PEs, in numbers of ranks if the layout has ranks of several PEs."""
     problem = error.problems[0]
     if layout.rank_pes == 1 or (problem.field, problem.value) != ("tp", layout.tp):
         return error
@@ -248,7 +251,8 @@ def grid_job(job: Job, layout: Layout) -> Job:
 
 
 def hand_off_tally(sender: LlmPrograms, receivers: Sequence[Place], elements: int | Sequence[int], bits: int) -> Tally:
-    """A hand-off from the PEs of a stage to those of another one, alone on its links. `elements`: of all PEs, or of each."""
+    """A hand-off from the PEs of one stage to those of another, without other work on its links. `elements`: the elements of
+    all PEs, or a number for each PE."""
     elements = (elements,) * len(receivers) if isinstance(elements, int) else tuple(elements)
     machine, both = as_npu(sender.target), alike(sender.target, [*sender.places, *receivers])
     common = {"model_name": sender.model.name, "precision": sender.shapes[0].precision}
@@ -260,7 +264,7 @@ def hand_off_tally(sender: LlmPrograms, receivers: Sequence[Place], elements: in
 
 
 def _gated(program: Program, first: int, gate: int) -> None:
-    """Entries from index `first` on that wait for nothing wait for the gate."""
+    """Entries from index `first` on that wait for no entry then wait for the barrier."""
     for at in range(first, len(program.entries)):
         entry = program.entries[at]
         if not entry.deps_before:

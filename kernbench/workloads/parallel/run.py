@@ -1,4 +1,4 @@
-"""Runs a job on a layout: stages and hand-offs are simulated alone, once by content, and put together as a pipeline."""
+"""Runs a job on a layout: each distinct stage and hand-off is simulated once, and their times are combined to a pipeline."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def job_programs(
     model: Model, precision: Precision, config: NpuConfig | SystemConfig, job: Job, layout: Layout, *,
     max_cycles: int | None = None,
 ) -> LlmPrograms | ParallelPrograms:  # fmt: skip
-    """The programs of a job on a layout. InputError if something does not fit."""
+    """The programs of a job on a layout. Raises InputError if a part does not fit."""
     layout = shared_layout(model, job, layout)
     if layout.pp == layout.copies == layout.rank_pes == 1 and not layout.micro_batches:
         if layout.stage_pes > layout.tp or layout.cp < 1:
@@ -37,7 +37,7 @@ def job_programs(
 
 
 def shared_layout(model: Model, job: Job, layout: Layout) -> Layout:
-    """The layout, where replicas of a mixture share its experts if the job asks for whole experts on PEs."""
+    """The layout, in which replicas of a mixture share its experts if the job places whole experts on PEs."""
     blocks = model.description.blocks if model.description is not None else ()
     mixture = any(isinstance(block.ffn, Experts) for block in blocks)
     return replace(layout, shared_experts=job.expert_parallel and mixture and type(layout.dp) is int and layout.dp > 1)
@@ -53,9 +53,9 @@ def run_model(
 
 
 def run_parallel(programs: ParallelPrograms, *, reuse: bool = True, progress: Progress | None = None) -> LlmRun:
-    """Simulates a job. `reuse`: equal segments are simulated once; else each phase is one program, hand-offs and all.
+    """Simulates a job. `reuse`: equal segments are simulated once; otherwise each phase is one program, including hand-offs.
 
-    Phases follow each other. StoppedError if the cycles are not less than `programs.max_cycles`.
+    Phases run in sequence. Raises StoppedError if the cycles reach `programs.max_cycles`.
     """
     if not (reuse and periods_are_one(programs.machine)):
         return _run_whole(programs, progress)
@@ -78,7 +78,7 @@ def run_parallel(programs: ParallelPrograms, *, reuse: bool = True, progress: Pr
 
 
 class _Work:
-    """What a micro-batch takes in each stage, with what was simulated for it."""
+    """The cycles of a micro-batch in each stage, and the simulated results behind them."""
 
     def __init__(self, programs: ParallelPrograms) -> None:
         self.programs = programs
@@ -101,7 +101,7 @@ class _Work:
         return self.kinds(number, micro)[0]
 
     def kinds(self, number: int, micro: Micro) -> tuple[Tally, dict[str, Tally], Counter[str]]:
-        """The sum, and by kind of segment; and how many there are of each kind."""
+        """The sum, the sum by kind of segment, and the number of segments of each kind."""
         stage = self.programs.stage(number, micro.size)
         total, kinds, counts = Tally(), dict[str, Tally](), Counter[str]()
         for segment in stage.segments(micro.step):
@@ -114,7 +114,7 @@ class _Work:
 
 
 def _phase(work: _Work, some: Sequence[Step], steps: list[StepRun], hidden: dict[str, tuple[int, int]]) -> Timeline:
-    """Appends the steps of a phase; its timeline."""
+    """Appends the steps of a phase; returns its timeline."""
     programs = work.programs
     micros = [micro for step in some for micro in programs.micros(step)]
     items = [work.item(micro) for micro in micros]
@@ -134,7 +134,7 @@ def _phase(work: _Work, some: Sequence[Step], steps: list[StepRun], hidden: dict
 
 
 def _step_run(work: _Work, step: Step, cycles: int) -> StepRun:
-    """Bytes, MACs and energy of all replicas; bounds are those of the stage that works longest."""
+    """Bytes, MACs and energy of all replicas; the bounds are those of the stage that works longest."""
     programs = work.programs
     whole, kinds, counts = Tally(), dict[str, Tally](), Counter[str]()
     stages = [Tally() for _ in range(programs.layout.pp)]
@@ -165,7 +165,7 @@ def _step_run(work: _Work, step: Step, cycles: int) -> StepRun:
 
 
 def _run_whole(programs: ParallelPrograms, progress: Progress | None) -> LlmRun:
-    """Each phase as one program: hand-offs share links and memory with everything else."""
+    """Each phase as one program, in which hand-offs share links and memory with all other work."""
     steps: list[StepRun] = []
     for phase in dict.fromkeys(step.phase for step in programs.steps):
         some = [step for step in programs.steps if step.phase == phase]

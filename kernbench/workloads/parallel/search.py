@@ -1,4 +1,4 @@
-"""The fastest layout of a job on a machine: layouts that fit are estimated, the best of them are simulated."""
+"""The fastest layout of a job on a machine: all layouts that fit are estimated, and the best of them are simulated."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from kernbench.workloads.parallel.layout import Layout, check_layout, cut_layers
 from kernbench.workloads.parallel.pipeline import Item, run_pipeline
 from kernbench.workloads.parallel.run import job_programs, run_model, shared_layout
 
-SIMULATED = 6  #: layouts that are simulated
-HAND_OFF = 500  #: [cycle] assumed for estimates: the latencies of a load, a send and a store
-MOST_SHARDS = 64  #: a layer on more PEs takes minutes to simulate
-MOST_RANKS = 16  #: of a context
+SIMULATED = 6  #: number of layouts that are simulated
+HAND_OFF = 500  #: [cycle] assumed by estimates: the latencies of a load, a send and a store
+MOST_SHARDS = 64  #: limit, because a layer on more PEs takes minutes to simulate
+MOST_RANKS = 16  #: limit of the ranks of a context
 
 
 @dataclass(slots=True)
 class Candidate:
-    """A layout: what it is estimated to take, and what it took."""
+    """A layout, with its estimated and its simulated cycles."""
 
     layout: Layout
-    least_bytes: int  #: [byte] of the fullest PE
+    least_bytes: int  #: [byte] lower bound of the fullest PE
     estimate: int = 0  #: [cycle] of all steps
-    parts: tuple[int, int, int] = (0, 0, 0)  #: [cycle] of these: DRAM or MACs, reductions, waits of the pipeline
+    parts: tuple[int, int, int] = (0, 0, 0)  #: [cycle] of each part: DRAM or MACs, reductions, waits of the pipeline
     report: LlmReport | None = None
     verdict: str = ""
 
     @property
     def cycles(self) -> int | None:
-        """[cycle] of all steps, simulated; None if it was not."""
+        """[cycle] of all steps from the simulation; None if the layout was not simulated."""
         return None if self.report is None else sum(phase.total.cycles for phase in self.report.phases.values())
 
 
@@ -46,9 +46,9 @@ def search(
     model: Model, precision: Precision, config: NpuConfig | SystemConfig, job: Job, *, max_cycles: int | None = None,
     simulated: int = SIMULATED, progress: Callable[[int, int], None] | None = None,
 ) -> list[Candidate]:  # fmt: skip
-    """The candidates, the fastest first: those that were simulated, then those that were only estimated.
+    """The candidates: first those that were simulated, then those that were only estimated, the fastest first in both parts.
 
-    InputError if no layout fits; it names what the smallest needs.
+    Raises InputError if no layout fits; the error names the bytes that the smallest one needs.
     """
     found: list[Candidate] = []
     smallest: Candidate | None = None
@@ -76,7 +76,7 @@ def _simulate(
     found: list[Candidate], made: tuple[Model, Precision, NpuConfig | SystemConfig, Job], max_cycles: int | None, most: int,
     progress: Callable[[int, int], None] | None,
 ) -> None:  # fmt: skip
-    """Runs the best estimates, one after the other."""
+    """Simulates the candidates with the best estimates, in sequence."""
     model, precision, config, job = made
     done = 0
     for one in found:
@@ -97,7 +97,8 @@ def _simulate(
 def _also_with_own_rows(
     found: list[Candidate], made: tuple[Model, Precision, NpuConfig | SystemConfig, Job], max_cycles: int | None
 ) -> None:
-    """The fastest layout with shards again, with rows of their own between products (--sp): estimates see no difference."""
+    """Adds the fastest layout with shards again with `--sp`, so that shards have their own rows between products; estimates do
+    not show the difference."""
     model, precision, config, job = made
     ran = [one for one in found if one.report is not None and one.layout.tp > 1]
     if not ran:
@@ -114,7 +115,8 @@ def _also_with_own_rows(
 
 
 def _layouts(model: Model, config: NpuConfig | SystemConfig, job: Job) -> Iterator[Layout]:
-    """Shards and replicas by powers of two, stages also by what divides the layers, as far as the model can be cut."""
+    """Layouts with powers of two as numbers of shards and replicas, and also divisors of the number of layers as numbers of
+    stages."""
     pes = config.pes
     layers = job.layers or model.layers
     powers = [1 << k for k in range(pes.bit_length()) if 1 << k <= pes]
@@ -135,7 +137,7 @@ def _layouts(model: Model, config: NpuConfig | SystemConfig, job: Job) -> Iterat
 
 
 def _check_cut(model: Model, layout: Layout, job: Job) -> None:
-    """InputError if a layer cannot be cut into so many shards, or a context into so many ranks."""
+    """Raises InputError if a layer cannot be divided into this number of shards, or a context into this number of ranks."""
     tp = layout.tp
     if layout.cp > 1:
         if model.description is None or job.predicting or layout.shared_experts:
@@ -159,7 +161,8 @@ def _check_cut(model: Model, layout: Layout, job: Job) -> None:
 def _estimate(
     model: Model, precision: Precision, config: NpuConfig | SystemConfig, job: Job, layout: Layout
 ) -> tuple[int, tuple[int, int, int]]:
-    """[cycle] of all steps: each stage at full rate of DRAM or tensor engines, with reductions; and the parts of that."""
+    """[cycle] of all steps: each stage at the full rate of DRAM or tensor engines, with reductions; and the parts of this
+    sum."""
     layers = job.layers or model.layers
     sizes = layout.micro_sizes(job.batch)
     cuts = cut_layers(model, precision, layers, layout)
@@ -187,7 +190,7 @@ def _stage_cycles(
     model: Model, precision: Precision, config: NpuConfig | SystemConfig, layout: Layout, step: Step, size: int,
     counts: list[int], layers: int,
 ) -> list[tuple[int, int]]:  # fmt: skip
-    """[cycle] of each stage of a micro-batch: work, and reductions."""
+    """[cycle] of each stage for a micro-batch: work, and reductions."""
     pe = as_npu(config)
     rows = -(-size // layout.sharers) * step.tokens
     if step.phase == "prefill":
@@ -228,7 +231,7 @@ def _stage_cycles(
 
 
 def _explain(ran: list[Candidate], rest: list[Candidate]) -> None:
-    """Says of each what it is against the fastest, and of the fastest why."""
+    """Says for each candidate how it compares with the fastest one, and for the fastest one why it is the fastest."""
     if not ran:
         return
     best = ran[0]
@@ -246,7 +249,7 @@ _NAMES = ("weights, caches or products on each PE", "collectives", "waits of the
 
 
 def _why(one: Candidate, best: Candidate) -> str:
-    """The part of the estimate that grows most; estimates know nothing of --sp."""
+    """The part of the estimate that grows most; estimates do not include the effect of `--sp`."""
     if replace(one.layout, sp=best.layout.sp) == best.layout:
         return f"the same layout {'with' if one.layout.sp else 'without'} --sp"
     more = [a - b for a, b in zip(one.parts, best.parts, strict=True)]
@@ -254,7 +257,7 @@ def _why(one: Candidate, best: Candidate) -> str:
 
 
 def _why_best(best: Candidate, second: Candidate | None) -> str:
-    """Where it gains over the second."""
+    """The parts in which it is faster than the second one."""
     shares = best.parts
     name = _NAMES[shares.index(max(shares))]
     if second is None:

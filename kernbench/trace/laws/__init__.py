@@ -1,1 +1,1 @@
-"""The laws that a trace keeps, one file a subject."""
+"""The laws that a trace must keep; each file has the laws of one subject."""

@@ -1,4 +1,4 @@
-"""Laws of the counters: what the events of jobs, flows and waits add up to is what TRACE_END says."""
+"""Laws of the counters: the sums of the events of jobs, flows and waits equal the counters of TRACE_END."""
 
 from __future__ import annotations
 
@@ -10,25 +10,26 @@ from kernbench.trace.laws.law import Context, Handler, Law
 from kernbench.trace.laws.line import Line
 from kernbench.trace.metric.collect import KINDS, Activity
 
-#: Counters of a link that no transfer can use, and of a channel that none of a whole system did: the result has none.
+#: Counters that the result does not have: those of a link that no transfer can use, and of a channel of a system that no
+#: transfer used.
 UNUSED: dict[str, Any] = {"bytes": 0, "busy": 0, "member_cycles": 0}
 _QUEUES = ("queue_full", "priority_deferred")
-NO_JOB = -1  #: in place of a job, of what a cache writes back
+NO_JOB = -1  #: takes the place of the job number for write-backs of a cache
 
 
 class Counters(Law):
-    """Sums of events, by unit: in which cycles it had a job or a member, and what was done."""
+    """Sums of events by unit: the cycles in which the unit had a job or a member, and the work that it did."""
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self._active: defaultdict[str, Activity] = defaultdict(Activity)
         self._members: Counter[str] = Counter()  # [member-cycle] of flows that are over or suspended
-        self._joined: dict[tuple[int, int], int] = {}  # flows that are members: since when
-        self._links: dict[tuple[int, int], list[str]] = {}  # of open flows
-        self._bare: set[tuple[int, int]] = set()  # those without a DRAM channel
+        self._joined: dict[tuple[int, int], int] = {}  # the cycle in which each open flow became a member
+        self._links: dict[tuple[int, int], list[str]] = {}  # links of open flows
+        self._bare: set[tuple[int, int]] = set()  # open flows without a DRAM channel
         self._done: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        self._sizes: dict[int, int] = {}  # of open transfers
-        self._waits: dict[tuple[int, str], tuple[str, int]] = {}  # in queues: its unit, since when
+        self._sizes: dict[int, int] = {}  # [B] of open transfers
+        self._waits: dict[tuple[int, str], tuple[str, int]] = {}  # waits in queues: unit, and cycle of the begin
 
     def handlers(self) -> dict[str, Handler]:
         return {
@@ -51,7 +52,7 @@ class Counters(Law):
         return self._active[unit]
 
     def _over(self, unit: str, t_cycle: int) -> None:
-        """Something is over on a unit; that it never started is for the law of pairs to say."""
+        """End an interval on a unit; the law of pairs reports an interval that never started."""
         activity = self._activity(unit)
         if activity.running:
             activity.end(t_cycle)
@@ -107,11 +108,11 @@ class Counters(Law):
         if self._over_routers(record.unit):
             return
         self._links[key].append(record.unit)
-        if key in self._joined:  # under fifo it may be suspended already
+        if key in self._joined:  # under fifo, the flow may already be suspended
             self._activity(record.unit).begin(record.t_cycle)
 
     def _over_routers(self, unit: str) -> bool:
-        """Whether a link counts flits, and no members (docs/model/flit_transfers.md)."""
+        """Whether a link counts flits instead of members (docs/model/flit_transfers.md)."""
         return self.context.flits and joins_routers(unit)
 
     def _suspend(self, record: Line) -> None:
@@ -126,14 +127,14 @@ class Counters(Law):
         self._links.pop(key, None)
 
     def _leave_link(self, record: Line) -> None:
-        """A flow with a channel has left when it left that."""
+        """A flow with a DRAM channel leaves its links when it leaves the channel."""
         key = record.job_id, record.channel
         if key in self._bare:
             self._bare.discard(key)
             self._leave(record)
 
     def _written(self, record: Line) -> None:
-        """What a cache writes back is a member of the channel and of the cache, and of no transfer."""
+        """Write-backs of a cache are a member of the channel and of the cache, and belong to no transfer."""
         key = NO_JOB, record.channel
         self._links[key] = [record.unit, cache_of(record.unit, self.context.units) or record.unit]
         self._in(key, record.t_cycle)
@@ -144,14 +145,14 @@ class Counters(Law):
         self._links.pop(key, None)
 
     def _in(self, key: tuple[int, int], t_cycle: int) -> None:
-        """A flow is a member again."""
+        """A flow becomes a member again."""
         if key in self._links and key not in self._joined:
             self._joined[key] = t_cycle
             for unit in self._links[key]:
                 self._activity(unit).begin(t_cycle)
 
     def _out(self, key: tuple[int, int], t_cycle: int) -> None:
-        """A flow is no member any more."""
+        """A flow stops being a member."""
         since = self._joined.pop(key, None)
         if since is not None:
             for unit in self._links[key]:
@@ -200,7 +201,7 @@ class Counters(Law):
             self._same(unit, "bytes", counters, sums["bytes"])
 
     def _plugged(self) -> bool:
-        """Components count too: their own jobs and flows have no events, but counters."""
+        """Whether the machine has plugged-in components: their own jobs and flows have counters but no events."""
         return any("impl" in track for track in self.context.tracks.values())
 
     def _same(self, unit: str, key: str, counters: dict[str, Any], found: int) -> None:

@@ -1,4 +1,4 @@
-"""Laws of flows and of what they access: pairs on channels and links, bytes that add up, suspensions."""
+"""Laws of flows and their accesses: pairs of events on channels and links, sums of bytes, suspensions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kernbench.trace.laws.line import Line
 
 
 class Flows(Law):
-    """DRAM_TX, NOC_TX, MEM_ACCESS_EVENT and SRAM_ACCESS, by the transfer that they are of."""
+    """DRAM_TX, NOC_TX, MEM_ACCESS_EVENT and SRAM_ACCESS, by transfer."""
 
     def handlers(self) -> dict[str, Handler]:
         return {
@@ -32,7 +32,7 @@ class Flows(Law):
         return job
 
     def _flow(self, record: Line, what: str) -> Flow | None:
-        """The open flow of an event; a violation if there is none."""
+        """The open flow of an event; if there is none, a violation is reported."""
         job = self._job(record, what)
         if job is None:
             return None
@@ -110,7 +110,8 @@ class Flows(Law):
         flow.links[record.unit] = True
         flow.ended = flow.ended or (flow.bare and all(flow.links.values()))
 
-    # Most events of a file come to the next two: they look for what nearly every event has, and else find out what is wrong.
+    # Most events of a file come to the next two methods. They first check the usual case, and search for the violation only if
+    # that check fails.
 
     def _access(self, record: Line) -> None:
         job = self.context.jobs.get(record.job_id)
@@ -175,7 +176,7 @@ class Waits(Law):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self._open: dict[Key, int] = {}  # since when
+        self._open: dict[Key, int] = {}  # the cycle in which the wait began
 
     def handlers(self) -> dict[str, Handler]:
         return {"STALL_EVENT": self._stall, "RESUME_EVENT": self._resume, "SRAM_CONFLICT": self._conflict}

@@ -1,4 +1,5 @@
-"""Laws of commands and jobs: pairs, one job at a time on TE and VE, transfers within the machine's limits, latencies."""
+"""Laws of commands and jobs: pairs of events, one job at a time on a TE or VE, transfers within the machine's limits,
+latencies."""
 
 from __future__ import annotations
 
@@ -12,12 +13,12 @@ from kernbench_core.numbers import CHANNELS, COMM_CHANNEL, TRANSFER_CHANNELS
 
 
 class Commands(Law):
-    """CMD_ENQUEUE, CMD_START, CMD_END: four bytes a command are kept."""
+    """CMD_ENQUEUE, CMD_START and CMD_END; each command takes four bytes of memory."""
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self._units: list[str] = []
-        self._states = IdMap(context.meta.commands)  # 3 * number of its unit + 0 queued, 1 started, 2 over
+        self._states = IdMap(context.meta.commands)  # 3 * number of the command's unit + state (0 queued, 1 started, 2 over)
         self._enqueued = 0
 
     def handlers(self) -> dict[str, Handler]:
@@ -63,7 +64,7 @@ class Commands(Law):
             if state % 3 != 2:
                 self.context.say("pair", f"command {cmd_id} has no CMD_END")
         more = "COMPONENT" in self.context.units.values()  # components may submit commands
-        host = "mmio" in (self.context.meta.sim_config.get("control") or {})  # it may not have written all of them
+        host = "mmio" in (self.context.meta.sim_config.get("control") or {})  # the host may not have written all commands
         fewer = self._enqueued < self.context.meta.commands and not (host and end.status != "done")
         if fewer or (self._enqueued > self.context.meta.commands and not more):
             text = f"TRACE_META has {self.context.meta.commands} commands, but {self._enqueued} are queued"
@@ -71,12 +72,12 @@ class Commands(Law):
 
 
 class Jobs(Law):
-    """JOB_ISSUE to JOB_DONE, and what lies between on the engine."""
+    """JOB_ISSUE to JOB_DONE, and the events of the engine between them."""
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self._running: dict[str, int] = {}  # TE and VE: the job that runs
-        self._transfers: Counter[str] = Counter()  # DMA engine: transfers
+        self._running: dict[str, int] = {}  # by TE or VE: the running job
+        self._transfers: Counter[str] = Counter()  # by DMA engine: the number of running transfers
         self._on_channel: Counter[tuple[str, int]] = Counter()
         self._limit, self._limits = _limits(context.meta.sim_config)
 
@@ -165,8 +166,8 @@ class Jobs(Law):
         self._over(job, "END", record.t_cycle)
 
     def _length(self, record: Line, job: Job) -> None:
-        """Work and waits of a TE or VE job make its latency; with a period above 1 cycles between count too. A component
-        decides the time of its jobs itself.
+        """The latency of a TE or VE job is the sum of its work and its waits; if the period is above 1, the cycles between
+        ticks count too. A plugged-in component decides the time of its own jobs.
         """
         track = self.context.tracks.get(record.unit, {})
         if "impl" in track:
@@ -234,7 +235,7 @@ def _named(job: Job, what: str) -> str:
 
 
 def _limits(machine: dict[str, Any]) -> tuple[int | None, dict[int, int]]:
-    """Most transfers of a DMA engine, and of its channels; nothing if the machine does not say."""
+    """The largest numbers of transfers of a DMA engine and of its channels; empty if the machine does not state them."""
     pe = machine.get("pe", machine)
     dma = pe.get("dma") if isinstance(pe, dict) else None
     if not isinstance(dma, dict):

@@ -32,8 +32,9 @@ LAWS: dict[str, str] = {
     "end": "TRACE_END counts the events, and is at the last cycle",
 }
 
-ENDS = ("END", "ENGINE_EVENT", "JOB_DONE")  #: what every job has at its end; END: of its engine, as TE_END
-WITH_END = ("DMA", "TE", "VE")  #: kinds of engines that have one
+#: the events that each job has at its end; END stands for the engine's event, such as TE_END
+ENDS = ("END", "ENGINE_EVENT", "JOB_DONE")
+WITH_END = ("DMA", "TE", "VE")  #: kinds of engines that have such an event
 
 Handler = Callable[[Line], None]
 
@@ -42,7 +43,7 @@ Handler = Callable[[Line], None]
 class Violation:
     """A law that a file breaks."""
 
-    line: int  #: where it shows, counted from 1
+    line: int  #: the line where the violation shows, counted from 1
     law: str
     message: str
 
@@ -56,11 +57,11 @@ class Flow:
     def __init__(self, size: int, start: int, bare: bool) -> None:
         self.size = size
         self.start = start
-        self.bare = bare  #: without a DRAM channel: its links alone tell of it
+        self.bare = bare  #: without a DRAM channel; only the link events describe the flow
         self.ended = False
         self.out = False  #: suspended
         self.accessed = 0  #: [B] of its MEM_ACCESS_EVENTs
-        self.links: dict[str, bool] = {}  #: link: whether it has ended there
+        self.links: dict[str, bool] = {}  #: by link: whether the flow has ended there
 
 
 class Job:
@@ -73,21 +74,22 @@ class Job:
         self.kind = kind
         self.issued = issued
         self.job_type = job_type
-        self.channel = -1  #: of DMA
+        self.channel = -1  #: channel of a DMA job
         self.start = -1  #: [cycle]; -1: not started
         self.start_line = 0
         self.size = 0  #: [B] of a transfer
-        self.ends_in: tuple[int, int] = (1, 1)  #: ends of a transfer that are scratchpads, and that are memory next to one
+        #: how many ends of a transfer are scratchpads, and how many are memories opposite a scratchpad
+        self.ends_in: tuple[int, int] = (1, 1)
         self.head = 0
-        self.total = 0  #: [cycle] of a TE or VE job alone
+        self.total = 0  #: [cycle] duration of a TE or VE job without contention
         self.end = -1
         self.end_line = 0
-        self.held = 0  #: [cycle] by bank conflicts, as RESUME_EVENTs say
-        self.stalled = 0  #: the same, as its end says
-        self.seen: set[str] = set()  #: which of ENDS have come
+        self.held = 0  #: [cycle] held by bank conflicts, as reported by RESUME_EVENTs
+        self.stalled = 0  #: [cycle] held by bank conflicts, as reported by the job's end
+        self.seen: set[str] = set()  #: those of ENDS that were read
         self.flows: dict[int, Flow] = {}
         self.accessed = 0  #: [B] of its SRAM_ACCESSes
-        self.waits = 0  #: that are open
+        self.waits = 0  #: number of open waits
 
 
 def ends_of(job: Job) -> tuple[str, ...]:
@@ -96,7 +98,7 @@ def ends_of(job: Job) -> tuple[str, ...]:
 
 
 def _moves_flits(machine: Any) -> bool:
-    """Whether the machine of a trace, which may be anything, moves transfers over routers."""
+    """Whether the machine of a trace moves transfers over routers; the machine's description is not validated."""
     for path in (("noc", "model"), ("cube", "mesh", "model")):
         found = machine
         for key in path:
@@ -107,7 +109,7 @@ def _moves_flits(machine: Any) -> bool:
 
 
 def _ratios(machine: Any) -> frozenset[Fraction]:
-    """The ratios of the codecs of a trace's machine, which may be anything, and 1."""
+    """The ratios of the codecs of a trace's machine, and 1; the machine's description is not validated."""
     dma = machine.get("dma") if isinstance(machine, dict) else None
     codecs = dma.get("codecs") if isinstance(dma, dict) else None
     found = [codec.get("ratio") if isinstance(codec, dict) else None for codec in codecs] if isinstance(codecs, list) else []
@@ -118,19 +120,19 @@ def _ratios(machine: Any) -> frozenset[Fraction]:
 
 
 class Context:
-    """What all laws see."""
+    """The state that all laws share."""
 
     def __init__(self, trace: Trace, most: int) -> None:
         self.meta = trace.meta
         self.full: bool = self.meta.level != "summary"
-        self.partial: bool = self.meta.filter is not None  #: what began or ends outside the file is no violation
+        self.partial: bool = self.meta.filter is not None  #: a begin or end outside the file is then no violation
         self.units: dict[str, str] = {str(u.get("unit")): str(u.get("component")) for u in self.meta.units}
         self.tracks: dict[str, dict[str, Any]] = {str(u.get("unit")): u for u in self.meta.units}
         self.ratios = _ratios(self.meta.sim_config)  #: bytes of a transfer for each byte of its flows
-        self.flits: bool = _moves_flits(self.meta.sim_config)  #: no flow is a member of a link between routers
+        self.flits: bool = _moves_flits(self.meta.sim_config)  #: then no flow is a member of a link between routers
         self.padded: set[str] = {str(u.get("parent")) for u in self.meta.units if u.get("component") == "SRAM"}
         self.jobs: dict[int, Job] = {}
-        self.closing: list[Job] = []  #: jobs that ended in the cycle that is read
+        self.closing: list[Job] = []  #: jobs that ended in the current cycle
         self.line = 1
         self.t_cycle = -1  #: of the record that was read last
         self.most = most
@@ -146,42 +148,42 @@ class Context:
         return (1, 1) if str(self.tracks.get(unit, {}).get("parent", "")) in self.padded else (0, 0)
 
     def over(self, job: Job, what: str) -> None:
-        """One of the events at a job's end has come; with the last of them it is closed once the cycle is over."""
+        """Note an event at a job's end; after the last such event, the job is closed at the end of the cycle."""
         job.seen.add(what)
         if len(job.seen) == len(ends_of(job)):
             self.closing.append(job)
 
     def say(self, law: str, message: str, line: int = 0) -> None:
-        """A law is broken, at the line that is read unless another is given."""
+        """Report a violation, at the current line unless another line is given."""
         self.counts[law] += 1
         if len(self.violations) < self.most:
             self.violations.append(Violation(line or self.line, law, message))
 
     def misfit(self, line: int, why: str) -> None:
-        """A line is JSON, but no record."""
+        """Report a line that is JSON but not a record."""
         self.say("schema", why, line)
 
 
 class Law:
-    """Some laws: handlers by event type, something to do when a cycle is over, and at the end of a whole file."""
+    """A group of laws: handlers by event type, an action at the end of a cycle, and an action at the end of a complete file."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
 
     def handlers(self) -> dict[str, Handler]:
-        """What looks at which events."""
+        """The handler of each event type that the law checks."""
         return {}
 
     def close(self, job: Job) -> None:
-        """The cycle of a job's end is over, and with it all that the file says of the job."""
+        """The cycle of a job's end is over, so the file has no more events of the job."""
 
     def finish(self, end: Any) -> None:
-        """The file is whole: TRACE_END has been read."""
+        """The file is complete: TRACE_END was read."""
 
 
-#: What a wait's events stand in, where the table of events has one phase for all: (STALL_EVENT, RESUME_EVENT).
+#: Phases of (STALL_EVENT, RESUME_EVENT) for some waits; the table of events has one phase for all waits.
 _WAITS = {"queue_full": (3, 3), "priority_deferred": (3, 3), "backpressure": (7, 6), "bank_conflict": (5, 6)}
-_OF_COMMAND = {"IRQ_EMIT", "TOKEN_COMPLETE", "MARKER", "TOKEN"}  # phase 2 where a control command ends
+_OF_COMMAND = {"IRQ_EMIT", "TOKEN_COMPLETE", "MARKER", "TOKEN"}  # phase 2 if a control command ends
 _OF_SEVERAL = {"STALL_EVENT", "RESUME_EVENT", "CMD_END", *_OF_COMMAND}  # their phase depends on more than their unit
 _KINDS = {"DMA_START": "DMA", "DMA_END": "DMA", "TE_START": "TE", "TE_END": "TE", "VE_START": "VE", "VE_END": "VE"}
 _KINDS |= dict.fromkeys(("DRAM_TX_START", "DRAM_TX_END", "DRAM_TX_SUSPEND", "DRAM_TX_RESUME"), "DRAM")
@@ -190,19 +192,20 @@ _KINDS |= {"SRAM_ACCESS": "SRAM", "MEM_ACCESS_EVENT": "DMA"}
 
 
 class Order:
-    """The position in the file: cycle and phase."""
+    """The order of events in the file: by cycle, then by phase."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
         self.t_cycle: int = context.meta.t_cycle
         self.phase = 0
         self._level = LEVELS.index(context.meta.level) if context.meta.level in LEVELS else len(LEVELS)
-        self._fitting: set[tuple[str, str | None]] = set()  # events and units of earlier lines that broke no law here
-        #: By event and unit of these lines, their phase, if it is the same for all lines of the event and unit.
+        # pairs of event and unit that broke no law of this class on an earlier line
+        self._fitting: set[tuple[str, str | None]] = set()
+        #: The phase of such a pair, if the phase is the same for all its lines.
         self.phases: defaultdict[str, dict[str | None, int]] = defaultdict(dict)
 
     def look(self, record: Line) -> None:
-        """A line that fits the schema."""
+        """Check a line that fits the schema."""
         event = record.event
         self._place(record, event)
         what = event.name, record.unit
@@ -212,7 +215,7 @@ class Order:
                 self.phases[what[0]][what[1]] = self._phase(record, event)
 
     def _look_at_unit(self, record: Line, name: str, what: tuple[str, str | None]) -> None:
-        """The level and track of an event, which are those of all events of its class and unit, but for waits."""
+        """Check the level and track of an event; except for waits, they are the same for all events of one type and unit."""
         found = sum(self.context.counts.values())
         high = LEVELS.index(record.event.level) > self._level
         wait = not self.context.full and name in ("STALL_EVENT", "RESUME_EVENT")
@@ -231,7 +234,7 @@ class Order:
     def _place(self, record: Line, event: Event) -> None:
         t_cycle, phase, name = record.t_cycle, self._phase(record, event), event.name
         if t_cycle < self.t_cycle:
-            if name == "CMD_ENQUEUE":  # in a window's file they keep the cycle in which they were queued
+            if name == "CMD_ENQUEUE":  # the file of a window keeps the cycle in which such a command was queued
                 return
             self.context.say("order", f"cycle {t_cycle} comes after cycle {self.t_cycle}")
         elif t_cycle == self.t_cycle and phase < self.phase:
@@ -240,7 +243,7 @@ class Order:
         self.t_cycle, self.phase = t_cycle, phase
 
     def _phase(self, record: Line, event: Event) -> int:
-        """The phase in which an event stands."""
+        """The phase to which an event belongs."""
         if event.phase == 3 and event.name != "DMA_START":
             return self._start(record, event.name)
         return self._end(record, event.name) if event.phase == 0 else event.phase

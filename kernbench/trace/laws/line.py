@@ -1,4 +1,4 @@
-"""The record that the laws look at: one object for all lines of a file, with the fields that laws use."""
+"""The record that the laws check: one object that is reused for all lines of a file, with the fields that laws need."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from kernbench.trace.events import Record
 from kernbench.trace.schema import EVENTS, Event
 
-#: Fields that some law looks at, besides `t_cycle`.
+#: Fields that some law checks, besides `t_cycle`.
 NAMES = (
     "unit", "cmd_id", "job_id", "channel", "size_bytes", "latency_cycles", "stall_cycles", "mac_count", "op_count",
     "head_cycles", "total_cycles", "start_cycle", "end_cycle", "bytes", "duration_cycles", "num_requests", "allowed",
@@ -18,19 +18,19 @@ NAMES = (
 
 
 class Line:
-    """One record. A field that the event has, but the line does not, is None; fields of other events have any value."""
+    """One record. A field of the event that the line omits is None; fields of other events have undefined values."""
 
     def __init__(self) -> None:
         self.event: Event = EVENTS[0]
-        self.number = 0  #: of the event
+        self.number = 0  #: number of the event type
         self.t_cycle: Any = 0
-        self.now = 0  #: the same, for comparisons: compiled, it is a machine integer
-        self.unit: Any = None  #: None also if the event has no unit
+        self.now = 0  #: the same as `t_cycle`, for comparisons: a machine integer in compiled code
+        self.unit: Any = None  #: also None if the event has no unit
         for name in NAMES[1:]:
             setattr(self, name, None)
 
     def take(self, record: Record) -> None:
-        """Have the fields of a decoded record."""
+        """Copy the fields of a decoded record."""
         self.event = record.event
         self.number = record.event.number
         self.t_cycle = self.now = record.t_cycle
@@ -38,7 +38,7 @@ class Line:
             setattr(self, name, getattr(record, name, None))
 
     def put(self, place: int, value: Any) -> None:
-        """Set the field at a place of `NAMES`."""
+        """Set the field at an index of `NAMES`."""
         if place == 0:
             self.unit = value
         elif place == 1:

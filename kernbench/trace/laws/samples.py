@@ -1,4 +1,4 @@
-"""Laws of samples: they fit into their windows, and add up to what TRACE_END says."""
+"""Laws of samples: samples fit into their windows, and their sums equal the counters of TRACE_END."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from kernbench.trace.metric.collect import PARTS
 
 _WAITS = ("backpressure", "bank_conflict")
 _BANKS = ("requests", "grants", "denials")
-_EXACT = DecimalContext(prec=1000, traps=[Inexact])  # floats from 1e-324 to the schema's 1e60 have sums of fewer digits
-_NEAR = Fraction(1, 10**9)  # of a sum of energies: each is rounded to a float
+# enough digits for exact sums of floats from 1e-324 to the schema's limit of 1e60
+_EXACT = DecimalContext(prec=1000, traps=[Inexact])
+_NEAR = Fraction(1, 10**9)  # relative tolerance of a sum of energies, because each energy is rounded to a float
 
 
 class Samples(Law):
@@ -26,12 +27,12 @@ class Samples(Law):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self._window: int = context.meta.window_cycles
-        self._last: dict[tuple[str, str], int] = {}  # event type and unit: cycle of the last
+        self._last: dict[tuple[str, str], int] = {}  # cycle of the last sample, by event type and unit
         self._short = (0, 0)  # the cycle after the last window that is shorter than the others, and its line
         self._sums: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._banks: dict[str, dict[str, list[int]]] = {}
-        self._whole = dict.fromkeys(PARTS, 0)  # [pJ] of windows whose energy is an integer
-        self._decimals = dict.fromkeys(PARTS, Decimal(0))  # [pJ] of the others
+        self._whole = dict.fromkeys(PARTS, 0)  # [pJ] sum over windows whose energy is an integer
+        self._decimals = dict.fromkeys(PARTS, Decimal(0))  # [pJ] sum over the other windows
 
     def handlers(self) -> dict[str, Handler]:
         return {
@@ -42,7 +43,7 @@ class Samples(Law):
         }
 
     def _fits(self, record: Line, unit: str) -> None:
-        """The window ends here, is of the right length, and has one sample of this kind and unit."""
+        """Check that the window ends here, has the right length, and has one sample of this type and unit."""
         after, cycles, name = record.t_cycle + 1, record.window_cycles, record.event.name
         key = name, unit
         if self._last.get(key) == record.t_cycle:
@@ -161,7 +162,7 @@ class Samples(Law):
 
 
 def _add(sums: list[int], counts: list[int]) -> None:
-    """Add counts by bank; banks that had none before are appended."""
+    """Add counts by bank; the list grows if more banks are counted."""
     known = len(sums)
     for bank in range(len(counts)):
         if bank < known:
@@ -171,7 +172,7 @@ def _add(sums: list[int], counts: list[int]) -> None:
 
 
 def _numbers(said: dict[str, Any]) -> dict[str, Fraction]:
-    """The energies that are numbers; a component without a number violates only the law of its sum."""
+    """The energies that are numbers; if the energy of a component is missing, only the law of its sum is violated."""
     found = {}
     for part, pj in said.items():
         try:

@@ -1,7 +1,7 @@
-"""Lines as kernbench writes them, read without a Python object for each value.
+"""A reader of lines as kernbench writes them, which makes no Python object for each value.
 
-Such a line has the event type, `t_cycle`, the fields of the event in the order of the schema, and then other common fields. It
-has no spaces, no escapes and only ASCII characters. msgspec reads all other lines, and says what is wrong with them.
+Such a line has the event type, `t_cycle`, the fields of the event in the order of the schema, and then other common fields. The
+line has no spaces, no escapes and only ASCII characters. msgspec reads all other lines, and reports their errors.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _KINDS = {"int": 0, "text": 1, "number": 2, "flag": 3, "label": 4, "ints": 5, "t
 _HEAD = b'{"event_type":"'
 _TRUE, _FALSE = b"true", b"false"
 _RECENT = 8
-_MOST_TEXTS = 4096  # that a field keeps: names of tracks, types of jobs
+_MOST_TEXTS = 4096  # texts that are kept for each field, such as names of tracks and types of jobs
 
 
 class Member:
@@ -24,10 +24,10 @@ class Member:
         self.key = b',"%b":' % field.name.encode()
         self.kind = _KINDS[field.kind]
         self.required = required
-        self.place = NAMES.index(field.name) if field.name in NAMES else -1  #: of `Line`; -1: no law looks at it
-        self.choices = {choice.encode(): choice for choice in field.choices}  #: empty: any text
-        self.texts = dict(self.choices)  #: those that may follow or that were read
-        self.recent = list(self.choices.items())[:_RECENT]  #: of them, those that are looked for first
+        self.place = NAMES.index(field.name) if field.name in NAMES else -1  #: index in `Line`; -1 if no law needs the field
+        self.choices = {choice.encode(): choice for choice in field.choices}  #: if empty, any text is allowed
+        self.texts = dict(self.choices)  #: the allowed texts, or the texts that were read
+        self.recent = list(self.choices.items())[:_RECENT]  #: the texts that are compared first
 
 
 class Layout:
@@ -42,7 +42,7 @@ class Layout:
         self.members = [Member(field, field.required) for field in event.fields if field.kind in _KINDS]
         self.members += [Member(field, False) for field in common if field.name not in own]
         self.has_unit = "unit" in own
-        self.next: Layout | None = None  #: that of the line that followed last time
+        self.next: Layout | None = None  #: the layout of the line that followed last time
 
 
 class Scan:
@@ -54,8 +54,8 @@ class Scan:
         for event in EVENTS:
             if event.name not in ("TRACE_META", "TRACE_END"):
                 self._layouts[event.name.encode()] = Layout(event)
-        self._last = Layout(EVENTS[0])  # of the line that was read last
-        self._at = 0  # where the next value begins
+        self._last = Layout(EVENTS[0])  # layout of the last line that was read
+        self._at = 0  # offset of the next value
         self._value = 0
 
     def next(self, block: bytes, at: int) -> int:
@@ -161,7 +161,7 @@ class Scan:
         return self._known(p[start:end], member)
 
     def _known(self, text: bytes, member: Member) -> bool:
-        """Take a text that is not among the recent ones of a field; false if the field must not have it."""
+        """Look up a text that is not among the recent texts of a field; false if the field must not have the text."""
         found = member.texts.get(text)
         if found is None:
             if member.choices:
@@ -182,7 +182,7 @@ class Scan:
         start = self._at
         if not self._int(block):
             return False
-        if p[self._at] != 46:  # a point
+        if p[self._at] != 46:  # a decimal point
             if p[self._at] == 69 or p[self._at] == 101:  # an exponent
                 return False
             if member.place >= 0:
@@ -199,7 +199,7 @@ class Scan:
         return True
 
     def _list(self, block: bytes, member: Member) -> bool:
-        """Read a list of integers or texts; no law looks at texts."""
+        """Read a list of integers or texts; texts are skipped because no law needs them."""
         p = block
         size = len(block)
         at = self._at
@@ -229,7 +229,7 @@ class Scan:
 
 
 def _same(p: bytes, size: int, at: int, text: bytes) -> bool:
-    """Some bytes have a text at an offset."""
+    """Whether the bytes at an offset equal a text."""
     t = text
     length = len(text)
     if at + length > size:
@@ -241,4 +241,4 @@ def _same(p: bytes, size: int, at: int, text: bytes) -> bool:
 
 
 _ANY_TEXT = Member(Field("", "text", ""), True)
-assert MAX_NUMBER > 10**18  # so that a number of at most 18 digits before its point is in range
+assert MAX_NUMBER > 10**18  # then a number of at most 18 digits before the decimal point is in range

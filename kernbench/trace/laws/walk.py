@@ -1,4 +1,4 @@
-"""All records of a file, one after the other, past all laws."""
+"""One pass over all records of a file, which checks all laws."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from kernbench.trace.schema import EVENTS
 
 
 class Kind:
-    """What is known of the records of an event type."""
+    """What the laws need to know about an event type."""
 
     def __init__(self, phases: dict[str | None, int], handlers: list[Handler]) -> None:
-        #: By unit: the phase of records that keep the laws of `Order`, except for their place in the file.
+        #: By unit: the phase of records that break no law of `Order` except, possibly, their order in the file.
         self.phases = phases
         self.handlers = handlers
 
@@ -29,16 +29,17 @@ class Walk:
         self._order = order
         self._scan = Scan()
         self._closes = [law.close for law in laws if type(law).close is not Law.close]
-        self._kinds = [Kind({}, []) for _ in range(EVENTS[-1].number + 1)]  # by number of the event
+        self._kinds = [Kind({}, []) for _ in range(EVENTS[-1].number + 1)]  # by number of the event type
         tables = [law.handlers() for law in laws]
         for event in EVENTS:
             handlers = [table[event.name] for table in tables if event.name in table]
             self._kinds[event.number] = Kind(order.phases[event.name], handlers)
 
     def plain(self, block: bytes, at: int, number: int) -> tuple[int, int]:
-        """Read lines from an offset on, the first of them with this number, up to one that is not plain.
+        """Read lines from an offset on, up to the first line that kernbench would write in another form; the first line has the
+        given number.
 
-        Returns the offset after the last one, and the number of lines that were read.
+        Returns the offset after the last line that was read, and the number of these lines.
         """
         size = len(block)
         first = number
@@ -54,7 +55,7 @@ class Walk:
         return at, number - first
 
     def other(self, record: Record, number: int) -> None:
-        """Look at a line that msgspec has decoded."""
+        """Check a line that msgspec has decoded."""
         line = self._scan.line
         line.take(record)
         self._look(line, number)
@@ -69,7 +70,8 @@ class Walk:
             context.t_cycle = now
             if context.closing:
                 self.close()
-        # Most records have an event and unit of earlier ones, whose phase is known, and follow the record before them.
+        # Most records have the event and unit of an earlier record, so their phase is known, and come after the previous
+        # record.
         phase = kind.phases.get(record.unit)
         if phase is not None and (now > order.t_cycle or (now == order.t_cycle and phase >= order.phase)):
             order.t_cycle = now
@@ -80,7 +82,7 @@ class Walk:
             handle(record)
 
     def close(self) -> None:
-        """The cycle in which these jobs ended is over."""
+        """The cycle in which these jobs ended is over: close them."""
         context = self._context
         for job in context.closing:
             for close in self._closes:

@@ -1,4 +1,5 @@
-"""Why a run took as long as it did: its critical path, what each resource costs on it, and the story of any command.
+"""The explanation of a run's length: its critical path, the cycles that each resource costs on this path, and the history of
+each command.
 
 `explain(open_trace("run.jsonl")).sentence` is the answer in short.
 """
@@ -19,10 +20,10 @@ from kernbench.trace.why.critical_path import Stretch, UnlawfulError, critical_p
 from kernbench.trace.why.history import Command, History, check_lawful, read_history, unlawful
 from kernbench.trace.why.spans import Stories
 
-MOST_GROUPS = 4  # that the sentence names
-LEAST_SHARE = Fraction(1, 100)  # of the run, for the sentence to name it
+MOST_GROUPS = 4  # groups that the sentence names
+LEAST_SHARE = Fraction(1, 100)  # a group with a smaller share of the run's cycles is not named in the sentence
 MOST_NAMES = 4  # of resources that the sentence names one by one
-MOST_LINKS = 2  # of these: their names are long
+MOST_LINKS = 2  # at most this many of the names are links, because names of links are long
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,17 +33,17 @@ class Cost:
     cause: str
     resource: str
     cycles: Fraction
-    commands: int  #: how many have such cycles on the path
+    commands: int  #: the number of commands with such cycles on the path
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Groups of causes with one name for readers: the bandwidth of the DRAM, the work of the tensor engines."""
+    """A group of causes that has one name for readers, such as the bandwidth of the DRAM or the work of the tensor engines."""
 
     name: str
-    resources: tuple[str, ...]  #: those that cost most first; none where the name says it
+    resources: tuple[str, ...]  #: the most expensive first; empty if the name of the group already says the resource
     cycles: Fraction
-    waiting: Fraction = Fraction(0)  #: of these, cycles that are waits: what pages and pictures hatch
+    waiting: Fraction = Fraction(0)  #: [cycle] the part of `cycles` that is waiting; pages and pictures hatch this part
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +51,10 @@ class Story:
     """One command: its cycles from readiness to end."""
 
     command: Command
-    ready: int | None  #: None: what it depends on never came
-    after: Command | None  #: whose end made it ready; None: it was so from cycle 0 on
+    ready: int | None  #: None if a dependency never completed
+    after: Command | None  #: the command whose end made this command ready; None if it was ready from cycle 0
     spans: tuple[Span, ...]
-    critical: int  #: cycles of it on the critical path
+    critical: int  #: the command's cycles on the critical path
 
 
 class Why:
@@ -93,7 +94,7 @@ def explain(trace: Trace) -> Why:
 
 
 def explain_or_error(trace: Trace) -> Why | InputError:
-    """The explanation of a trace, or the error that says why it has none: for pages that show either."""
+    """The explanation of a trace, or the error that says why the trace has none, for pages that show one or the other."""
     try:
         return explain(trace)
     except InputError as error:
@@ -101,8 +102,9 @@ def explain_or_error(trace: Trace) -> Why | InputError:
 
 
 def merged(spans: Iterable[Span]) -> list[Part]:
-    """The parts of some spans, those with equal cause, resource, blockers and bank added up, in order of appearance."""
-    found: dict[tuple[str, str, tuple[int, ...], int | None], dict[int, int]] = {}  # numerators by denominator
+    """The parts of some spans, in order of appearance; parts with equal cause, resource, blockers and bank are added up."""
+    # numerators by denominator: integers add up faster than fractions
+    found: dict[tuple[str, str, tuple[int, ...], int | None], dict[int, int]] = {}
     for span in spans:
         for part in span.parts:
             sums = found.setdefault((part.cause, part.resource, part.by, part.bank), {})
@@ -114,7 +116,7 @@ def merged(spans: Iterable[Span]) -> list[Part]:
 
 
 def names(resources: Iterable[str]) -> str:
-    """Names of resources in few words: `dram.ch0..7`, `te0, te2`, `9 links`."""
+    """Names of resources in short form: `dram.ch0..7`, `te0, te2`, `9 links`."""
     given = list(resources)
     links = [name for name in given if name.startswith("noc.") or "-" in name]
     runs: list[tuple[str, int, int]] = []
@@ -202,7 +204,8 @@ def _groups(costs: list[Cost], path: list[Stretch], history: History) -> list[Gr
 
 
 def _nearly_last(path: list[Stretch]) -> list[str]:
-    """Channels whose flows end in the last tenth of a transfer of the path: the last one is a bottleneck with its like."""
+    """Channels whose flows end in the last tenth of a transfer of the path: such channels count as bottlenecks like the channel
+    that ends last."""
     found = []
     for job in (s.command.job for s in path if s.command is not None and s.command.job is not None and s.spans):
         near = (flow for flow in job.flows.values() if 10 * (job.end - flow.until) <= job.end - flow.since)

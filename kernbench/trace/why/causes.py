@@ -1,4 +1,4 @@
-"""The table of causes: what a cycle of a job was spent on.
+"""The table of causes: how each cycle of a job was spent.
 
 `docs/reference/why.md` defines each cause with its formula.
 """
@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
-#: cause: what it is. The first three are work, all others waits; only `idle` is no job's.
+#: The description of each cause. The first three causes are work, and all others are waits; `idle` is the only cause without a
+#: job.
 CAUSES: dict[str, str] = {
     "work": "the engine computes: init, body, finalize, and the cycles between the ticks of its period",
     "transfer": "the bytes of the flow that ends last, alone at the full rate of its route",
@@ -40,13 +41,14 @@ WORK = ("work", "transfer", "granularity")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The cycles of one cause. They may be a fraction of the span's: a shared channel gives a part of every cycle."""
+    """The cycles of one cause. The number may be a fraction, because a shared channel gives a flow only a part of every
+    cycle."""
 
     cause: str
-    resource: str  #: the unit that it is of: engine, channel, link, scratchpad, control
+    resource: str  #: the unit to which the cause belongs: engine, channel, link, scratchpad or control
     cycles: Fraction
-    by: tuple[int, ...] = ()  #: commands in the way
-    bank: int | None = None  #: of a bank conflict
+    by: tuple[int, ...] = ()  #: ids of the commands that caused the wait
+    bank: int | None = None  #: the bank of a bank conflict
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +61,12 @@ class Span:
 
     @property
     def cycles(self) -> int:
-        """Its length."""
+        """The length of the span."""
         return self.end - self.start
 
 
 def whole(start: int, end: int, cause: str, resource: str, by: tuple[int, ...] = (), bank: int | None = None) -> Span:
-    """A span of one cause."""
+    """A span that has only one cause."""
     return Span(start, end, (Part(cause, resource, Fraction(end - start), by, bank),))
 
 

@@ -1,8 +1,8 @@
-"""From the last end of a run back to cycle 0, through what each command waited for.
+"""The critical path, found by a walk from the last end of a run back to cycle 0, from each command to what it waited for.
 
-Each stretch of the path is some cycles of one command; they follow each other without gap or overlap and cover all cycles of
-the run. If a job waited for the end or start of another job, the path continues with that job: its time is on the path, and
-the wait is not. Control commands are stretches of no length.
+Each stretch of the path has some cycles of one command. The stretches have no gaps or overlaps and cover all cycles of the run.
+If a job waited for the end or start of another job, the path continues with this other job. The path then has the time of the
+other job instead of the wait. The stretch of a control command has no cycles.
 """
 
 from __future__ import annotations
@@ -20,41 +20,41 @@ class Stretch:
     """Some cycles of the path."""
 
     command: Command | None  #: None: no command was in flight
-    after: str  #: how it depends on the span before it:
+    after: str  #: how the command depends on the earlier stretch
     start: int
     end: int
-    spans: tuple[Span, ...]  #: from start to end
+    spans: tuple[Span, ...]  #: without gaps, from `start` to `end`
 
 
-Next = tuple[Command | None, Job | None, bool]  #: a command, one of its jobs, and whether the path goes on at its start
+Next = tuple[Command | None, Job | None, bool]  #: a command, one of its jobs, and whether the path continues at the job's start
 
 
 class UnlawfulError(Exception):
-    """The waits of a trace lead nowhere: it is of no run."""
+    """The waits of a trace contradict each other, so the trace cannot come from a run."""
 
 
 def critical_path(stories: Stories) -> list[Stretch]:
-    """The stretches from cycle 0 to the end of the run. UnlawfulError if its waits go round in a circle."""
+    """The stretches from cycle 0 to the end of the run. UnlawfulError if the waits of the trace form a cycle."""
     path = _Walk(stories)
     path.go()
     return path.found[::-1]
 
 
 class _Walk:
-    """The way back; `at` falls from the end of the run to 0."""
+    """The walk back in time; `at` falls from the end of the run to 0."""
 
     def __init__(self, stories: Stories) -> None:
         self.stories = stories
         self.history = stories.history
         self.at = self.history.cycles
         self.found: list[Stretch] = []
-        self._stores: set[int] = set()  # jobs that the path reached at their start: each at most once
+        self._stores: set[int] = set()  # jobs that the path reached at their start; the path may do so only once for each job
 
     def go(self) -> None:
-        """From the end of the run to cycle 0."""
+        """Walk from the end of the run to cycle 0."""
         command = self._last()
-        job: Job | None = None  # of that command; None: its last one
-        started = False  # whether the path goes on at its start, not at its end
+        job: Job | None = None  # a job of `command`; None for its last job
+        started = False  # whether the path continues at the job's start instead of its end
         while command is not None:
             if len(self.found) > 2 * (len(self.history.commands) + len(self.history.jobs)):
                 raise UnlawfulError(f"the dependencies of command {command.id} form a cycle")
@@ -72,7 +72,7 @@ class _Walk:
         self.at = start
 
     def _last(self) -> Command | None:
-        """The command that ends last; of a run that was cut off, the job that runs longest then."""
+        """The command that ends last; in a run that was cut off, the command that has run longest at the end."""
         commands, cycles = [c for c in self.history.commands if c.opcode != KERNEL], self.history.cycles
         ended = max((c for c in commands if c.end is not None), key=lambda c: (c.end, c.place), default=None)
         if ended is not None and ended.end == cycles:
@@ -97,7 +97,7 @@ class _Walk:
         return before, "barrier" if before is command.gate else "dependency"
 
     def _job(self, command: Command, job: Job | None, started: bool) -> Next:
-        """A job from its end, or only from its start, back to what let it start."""
+        """Walk back from the end of a job, or from its start only, to the event that let the job start."""
         if job is None:
             raise UnlawfulError(f"command {command.id} ends without a job")
         spans = [] if started else self.stories.run_spans(job)
@@ -113,7 +113,7 @@ class _Walk:
         return self._from_queue(command, spans, job.issue)
 
     def _from_queue(self, command: Command, spans: list[Span], issue: int | None = None) -> Next:
-        """A command from its issue back to what let it be issued: its last dependency, or the host that wrote it."""
+        """Walk back from the issue of a command to what let it be issued: its last dependency, or the host that wrote it."""
         issue = self.at if issue is None else issue
         ready = self.stories.ready(command)
         ready = issue if ready is None else ready
@@ -126,7 +126,8 @@ class _Walk:
         return before, None, False
 
     def _freed(self, job: Job) -> _Freed | None:
-        """The job of its engine that had to end, or to start, before it could; None if it waited for none."""
+        """The job of the same engine that had to end or start before this job could start; None if the job waited for no other
+        job."""
         last = last_state(self.history, job)
         if last is None:
             return None
@@ -149,4 +150,4 @@ class _Freed:
     by: Job
     at: int  #: when
     after: str  #: as in `Stretch`
-    gap: str  #: cause of what lies between that and the start
+    gap: str  #: cause of the cycles between this event and the start of the job

@@ -1,4 +1,4 @@
-"""A run as `why` looks at it: commands, jobs, flows, who was held by whom, and the limits of the machine."""
+"""A run in the form that `why` needs: commands, jobs, flows, requests that were held, and the limits of the machine."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from kernbench.trace.why.causes import Span, whole
 from kernbench_core.numbers import COMM_CHANNEL, Channel
 
 CONTROL = ("NOP", "BARRIER", "END")
-QUEUED = ("IPCQ_SEND", "IPCQ_RECV")  #: PE_IPCQ gives them to the DMA engine
-KERNEL = "KERNEL"  #: what a PE does of a launch: its time is that of the commands inside, which come from components
+QUEUED = ("IPCQ_SEND", "IPCQ_RECV")  #: commands that a PE_IPCQ passes to the DMA engine
+KERNEL = "KERNEL"  #: a launch on a PE; its time is the time of the commands inside, which components submit
 
 
 @dataclass(slots=True)
@@ -33,8 +33,8 @@ class Hold:
     since: int  #: cycle of the first denial
     until: int  #: cycle in which it was served
     bank: int | None
-    by: int | None  #: job that took the port
-    scratchpad: str | None = None  #: of that bank, where it is not the engine's own
+    by: int | None  #: the job that took the port
+    scratchpad: str | None = None  #: the scratchpad of that bank if it is not the engine's own
 
 
 @dataclass(slots=True)
@@ -56,16 +56,17 @@ class Flow:
     weight: int
     since: int
     until: int
-    route: tuple[str, ...]  #: its channel, where it has one, then its links
-    bare: bool = False  #: it has none
-    congested: Fraction | None = None  #: over routers: the part of its packets' time that they waited
+    route: tuple[str, ...]  #: its DRAM channel, if it has one, then its links
+    bare: bool = False  #: whether the flow has no DRAM channel
+    congested: Fraction | None = None  #: on a network of routers: the share of its packets' time that they waited
     outs: list[Out] = field(default_factory=list)
     holds: list[Hold] = field(default_factory=list)
 
 
 @dataclass(slots=True, eq=False)
 class WriteBack:
-    """Some cycles in which what a last-level cache writes back to a channel is a member of its resources; it is of no job."""
+    """Some cycles in which the write-backs of a last-level cache to a channel are a member of its resources; they belong to no
+    job."""
 
     route: tuple[str, ...]  #: the channel, and the cache
     since: int
@@ -76,7 +77,7 @@ class WriteBack:
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """An issued job; what has not come is at the end of the run, `started` and `ended` say so."""
+    """An issued job; a start or end that did not happen is set to the end of the run, and `started` and `ended` say so."""
 
     number: int
     command: Command
@@ -85,12 +86,12 @@ class Job:
     end: int
     started: bool = False
     ended: bool = False
-    channel: int | None = None  #: DMA channel; None: the trace does not say, as it did not start
+    channel: int | None = None  #: DMA channel; None if the trace does not name it because the job did not start
     head: int = 0
-    weight: int = 1  #: of a transfer's flows
-    address: int = 0  #: first byte written
-    stall: tuple[int, str, int | None] | None = None  #: of the queue: since, reason, job in the way
-    holds: list[Hold] = field(default_factory=list)  #: of a TE or VE
+    weight: int = 1  #: weight of the transfer's flows
+    address: int = 0  #: address of the first byte written
+    stall: tuple[int, str, int | None] | None = None  #: of the queue: cycle of the begin, reason, job that causes the stall
+    holds: list[Hold] = field(default_factory=list)  #: requests of a TE or VE that were held
     flows: dict[int, Flow] = field(default_factory=dict)
 
 
@@ -99,17 +100,17 @@ class Command:
     """An entry of the queue."""
 
     id: int
-    place: int  #: in the queue
+    place: int  #: position in the queue
     opcode: str
     unit: str
     deps: tuple[int, ...]
     head_id: int | None
     gate: Command | None  #: the last BARRIER before it
-    position: int | None = None  #: in the program, where a host writes some entries later
-    arrival: int = 0  #: the cycle in which it is in the queue
-    visible: int = 0  #: the cycle from which the message that it waited for could be used; 0: it waited for no flag
-    raises: bool = False  #: its end raises an interrupt
-    jobs: list[Job] = field(default_factory=list)  #: in order: several on a machine with a micro-scheduler
+    position: int | None = None  #: position in the program; used if a host writes some entries later
+    arrival: int = 0  #: the cycle from which the command is in the queue
+    visible: int = 0  #: the cycle from which the message that the command waited for could be used; 0 if it waited for no flag
+    raises: bool = False  #: whether its end raises an interrupt
+    jobs: list[Job] = field(default_factory=list)  #: in order of issue; a machine with a micro-scheduler may have several
     end: int | None = None
 
     @property
@@ -129,7 +130,7 @@ class Line:
         self._reach = list(accumulate((job.end for job in self._by_start), max))
 
     def around(self, start: int, end: int) -> list[Job]:
-        """Jobs that run in some cycle of [start, end), the latest starts first."""
+        """Jobs that run in some cycle of [start, end), latest start first."""
         found = []
         for i in range(bisect_left(self._starts, end) - 1, -1, -1):
             if self._reach[i] <= start:
@@ -139,7 +140,7 @@ class Line:
         return found
 
     def pending(self, cycle: int) -> Iterator[Job]:
-        """Jobs that are issued and not started after the starts of a cycle, those that start first before the others."""
+        """Jobs that are issued and have not started after the starts of a cycle, in the order of their starts."""
         later = range(bisect_right(self._starts, cycle), len(self._starts))
         some = chain((self._by_start[i] for i in later), self._never)
         return (job for job in some if job.issue <= cycle < job.start)
@@ -154,34 +155,36 @@ class History:
     """A whole run."""
 
     program: str
-    status: str  #: of TRACE_END; `cut off` where the file broke off before it
+    status: str  #: of TRACE_END; `cut off` if the file ends before that event
     broken: str
     cycles: int
     freq_ghz: Fraction
     dma: Dma  #: limits of a DMA engine
-    comm: int  #: transfers of queues between PEs at a time, per DMA engine
+    comm: int  #: how many transfers of queues between PEs a DMA engine runs at a time
     allocation: str
     capacity: dict[str, Fraction]  #: [B/cycle] of channels and links
     component: dict[str, str]  #: of every unit
-    scratchpad: dict[str, str]  #: of every engine that has one
-    processor: dict[str, str]  #: of every engine whose commands come from a kernel
+    scratchpad: dict[str, str]  #: by engine; only engines that have a scratchpad
+    processor: dict[str, str]  #: by engine; only engines whose commands come from a kernel
     commands: list[Command]  #: in the order of the queue
     by_id: dict[int, Command]
     jobs: dict[int, Job]
     write_backs: list[WriteBack]
     mmio: Mmio | None  #: the host that writes entries into the queue
-    on: dict[str, Line]  #: jobs of an engine
+    on: dict[str, Line]  #: jobs by engine
 
     def until_issue(self, command: Command, ready: int, issue: int) -> Span:
         """The reason why a ready command waits: the executor of the queue, the processor of a PE, or queues between PEs."""
         if command.opcode in QUEUED:
             return whole(ready, issue, "ipcq", command.unit)
         if command.job is None and command.position is not None and command.position > command.place:
-            return whole(ready, issue, "enqueue", "control")  # an entry before it, which may be a BARRIER, is not in the queue
+            # an earlier entry, which may be a BARRIER, is not in the queue yet
+            return whole(ready, issue, "enqueue", "control")
         return whole(ready, issue, "issue", self.processor.get(command.unit, "control"))
 
     def until_arrival(self, command: Command, since: int) -> list[Span]:
-        """The cycles from `since` until the host has put a command into the queue: interrupts on their way, then the host."""
+        """The cycles from `since` until the host has put a command into the queue: first interrupts that are in flight, then
+        the host."""
         known = min(max(since, self.interrupted(command)[0]), command.arrival)
         spans = []
         if since < known:
@@ -191,7 +194,8 @@ class History:
         return spans
 
     def interrupted(self, command: Command) -> tuple[int, Command | None]:
-        """The cycle in which the host knows the last interrupt that a command waits for, and the command that raised it."""
+        """The cycle in which the host has received the last interrupt that a command waits for, and the command that raised
+        it."""
         raised = [one for one in map(self.by_id.get, command.deps) if one is not None and one.raises and one.end is not None]
         if self.mmio is None or not raised:
             return 0, None
@@ -199,12 +203,12 @@ class History:
         return (last.end or 0) + self.mmio.interrupt_cycles, last
 
     def command_of(self, job: int | None) -> tuple[int, ...]:
-        """The id of a job's command."""
+        """The id of the command of a job."""
         return () if job is None or job not in self.jobs else (self.jobs[job].command.id,)
 
 
 _FULL = LEVELS.index("full")
-PROCESSORS = ("M_CPU", "COMPONENT")  # what has no start event of its own: its jobs start with their commands
+PROCESSORS = ("M_CPU", "COMPONENT")  # engines without a start event: their jobs start with their commands
 
 _FIELDS: dict[str, tuple[str, ...]] = {
     "CMD_ENQUEUE": ("cmd_id", "cmd_type", "unit", "deps", "head_id", "position", "visible"),
@@ -299,7 +303,7 @@ def _scratchpads(trace: Trace) -> dict[str, str]:
 
 
 def _processors(trace: Trace, commands: list[Command]) -> dict[str, str]:
-    """Kernels issue the commands of their PE, and of no other."""
+    """A kernel issues the commands of its own PE only."""
     parent = {str(unit.get("unit")): str(unit.get("parent")) for unit in trace.meta.units}
     running = {parent[one.unit]: one.unit for one in commands if one.opcode == KERNEL and one.unit in parent}
     return {unit: running[place] for unit, place in parent.items() if place in running}
@@ -313,10 +317,10 @@ def _capacities(trace: Trace) -> dict[str, Fraction]:
 
 
 class _Reading:
-    """The records of a file, put where they belong; those of jobs that the file does not have are passed over."""
+    """Collects the records of a file; records of jobs that are not in the file are ignored."""
 
     def __init__(self, processors: set[str], resources: Container[str], flits: bool) -> None:
-        """`flits`: no flow shares links between routers."""
+        """`flits`: no flow is a member of a link between routers."""
         self._flits = flits
         self._processors = processors
         self._resources = resources
@@ -353,7 +357,7 @@ class _Reading:
         }
 
     def close(self, cycles: int) -> None:
-        """Times that have not happened are set to the end of the run."""
+        """Set times of events that have not happened to the end of the run."""
         for job in self.jobs.values():
             job.start = job.start if job.started else cycles
             job.end = job.end if job.ended else cycles
@@ -369,7 +373,8 @@ class _Reading:
             self._put_in_order()
 
     def _put_in_order(self) -> None:
-        """Commands by their positions in the program, those of components behind them, as if all had been queued at first."""
+        """Order commands by their positions in the program, then those of components, as if all had been queued at the
+        beginning."""
         gate: Command | None = None
         order = sorted(self.commands.values(), key=lambda one: (one.position is None, one.position or 0, one.place))
         for place, command in enumerate(order):
@@ -404,7 +409,7 @@ class _Reading:
             self._gate = made
 
     def _command_start(self, record: Record) -> None:
-        """Launches have no other event at their start."""
+        """The start of a launch, which no other event reports."""
         command = self.commands.get(record.cmd_id)
         if command is not None and command.job is not None and command.unit in self._processors:
             command.job.start, command.job.started = record.t_cycle, True
@@ -457,7 +462,7 @@ class _Reading:
             return
         if flow is not None:
             flow.route = (*flow.route, record.unit)
-        elif record.job_id in self.jobs:  # no DRAM channel: the links alone tell of it
+        elif record.job_id in self.jobs:  # without a DRAM channel, only the link events describe the flow
             job = self.jobs[record.job_id]
             at = (record.size_bytes, job.weight, record.t_cycle, record.t_cycle)
             job.flows[record.channel] = Flow(job, record.channel, *at, (record.unit,), bare=True)
@@ -547,13 +552,13 @@ REMEDY = "kbsim trace validate says what is wrong with it"
 
 
 def check_lawful(history: History, path: str) -> None:
-    """InputError for the first thing that cannot be."""
+    """InputError for the first contradiction in the trace."""
     for rule in _broken(history):
         raise unlawful(path, rule)
 
 
 def unlawful(path: str, rule: str) -> InputError:
-    """The refusal of a file that is not a trace of any run."""
+    """The error for a file that is not a trace of any run."""
     return InputError(Problem(path, rule, remedy=REMEDY))
 
 

@@ -1,4 +1,5 @@
-"""An explanation as plain JSON. Cycles that are not an integer are a decimal if it is exact, else text `p/q`."""
+"""An explanation as plain JSON. A number of cycles that is not an integer is written as a decimal if the decimal is exact,
+otherwise as the text `p/q`."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ def why_to_dict(why: Why) -> dict[str, Any]:
 
 
 def story_to_dict(why: Why, story: Story) -> dict[str, Any]:
-    """One command: when it was ready and why, its totals, and its cycles span by span."""
+    """One command: when and why it became ready, its totals, and its cycles span by span."""
     command, job = story.command, story.command.job
     length = sum(span.cycles for span in story.spans)
     return {

@@ -1,7 +1,7 @@
 """The members of each channel and link in each cycle, and the resulting rate of a flow as an exact rational.
 
-Rates are those of docs/model/sharing.md, computed again from the intervals of the trace: a flow is a member of every resource
-of its route from its start to its end, without the cycles in which it is out.
+Rates follow docs/model/sharing.md and are computed from the intervals of the trace. A flow is a member of every resource of its
+route from its start to its end, except for the cycles in which it is suspended.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from math import floor, lcm
 
 from kernbench.trace.why.history import Flow, History, WriteBack
 
-TERMS = 1 << 31  # of a max-min rate: one that needs more is floored
+TERMS = 1 << 31  # largest term of a max-min rate; a rate that needs a larger one is rounded down
 
-Kind = tuple[int, tuple[str, ...]]  #: weight and route: flows that are alike in both have one rate
+Kind = tuple[int, tuple[str, ...]]  #: weight and route: flows with equal weight and route have one rate
 Member = Flow | WriteBack  #: of a resource
-Filled = tuple[Fraction, str]  #: rate, and the resource that limits it
+Filled = tuple[Fraction, str]  #: rate, and the resource that limits the rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,10 @@ class Share:
     start: int
     end: int
     rate: Fraction  #: [B/cycle]
-    limit: str  #: the resource that gives no more
-    others: tuple[tuple[Member, int], ...]  #: its other members there, with their weights: they lose it in proportion
-    weight: int  #: of all others
+    limit: str  #: the resource that limits the rate
+    #: other members of that resource, with their weights; each takes a share in proportion to its weight
+    others: tuple[tuple[Member, int], ...]
+    weight: int  #: sum of the weights of the others
 
 
 @dataclass(slots=True)
@@ -58,7 +59,8 @@ class Shares:
         changes: dict[str, list[tuple[int, int, int]]] = {}
         for index, flow in enumerate(flows):
             for start, end in member_spans(flow):
-                for name in (*flow.route, *([""] if self.max_min else [])):  # "" has the members of all
+                # the name "" stands for the members of all resources
+                for name in (*flow.route, *([""] if self.max_min else [])):
                     changes.setdefault(name, []).extend(((start, 1, index), (end, 0, index)))
         for name, some in changes.items():
             self._on[name] = _timeline(some, flows)
@@ -77,7 +79,7 @@ class Shares:
             yield a, b, members.members[at] if members is not None and at >= 0 else ()
 
     def of(self, flow: Flow, start: int, end: int) -> Iterator[Share]:
-        """The rates of a flow in cycles in which it is a member throughout."""
+        """The rates of a flow in cycles in which the flow is always a member."""
         names = ("",) if self.max_min else flow.route
         for a, b in _cut(start, end, [self._on[name] for name in names]):
             yield self._by_filling(flow, a, b) if self.max_min else self._by_weight(flow, a, b)
@@ -110,7 +112,7 @@ class Shares:
         rate, limit = rates[flow.weight, flow.route]
         others = [other for other in members if other is not flow and limit in other.route]
         taken = [rates[other.weight, other.route][0] for other in others]
-        scale = lcm(*(one.denominator for one in taken))  # rates in units of 1/scale are whole numbers
+        scale = lcm(*(one.denominator for one in taken))  # rates are whole numbers in units of 1/scale
         whole = [one.numerator * (scale // one.denominator) for one in taken]
         return Share(start, end, rate, limit, tuple(zip(others, whole, strict=True)), sum(whole))
 
@@ -128,7 +130,7 @@ def member_spans(flow: Member) -> list[tuple[int, int]]:
 
 
 def max_min(counts: dict[Kind, int], capacity: dict[str, Fraction]) -> dict[Kind, Filled]:
-    """Progressive filling: rates grow in proportion to weights, each until a resource of its route is full."""
+    """Progressive filling: rates grow in proportion to weights until, for each flow, a resource of its route is full."""
     free = {name: capacity[name] for _, route in counts for name in route}
     growing = dict(counts)
     found: dict[Kind, Filled] = {}
@@ -158,7 +160,7 @@ def _floored(rate: Fraction) -> Fraction:
 
 
 def _timeline(changes: list[tuple[int, int, int]], flows: Sequence[Member]) -> _Members:
-    """Members after each cycle with a change, in the order of the flows."""
+    """The members after each cycle in which they change, in the order of the flows."""
     changes.sort()
     made = _Members()
     here: dict[int, Member] = {}

@@ -1,9 +1,9 @@
-"""A command's time from its readiness to its end, span by span: work or a wait in each, with what was in the way.
+"""The time of a command from readiness to end as spans: each span is work or a wait, with what caused the wait.
 
-A DMA engine admits what it can in every cycle of its period (docs/model/dma.md, P3). A job that is still pending is kept by a
-limit, by an earlier transfer that waits for a full queue, or by the order of KV stores. The running and pending jobs tell
-which. Jobs of a channel start in the order in which they were submitted but for the order of KV stores: so a store that a
-later one overtakes was kept by that.
+A DMA engine admits as many transfers as it can in every cycle of its period (docs/model/dma.md, P3). A job stays pending
+because of a limit, an earlier transfer that waits for a full queue, or the order of KV stores. The running and pending jobs
+show which of these is the reason. Jobs of a channel start in the order of submission, except for the order of KV stores.
+Therefore, if a later store starts before a pending store, the order of KV stores held the pending store back.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ STORE = "KV_STORE_TILE"
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A span in which a pending job is kept by the same reason."""
+    """A span in which a job is pending for one reason."""
 
     start: int
     end: int
@@ -32,8 +32,8 @@ class State:
 
 
 def queue_spans(history: History, job: Job, begin: int = 0) -> list[Span]:
-    """The cycles from issue, or from the later cycle `begin`, to start. A stall that the trace names keeps its reason up to the
-    start.
+    """The cycles from issue, or from the later cycle `begin`, to start. If the trace names the reason of a stall, this reason
+    holds up to the start.
     """
     spans: list[Span] = []
     since, reason, by = job.stall if job.stall is not None else (job.start, "", None)
@@ -47,7 +47,7 @@ def queue_spans(history: History, job: Job, begin: int = 0) -> list[Span]:
 
 
 def last_state(history: History, job: Job) -> State | None:
-    """The last state before `period` alone, without the earlier ones, or None."""
+    """The last state whose cause is not `period`, or None."""
     period = history.dma.period
     width = period
     while True:
@@ -61,7 +61,7 @@ def last_state(history: History, job: Job) -> State | None:
 
 
 def queue_states(history: History, job: Job, since: int = 0) -> list[State]:
-    """The reasons that keep a job from its issue, or a later admission, to its start, without gap or overlap."""
+    """The reasons why a job is pending from its issue, or a later admission, to its start, without gap or overlap."""
     begin = max(since, job.issue)
     if begin >= job.start:
         return []
@@ -96,7 +96,7 @@ def _joined(states: Sequence[State]) -> list[State]:
 
 
 class _DmaQueue:
-    """A pending transfer among the jobs of its engine."""
+    """The queue of a DMA engine, as a pending transfer sees it."""
 
     def __init__(self, history: History, job: Job, begin: int) -> None:
         self.job = job
@@ -108,7 +108,7 @@ class _DmaQueue:
         self.can_fill = any(self.limits.queue_depth_per_master < c.max_concurrent for c in self.channels)
 
     def states(self, cuts: Sequence[int], around: Sequence[Job]) -> list[State]:
-        """Between two cuts nobody starts or ends."""
+        """No job starts or ends between two cuts."""
         states: list[State] = []
         for a, b in pairwise(cuts):
             active = tuple(other for other in around if other.start <= a < other.end and self._beside(other))
@@ -124,7 +124,8 @@ class _DmaQueue:
                 states.append(State(a, b, "concurrency", full))
                 continue
             tick = min(b, -(-a // self.limits.period) * self.limits.period)
-            if a < tick:  # no admission before the tick: what kept it at the last one, else the clock
+            # no admission before the tick: the reason at the last admission still holds, or else the clock is the reason
+            if a < tick:
                 states.append(State(a, tick, *self._between_ticks(states, active)))
             if tick < b:
                 states.append(State(tick, b, *self._passed_over(tick, active)))
@@ -135,9 +136,11 @@ class _DmaQueue:
         return (other.channel == COMM_CHANNEL) == (self.job.channel == COMM_CHANNEL)
 
     def _overtakes(self, other: Job) -> bool:
-        """Whether another store had to start before this one, although it was submitted later: an earlier token's.
+        """Whether another store had to start before this store, although it was submitted later, because it is of an earlier
+        token.
 
-        The trace does not say which cache a store is for; one of the same head at a higher address is not before it.
+        The trace does not name the cache of a store. A store of the same head at a higher address does not have to start
+        earlier.
         """
         mine, theirs = self.job.command, other.command
         if (mine.opcode, mine.head_id) != (STORE, theirs.head_id) or theirs.opcode != STORE:
@@ -146,13 +149,13 @@ class _DmaQueue:
 
     @staticmethod
     def _between_ticks(states: Sequence[State], active: Sequence[Job]) -> tuple[str, tuple[Job, ...]]:
-        """The reason that keeps it after the last admission, or else the clock."""
+        """The reason why the job is still pending after the last admission, or else the clock."""
         if states and states[-1].cause == "head_of_line" and all(other in active for other in states[-1].by):
             return states[-1].cause, states[-1].by
         return "period", ()
 
     def _limit(self, channel: int | None, active: Sequence[Job]) -> tuple[Job, ...]:
-        """The transfers that fill the channel, or else the engine."""
+        """The transfers that fill the channel or, if the channel is not full, the engine."""
         of_channel = tuple(other for other in active if other.channel == channel)
         if channel == COMM_CHANNEL:
             return of_channel if len(of_channel) >= self.comm else ()
@@ -161,14 +164,14 @@ class _DmaQueue:
         return tuple(active) if len(active) >= self.limits.max_concurrent_transfers else ()
 
     def _passed_over(self, cycle: int, active: Sequence[Job]) -> tuple[str, tuple[Job, ...]]:
-        """Why it is pending after the admission of `cycle`, although no limit of its own is reached."""
+        """The reason why the job is pending after the admission of `cycle`, although none of its own limits is reached."""
         full = self._before_it_full(cycle, active) if self.can_fill and self.job.channel != COMM_CHANNEL else ()
         if full:
             return "head_of_line", full
-        return "queue", tuple(active)  # no trace of this model has this
+        return "queue", tuple(active)  # this does not occur in traces of this model
 
     def _before_it_full(self, cycle: int, active: Sequence[Job]) -> tuple[Job, ...]:
-        """The outstanding transfers of a full queue, where a pending transfer of it has its turn before this job or is it."""
+        """The outstanding transfers of a full queue, if a pending transfer for this queue is this job or comes before it."""
         mine = self._turn(self.job)
         for channel in range(len(self.channels)):
             of_channel = tuple(one for one in active if one.channel == channel)
@@ -189,7 +192,7 @@ class Stories:
     def __init__(self, history: History) -> None:
         self.history = history
         self.shares = Shares(history)
-        self._last_before: list[int | None] = []  # END: the largest end of all commands before a place
+        self._last_before: list[int | None] = []  # by position: the largest end of all earlier commands, for END
         reached: int | None = 0
         for command in history.commands:
             self._last_before.append(reached)
@@ -200,7 +203,7 @@ class Stories:
         by_id = self.history.by_id
         ends: list[int | None] = [by_id[dep].end for dep in command.deps if dep in by_id]
         if self.history.mmio is not None and len(ends) < len(command.deps):
-            return None  # the host has not written them
+            return None  # the host has not written the dependencies
         if command.gate is not None:
             ends.append(command.gate.end)
         if command.opcode == "END":
@@ -221,14 +224,14 @@ class Stories:
         return max(jobs or last, key=lambda other: other.place, default=None)
 
     def spans(self, command: Command) -> list[Span]:
-        """From readiness to end; of one that is open, to the end of the run."""
+        """The spans from readiness to end; for a command that has not ended, to the end of the run."""
         ready = self.ready(command)
         if ready is None or command.opcode in CONTROL:
             return []
         issue = command.jobs[0].issue if command.jobs else self.history.cycles
         spans, at = self.until_issue(command, ready, issue), issue
         for job in command.jobs:
-            if at < job.issue:  # the issue width
+            if at < job.issue:  # the issue width delays the command
                 spans.append(self.history.until_issue(command, at, job.issue))
             spans += queue_spans(self.history, job, at)
             spans += self.run_spans(job)
@@ -236,8 +239,8 @@ class Stories:
         return spans
 
     def until_issue(self, command: Command, ready: int, issue: int) -> list[Span]:
-        """From a cycle, in which all dependencies are complete, to the issue: first until the host has written it, or until
-        the message that it waited for can be used.
+        """The spans from a cycle in which all dependencies are complete to the issue. The first span lasts until the host has
+        written the command, or until the message that the command waited for can be used.
         """
         spans = self.history.until_arrival(command, ready)
         here = max(ready, command.arrival)
@@ -248,17 +251,17 @@ class Stories:
         return [*spans, self.history.until_issue(command, here, issue)] if here < issue else spans
 
     def run_spans(self, job: Job) -> list[Span]:
-        """From start to end."""
+        """The spans from start to end."""
         if self.history.component.get(job.command.unit) == "DMA":
             return list(self._transfer(job))
         return list(self._service(job))
 
     def _pad(self, unit: str) -> str:
-        """The scratchpad of an engine; an engine without one is named itself."""
+        """The scratchpad of an engine; for an engine without a scratchpad, the engine itself."""
         return self.history.scratchpad.get(unit, unit)
 
     def _service(self, job: Job) -> Iterator[Span]:
-        """A TE or VE: work, but for the cycles from a denial to the service."""
+        """A TE or VE job: work, except for the cycles in which a request is denied until it is served."""
         at, unit = job.start, job.command.unit
         for hold in job.holds:
             if at < hold.since:
@@ -270,20 +273,20 @@ class Stories:
             yield whole(at, job.end, "work", unit)
 
     def _transfer(self, job: Job) -> Iterator[Span]:
-        """A transfer: head latency, then the flow that ends last."""
+        """A transfer: its head latency, then the flow that ends last."""
         joined = min(job.start + job.head, job.end)
         if job.start < joined:
             yield whole(job.start, joined, "head", job.command.unit)
         flow = last_flow(job)
         if flow is not None:
             yield from self._flow(flow)
-        elif joined < job.end:  # its flows are not in the file
+        elif joined < job.end:  # the flows are not in the file
             yield whole(joined, job.end, "transfer", job.command.unit)
 
     def _flow(self, flow: Flow) -> Iterator[Span]:
         full, unit = self.shares.full_rate(flow)
         pad = self._pad(flow.job.command.unit)
-        left = flow.size / full  # [cycle] at the full rate
+        left = flow.size / full  # [cycle] remaining time at the full rate
         for start, end, hold, reason in pieces(flow):
             if hold is not None:
                 cause = "backpressure" if reason == "backpressure" else "bank"
@@ -299,7 +302,7 @@ class Stories:
                     yield Span(share.start, share.end, parts)
 
     def _in_line(self, flow: Flow, start: int, end: int) -> Iterator[Span]:
-        """`fifo_v1`: the channel is another's."""
+        """Under `fifo_v1`, the cycles in which another flow has the channel."""
         for a, b, holders in self.shares.holders(flow, start, end):
             by = tuple(other.job.command.id for other in holders if isinstance(other, Flow))
             cause = "write_back" if any(isinstance(other, WriteBack) for other in holders) else "share"
@@ -307,8 +310,8 @@ class Stories:
 
 
 def last_flow(job: Job) -> Flow | None:
-    """The flow that ends last. If there are several blockers, jobs are assigned to them in turn, so that equal channels get
-    equal blame.
+    """The flow that ends last. If several flows end last, jobs choose among them in turn, so that equal channels get equal
+    shares of the blame.
     """
     end = max((flow.until for flow in job.flows.values()), default=0)
     last = sorted((flow for flow in job.flows.values() if flow.until == end), key=lambda flow: flow.channel)
@@ -316,17 +319,17 @@ def last_flow(job: Job) -> Flow | None:
 
 
 def pieces(flow: Flow) -> Iterator[tuple[int, int, Hold | None, str]]:
-    """The time of the flow, divided at holds and suspensions: start, end, hold, reason of the suspension.
+    """The time of the flow, divided at holds and suspensions into (start, end, hold, reason of the suspension).
 
-    A flow gets its share in the cycle of the denial, and none in the cycle of the service, so a hold is one cycle later than
-    its events.
+    A flow gets its share in the cycle of a denial, but not in the cycle of the service. Therefore each hold is one cycle later
+    than its events.
     """
     held = [(min(hold.since + 1, flow.until), min(hold.until + 1, flow.until), hold) for hold in flow.holds]
     marks = {flow.since, flow.until}
     marks.update(mark for start, end, _ in held for mark in (start, end))
     marks.update(min(mark, flow.until) for out in flow.outs for mark in (out.since, out.until))
     cuts = sorted(marks)
-    holds, outs = 0, 0  # those that are over
+    holds, outs = 0, 0  # the number of holds and suspensions that are over
     for a, b in pairwise(cuts):
         while holds < len(held) and held[holds][1] <= a:
             holds += 1
@@ -338,7 +341,7 @@ def pieces(flow: Flow) -> Iterator[tuple[int, int, Hold | None, str]]:
 
 
 def _over_routers(flow: Flow, cycles: Fraction) -> tuple[Part, ...]:
-    """Cycles that bytes take through routers, parted as the time of the packets is."""
+    """The cycles that bytes take through routers, divided in the same proportions as the time of the packets."""
     waited = cycles * (flow.congested or 0)
     unit = flow.job.command.unit
     parts = Part("hops", unit, cycles - waited), Part("congestion", unit, waited)
@@ -348,7 +351,7 @@ def _over_routers(flow: Flow, cycles: Fraction) -> tuple[Part, ...]:
 def _parted(
     flow: Flow, share: Share, full: Fraction, unit: str, left: Fraction, pad: str
 ) -> tuple[tuple[Part, ...], Fraction]:
-    """The components of some cycles at one rate, and the uncontended time that is left after them."""
+    """The parts of some cycles at one rate, and the remaining time at the full rate after these cycles."""
     cycles = share.end - share.start
     used = cycles * share.rate / full
     moved = min(used, left)
@@ -358,14 +361,15 @@ def _parted(
 
 
 def _lost(share: Share, cycles: Fraction) -> Iterator[Part]:
-    """Cycles that the others took, by command; and those of what a cache writes back."""
-    by: dict[int, int] = {}  # weights: whole numbers add up faster than fractions
+    """The cycles lost to other flows, by command, and the cycles lost to write-backs of a cache."""
+    by: dict[int, int] = {}  # sums of weights: integers add up faster than fractions
     for other, weight in share.others:
         if isinstance(other, WriteBack):
             yield Part("write_back", share.limit, cycles * Fraction(weight, share.weight))
             continue
         command = other.job.command.id
         by[command] = by.get(command, 0) + weight
-    taken = {weight: cycles * Fraction(weight, share.weight) for weight in set(by.values())}  # most weights are equal
+    # computed once for each weight, because most weights are equal
+    taken = {weight: cycles * Fraction(weight, share.weight) for weight in set(by.values())}
     for command, weight in by.items():
         yield Part("share", share.limit, taken[weight], (command,))

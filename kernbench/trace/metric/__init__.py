@@ -1,1 +1,1 @@
-"""The metrics of a trace: what is collected, and what follows from it."""
+"""The metrics of a trace: the sums that are collected, and the figures that are computed from these sums."""

@@ -1,6 +1,6 @@
-"""One pass over a trace that adds up what the metrics are made from, by engine, channel, link and scratchpad.
+"""One pass over a trace that collects the sums for the metrics, by engine, channel, link and scratchpad.
 
-It keeps open jobs and sums.
+The pass stores open jobs and sums, but no closed jobs.
 """
 
 from __future__ import annotations
@@ -20,36 +20,37 @@ from kernbench.trace.metric.conflicts import ConflictSums
 from kernbench.trace.metric.tokens import TokenSums
 from kernbench.trace.reader import Trace, positive
 
-KINDS = ("TE", "VE", "DMA")  #: of engines, as TRACE_META.units calls their component
+KINDS = ("TE", "VE", "DMA")  #: kinds of engines, as TRACE_META.units names their components
 
 
 @dataclass(slots=True)
 class Activity:
     """The length of the union of intervals in the order of their events; no interval is stored."""
 
-    cycles: int = 0  #: covered by intervals that are closed
+    cycles: int = 0  #: covered by closed intervals
     running: int = 0
-    since: int = 0  #: where something runs: since when without a gap
+    since: int = 0  #: if an interval is open: the cycle since which there was no gap
 
     def begin(self, t_cycle: int) -> None:
-        """Something starts."""
+        """An interval begins."""
         if not self.running:
             self.since = t_cycle
         self.running += 1
 
     def end(self, t_cycle: int) -> None:
-        """Something is over that began in the file."""
+        """An interval that began in the file ends."""
         self.running -= 1
         if not self.running:
             self.cycles += t_cycle - self.since
 
     def end_early(self, t_cycle: int, first: int) -> None:
-        """Something is over that has run since before `first`, the first cycle of the file, and so in all cycles up to here."""
+        """An interval ends that began before `first`, the first cycle of the file, and that therefore covers all cycles from
+        `first` to `t_cycle`."""
         self.cycles = 0 if self.running else t_cycle - first
         self.since = first
 
     def until(self, t_cycle: int) -> int:
-        """Cycles covered before `t_cycle`, what still runs included."""
+        """Cycles covered before `t_cycle`, including those of open intervals."""
         return self.cycles + (t_cycle - self.since if self.running else 0)
 
 
@@ -57,15 +58,15 @@ class Activity:
 class Group:
     """The commands of one phase or layer."""
 
-    name: str | int | None  #: None: of commands that name none
+    name: str | int | None  #: None for commands without a phase or layer
     commands: int = 0
     ended: int = 0
-    first: int | None = None  #: [cycle] the first of their starts
-    last: int = 0  #: [cycle] the last of their ends
-    longest: int = 0  #: [cycle] the longest command
-    command_cycles: int = 0  #: of all commands, each by itself
+    first: int | None = None  #: [cycle] the earliest start
+    last: int = 0  #: [cycle] the latest end
+    longest: int = 0  #: [cycle] the duration of the longest command
+    command_cycles: int = 0  #: sum of the durations of all commands
     any: Activity = field(default_factory=Activity)
-    by_kind: dict[str, Activity] = field(default_factory=lambda: {kind: Activity() for kind in KINDS})  #: of engines
+    by_kind: dict[str, Activity] = field(default_factory=lambda: {kind: Activity() for kind in KINDS})  #: by kind of engine
     macs: int = 0
     ops: int = 0
     bytes: int = 0
@@ -78,7 +79,7 @@ class Group:
         self.any.begin(t_cycle)
 
     def end(self, t_cycle: int, started: int | None, first: int) -> None:
-        """A command is over; `started`: None of one that has run since before `first`, the first cycle of the file."""
+        """A command ends; `started` is None if the command began before `first`, the first cycle of the file."""
         if started is None:
             self.any.end_early(t_cycle, first)
             self.first = started = first
@@ -90,12 +91,12 @@ class Group:
         self.longest = max(self.longest, t_cycle - started)
 
     def stalled(self, reason: str, cycles: int) -> None:
-        """A wait of one of its jobs is over."""
+        """A wait of one of the commands' jobs ends."""
         self.stalls[reason] = self.stalls.get(reason, 0) + cycles
 
 
 class Groups:
-    """The phase and layer of each command, in four bytes."""
+    """The phase and layer of each command, in four bytes a command."""
 
     def __init__(self, commands: int) -> None:
         self.phases: dict[str | int | None, Group] = {}
@@ -105,7 +106,7 @@ class Groups:
         self._number_of = IdMap(commands)
 
     def enqueue(self, cmd_id: int, phase: str | None, layer: int | None) -> None:
-        """A command is in the queue."""
+        """Enter a command that was queued."""
         number = self._number(phase, layer)
         for group in self._pairs[number]:
             group.commands += 1
@@ -132,21 +133,21 @@ class EngineSums:
     unit: str
     kind: str  #: TE, VE or DMA
     index: int
-    active: Activity = field(default_factory=Activity)  #: cycles in which it had a job
-    busy: int = 0  #: from samples, as the next two
+    active: Activity = field(default_factory=Activity)  #: cycles in which the engine had a job
+    busy: int = 0  #: from samples, as are the next two
     backpressure: int = 0
     bank_conflict: int = 0
-    jobs: int = 0  #: that ended
-    work: int = 0  #: MACs, operations or bytes of those
-    running: int = 0  #: [job-cycle] of those, from start to end
-    queued: int = 0  #: [job-cycle] of those, from issue to start
-    held: int = 0  #: [cycle] of those, by bank conflicts: TE and VE
-    body: int = 0  #: [cycle] of work of TE jobs that started and ended in the file
-    body_macs: int = 0  #: MACs of those
-    stalls: dict[str, list[int]] = field(default_factory=dict)  #: reason: episodes that are over, their cycles
+    jobs: int = 0  #: jobs that ended
+    work: int = 0  #: MACs, operations or bytes of the jobs that ended
+    running: int = 0  #: [job-cycle] of the jobs that ended, from start to end
+    queued: int = 0  #: [job-cycle] of the jobs that ended, from issue to start
+    held: int = 0  #: [cycle] TE and VE: of the jobs that ended, the cycles held by bank conflicts
+    body: int = 0  #: [cycle] bodies of TE jobs that started and ended in the file
+    body_macs: int = 0  #: MACs of the TE jobs that `body` counts
+    stalls: dict[str, list[int]] = field(default_factory=dict)  #: by reason: the number of waits that ended, and their cycles
 
     def stalled(self, reason: str, cycles: int) -> None:
-        """An episode of a wait is over."""
+        """A wait ends."""
         sums = self.stalls.setdefault(reason, [0, 0])
         sums[0] += 1
         sums[1] += cycles
@@ -177,7 +178,7 @@ class BankSums:
 
 BANK_CONFLICT = "bank_conflict"
 
-#: What is read: fields by event type; of all other types only how many there are.
+#: The fields that are read, by event type; events of all other types are only counted.
 FIELDS: dict[str, tuple[str, ...]] = {
     "CMD_ENQUEUE": ("cmd_id", "phase", "layer_id", "token_idx", "seq_len"),
     "CMD_START": ("t_cycle", "cmd_id"),
@@ -200,54 +201,56 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "BANK_SAMPLE": ("unit", "requests", "grants", "denials"),
     "ENERGY_SAMPLE": ("t_cycle", "dram_pj", "noc_pj", "spm_pj", "mac_pj", "ve_pj", "static_pj"),
 }
-#: What is read of files of level `access` too.
+#: The additional fields of a file of level `access`.
 FIELDS_OF_ACCESS: dict[str, tuple[str, ...]] = {
     "SRAM_ACCESS": ("t_cycle", "addr", "size_bytes", "access_type", "unit", "cycles"),
     "SRAM_CONFLICT": ("t_cycle", "unit", "bank_id", "access_type"),
 }
-#: What is read of files of a window too: of a transfer that began before it only its end says what it moved.
+#: The additional fields of a file of a window. If a transfer began before the window, only its end says how many bytes it
+#: moved.
 FIELDS_OF_WINDOW: dict[str, tuple[str, ...]] = {
     "JOB_DONE": ("unit", "job_id", "job_type", "latency_cycles"),
     "ENGINE_EVENT": ("unit", "job_id", "cmd_id", "bytes"),
 }
-#: By job type; a host copy goes either way.
+#: Directions by job type; a host copy may have either direction.
 DIRECTIONS = {"DMA_READ": "DRAM_TO_SRAM", "DMA_WRITE": "SRAM_TO_DRAM", "DMA_SEND": "SRAM_TO_SRAM", "DMA_RECV": "SRAM_TO_SRAM"}
 PARTS = ("dram", "noc", "spm", "mac", "ve", "static")
 
 
 class Collector:
-    """Sums of one trace."""
+    """Collects the sums of one trace."""
 
     def __init__(self, meta: Record, path: str) -> None:
         window = window_of(meta)
         self.first: int = meta.t_cycle if window is None else window[0]
         self.fields = FIELDS | (FIELDS_OF_WINDOW if window is not None else {})
         self.last = self.first  #: the largest cycle seen
-        self.sampled = self.first  #: the last cycle that a sample is of
+        self.sampled = self.first  #: the last cycle that the samples cover
         self.engines: dict[str, EngineSums] = {}
         self.channels: dict[str, ChannelSums] = {}
         self.banks: dict[str, BankSums] = {}
         only = patterns(meta)
         self._tracks(path, meta.units, only)
         self.groups = Groups(meta.commands)
-        self.commands: Counter[str] = Counter()  #: that ended, by status
-        self.open_commands: dict[int, int] = {}  #: cmd_id: start
-        self.open_stalls: dict[tuple[str, int, str, int | None], tuple[int, int]] = {}  #: its cmd_id, its begin
-        self.open_jobs: set[int] = set()  #: job_ids of engines
-        self.open_sizes: dict[int, tuple[int, str]] = {}  #: job_id of a transfer: its size and direction
-        self.open_bodies: dict[int, int] = {}  #: job_id of a TE job: its body
-        self.moved: Counter[str] = Counter()  #: bytes of transfers that ended, by direction
+        self.commands: Counter[str] = Counter()  #: commands that ended, by status
+        self.open_commands: dict[int, int] = {}  #: by cmd_id: cycle of the start
+        #: cmd_id of the waiting job, and the cycle in which the wait began
+        self.open_stalls: dict[tuple[str, int, str, int | None], tuple[int, int]] = {}
+        self.open_jobs: set[int] = set()  #: job_ids of engine jobs
+        self.open_sizes: dict[int, tuple[int, str]] = {}  #: by job_id of a transfer: its size and direction
+        self.open_bodies: dict[int, int] = {}  #: by job_id of a TE job: its body
+        self.moved: Counter[str] = Counter()  #: [B] of transfers that ended, by direction
         self.tokens = TokenSums()
-        self.early: dict[int, str] = {}  #: job_id of a transfer that is over and began before the file: its job type
+        self.early: dict[int, str] = {}  #: by job_id of a transfer that ended and began before the file: its job type
         self.conflicts = ConflictSums(meta.units, self.first) if meta.level == "access" and only is None else None
         self.fields |= FIELDS_OF_ACCESS if self.conflicts is not None else {}
-        self.completions: Counter[str] = Counter()  #: TOKEN_COMPLETE, by status
+        self.completions: Counter[str] = Counter()  #: number of TOKEN_COMPLETE events by status
         self.codes: dict[str, Counter[str]] = {"WARN": Counter(), "ERROR": Counter()}
         self.energy = dict.fromkeys(PARTS, Fraction(0))
-        self.counts: Counter[str] = Counter()  #: events, by type
+        self.counts: Counter[str] = Counter()  #: number of events by type
 
     def read(self, trace: Trace) -> None:
-        """Add up a whole trace."""
+        """Read a whole trace."""
         handlers = _Handlers(self, self.fields)
         counts: Counter[type[Record]] = Counter()
         for batch in trace.batches(self.fields):
@@ -260,7 +263,7 @@ class Collector:
             self.counts[kind.event.name] += count
 
     def _tracks(self, path: str, units: Sequence[dict[str, Any]], only: Sequence[str] | None) -> None:
-        """The tracks that the file holds."""
+        """The tracks in the file."""
         if any(len(str(pattern)) > MOST_PATTERN for pattern in only or ()):
             raise InputError(Problem(f"{path}:1", f"a pattern must have at most {MOST_PATTERN} characters", "filter.only"))
         for i, unit in enumerate(units):
@@ -275,7 +278,7 @@ class Collector:
                 self.banks[name] = BankSums(name)
 
     def _engine(self, unit: str, kind: str) -> EngineSums:
-        """The sums of an engine; one that TRACE_META does not list is added."""
+        """The sums of an engine; an engine that TRACE_META does not list is added."""
         sums = self.engines.get(unit)
         if sums is None:
             sums = self.engines[unit] = EngineSums(unit, kind, len(self.engines))
@@ -295,14 +298,15 @@ class Collector:
         self.commands[record.status] += 1
         started = self.open_commands.pop(record.cmd_id, None)
         if started is None and record.status != "OK":
-            return  # the run was cut short before it started
+            return  # the run was cut off before the command started
         for group in self.groups.of(record.cmd_id):
             group.end(t_cycle, started, self.first)
 
     def job_done(self, record: Record) -> None:
         sums = self.engines.get(record.unit)
         if sums is not None:
-            sums.queued += record.latency_cycles  # less what it ran, which its own end says
+            # the latency includes the running time; the job's end event subtracts that time
+            sums.queued += record.latency_cycles
             if sums.kind == "DMA" and "ENGINE_EVENT" in self.fields and record.job_id not in self.open_sizes:
                 self.early[record.job_id] = record.job_type
 
@@ -320,7 +324,7 @@ class Collector:
         self._moved(sums, record.cmd_id, *self.open_sizes.pop(record.job_id, (0, None)))
 
     def _moved(self, sums: EngineSums, cmd_id: int, size: int, direction: str | None) -> None:
-        """Bytes of a transfer that ended."""
+        """Add the bytes of a transfer that ended."""
         sums.work += size
         if direction is not None:
             self.moved[direction] += size
@@ -371,7 +375,8 @@ class Collector:
         return sums
 
     def _activities(self, record: Record, kind: str) -> list[Activity]:
-        """The sums to which a job adds: its engine, and its phase and layer for its kind of engine."""
+        """The activities to which a job belongs: the activity of its engine, and those of its phase and layer for its kind of
+        engine."""
         groups = self.groups.of(record.cmd_id)
         return [self._engine(record.unit, kind).active, *(group.by_kind[kind] for group in groups)]
 
@@ -445,7 +450,7 @@ class Collector:
 
 
 class _Handlers(dict[type[Record], Callable[[Record], None] | None]):
-    """The method of a collector for a class of records, found by its event's name when it first comes."""
+    """Finds the method of a collector for a class of records by the name of the event; each method is looked up once."""
 
     def __init__(self, collector: Collector, names: Collection[str]) -> None:
         super().__init__()
@@ -457,11 +462,11 @@ class _Handlers(dict[type[Record], Callable[[Record], None] | None]):
         return self[kind]
 
 
-MOST_PATTERN = 1000  #: characters: making a matcher takes time that grows with their square
+MOST_PATTERN = 1000  #: characters, because the time to build a matcher grows with the square of this number
 
 
 def window_of(meta: Record) -> tuple[int, int] | None:
-    """The cycles `[from, to)` that a file is limited to; None if it is not."""
+    """The cycles `[from, to)` of a file of a window; None for other files."""
     cycles = (meta.filter or {}).get("cycles")
     if isinstance(cycles, list) and len(cycles) == 2 and all(type(c) is int for c in cycles):
         return cycles[0], cycles[1]
@@ -469,7 +474,7 @@ def window_of(meta: Record) -> tuple[int, int] | None:
 
 
 def patterns(meta: Record) -> list[Any] | None:
-    """The units that a file is limited to, as patterns; None if it is not."""
+    """The patterns of the units that a file is limited to; None if the file has all units."""
     only = (meta.filter or {}).get("only")
     return only if isinstance(only, list) else None
 

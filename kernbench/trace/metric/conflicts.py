@@ -1,4 +1,5 @@
-"""How many of the accesses to a scratchpad's banks were conflicts, both counted by bank, direction and cycle."""
+"""The share of the accesses to a scratchpad's banks that were conflicts; accesses and conflicts are counted by bank, direction
+and cycle."""
 
 from __future__ import annotations
 
@@ -8,21 +9,23 @@ from typing import Any
 
 from kernbench.trace.events import Record
 
-MOST_BANKS = 1 << 16  # of a scratchpad: a line of a damaged file must not ask for more work
+MOST_BANKS = 1 << 16  # of a scratchpad; limits the work that a line of a damaged file can cause
 _Access = tuple[str, int, str]  # scratchpad, bank, direction
 
 
 class ConflictSums:
-    """Accesses of a file of level `access`, in the cycle in which their request asks first, and those that are conflicts.
+    """The accesses of a file of level `access` in the cycle in which their request is first made, and those accesses that are
+    conflicts.
 
-    The data of a cycle are kept only while a request of that cycle is held; its accesses are known when it is served.
+    The data of a cycle are kept only while a request of that cycle is held, because the accesses of the request are known when
+    the request is served.
     """
 
     def __init__(self, units: list[dict[str, Any]], first: int) -> None:
         self._first = first  # [cycle] of the file
         self._banks = {str(unit.get("unit")): _Banks.of(unit) for unit in units if unit.get("component") == "SRAM"}
-        self._asked: dict[int, set[_Access]] = {}  # by cycle
-        self._held: Counter[int] = Counter()  # requests, by the cycle in which they asked first
+        self._asked: dict[int, set[_Access]] = {}  # by cycle of the first attempt
+        self._held: Counter[int] = Counter()  # number of held requests by the cycle in which they were first made
         self._now = first
         self.accesses = 0
         self.conflicts = 0
@@ -42,17 +45,17 @@ class ConflictSums:
             self._add(asked, (record.unit, bank, record.access_type))
 
     def conflict(self, record: Record) -> None:
-        """SRAM_CONFLICT: some request asks first, and is denied."""
+        """SRAM_CONFLICT: a request is denied in the cycle in which it is first made."""
         self._add(self._in(record.t_cycle, record.t_cycle), (record.unit, record.bank_id, record.access_type))
         self.conflicts += 1
 
     def hold(self, t_cycle: int) -> None:
-        """A request is held from its first asking on."""
+        """A request is held from the cycle in which it is first made."""
         self._in(t_cycle, t_cycle)
         self._held[t_cycle] += 1
 
     def serve(self, asked: int, t_cycle: int) -> None:
-        """The accesses of a request of that cycle are complete."""
+        """All accesses of a request of that cycle were read."""
         self._held[asked] -= 1
         if not self._held[asked]:
             del self._held[asked]
@@ -60,7 +63,7 @@ class ConflictSums:
                 self._asked.pop(asked, None)
 
     def _in(self, cycle: int, now: int) -> set[_Access] | None:
-        """The requests that were first made in a cycle; None before the beginning of the file."""
+        """The accesses of the requests that were first made in a cycle; None for a cycle before the beginning of the file."""
         if now != self._now:
             if not self._held[self._now]:
                 self._asked.pop(self._now, None)
@@ -81,7 +84,7 @@ class _Banks:
 
     @classmethod
     def of(cls, unit: Mapping[str, Any]) -> _Banks | None:
-        """The value of a track of TRACE_META, or None."""
+        """The banks of a track of TRACE_META; None if the track does not describe them."""
         shape = [unit.get(name) for name in ("num_banks", "bank_width_bytes", "bank_size_bytes")]
         if unit.get("map") not in ("interleaved", "blocked") or not all(type(n) is int and n > 0 for n in shape):
             return None

@@ -1,4 +1,5 @@
-"""The result of `metrics`: exact figures of a run, as plain data. `docs/reference/trace_metrics.md` has each one's formula."""
+"""The result of `metrics`: the exact figures of a run, as plain data. `docs/reference/trace_metrics.md` has the formula of each
+figure."""
 
 from __future__ import annotations
 
@@ -8,33 +9,33 @@ from fractions import Fraction
 
 
 def share(part: int, whole: int) -> Fraction:
-    """part / whole; 0 of nothing."""
+    """part / whole; 0 if the whole is 0."""
     return Fraction(part, whole) if whole else Fraction(0)
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The file and the run that it is of."""
+    """The file, and the run that the file describes."""
 
     program: str
     sim_id: str
     level: str
-    status: str  #: of TRACE_END; `cut off` where the file broke off before it
-    broken: str  #: where and why the file broke off; empty if it is whole
-    first: int  #: [cycle] the first of the figures
-    cycles: int  #: from there on
+    status: str  #: of TRACE_END; `cut off` if the file ends before that event
+    broken: str  #: where and why the file ends too early; empty if the file is complete
+    first: int  #: [cycle] the first cycle that the figures cover
+    cycles: int  #: number of cycles from `first` on
     freq_ghz: Fraction
     events: int
-    skipped: int  #: events of types that only newer versions know
+    skipped: int  #: number of events whose types only newer versions know
     counts: dict[str, int]  #: events by type
-    filter: dict[str, object] | None  #: what the file leaves out, as its first line says
-    warnings: dict[str, int]  #: by code
+    filter: dict[str, object] | None  #: what the file leaves out, according to its first line
+    warnings: dict[str, int]  #: number of warnings by code
     errors: dict[str, int]
-    missing: tuple[str, ...]  #: figures that this file cannot give, and why
+    missing: tuple[str, ...]  #: figures that this file cannot give, with the reason
 
     @property
     def ns(self) -> Fraction:
-        """How long it took."""
+        """[ns] The duration of the run."""
         return self.cycles / self.freq_ghz
 
 
@@ -48,10 +49,10 @@ class Engine:
     busy: int
     bank_conflict: int
     backpressure: int
-    jobs: int  #: that ended
-    work: int  #: MACs, operations or bytes of those
-    running: int  #: [job-cycle] from start to end of those
-    queued: int  #: [job-cycle] from issue to start of those
+    jobs: int  #: jobs that ended
+    work: int  #: MACs, operations or bytes of the jobs that ended
+    running: int  #: [job-cycle] from start to end, of the jobs that ended
+    queued: int  #: [job-cycle] from issue to start, of the jobs that ended
 
     @property
     def idle(self) -> int:
@@ -89,7 +90,7 @@ class Channel:
 
     @property
     def bytes(self) -> int:
-        """Both ways."""
+        """[B] in both directions."""
         return self.read + self.write
 
     @property
@@ -110,31 +111,31 @@ class Channel:
 
 @dataclass(frozen=True, slots=True)
 class Transfers:
-    """What DMA engines moved."""
+    """The bytes that DMA engines moved."""
 
     ended: int  #: transfers
-    bytes: int  #: of those, aligned
+    bytes: int  #: [B] of the transfers that ended, aligned
     loaded: int  #: [B] towards the scratchpad
     stored: int  #: [B] towards DRAM
     between: int  #: [B] from one scratchpad to another
-    open: int  #: transfers that had not ended
+    open: int  #: number of transfers that had not ended
     cycles: int
 
     @property
     def bandwidth(self) -> Fraction:
-        """[B/cycle] of the whole run."""
+        """[B/cycle] averaged over the whole run."""
         return share(self.bytes, self.cycles)
 
 
 @dataclass(frozen=True, slots=True)
 class Banks:
-    """The banks of a scratchpad; None if the file does not have them."""
+    """The banks of a scratchpad; a value is None if the file does not have it."""
 
     requests: list[int]  #: by bank, as the next two
     grants: list[int]
     denials: list[int]
-    accesses: int | None  #: banks, directions and cycles in which some request asked first
-    conflicts: int | None  #: banks, directions and cycles in which some request was denied its first asking
+    accesses: int | None  #: number of (bank, direction, cycle) in which some request was first made
+    conflicts: int | None  #: number of (bank, direction, cycle) in which some request was denied when it was first made
 
     @property
     def conflict_rate(self) -> Fraction | None:
@@ -151,17 +152,17 @@ class Banks:
 class Part:
     """A phase or a layer."""
 
-    name: str | int | None  #: None: commands that name none
+    name: str | int | None  #: None for commands without a phase or layer
     commands: int
     ended: int
     first: int | None  #: [cycle] the first start; None if none started
-    last: int | None  #: [cycle] the last end; of what still runs, the end of the run
+    last: int | None  #: [cycle] the last end; the end of the run if a command still runs
     active: int  #: cycles in which at least one of its commands ran
-    te: int  #: cycles in which at least one tensor engine worked for it; likewise
+    te: int  #: cycles in which at least one tensor engine had a job of its commands; `ve` and `dma` likewise
     ve: int
     dma: int
-    command_cycles: int  #: sum over its commands
-    longest: int  #: its longest command
+    command_cycles: int  #: sum of the durations of its commands
+    longest: int  #: [cycle] duration of its longest command
     macs: int
     ops: int
     bytes: int
@@ -169,24 +170,24 @@ class Part:
 
     @property
     def latency(self) -> int | None:
-        """From its first start to its last end."""
+        """[cycle] From the first start to the last end."""
         return None if self.first is None or self.last is None else self.last - self.first
 
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """One reason, on one engine."""
+    """The waits of one engine for one reason."""
 
     unit: str
     reason: str
     episodes: int
     cycles: int  #: [job-cycle]
-    open: int  #: episodes that the end cut short; their cycles are counted up to there
+    open: int  #: waits that were open at the end of the run; their cycles are counted up to the end
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """The distribution of numbers; a percentile P is the smallest number that P% of them do not exceed."""
+    """The distribution of numbers; percentile P is the smallest of the numbers such that P% of the numbers are not larger."""
 
     count: int
     mean: Fraction
@@ -198,7 +199,7 @@ class Spread:
 
     @classmethod
     def of(cls, rising: Sequence[int]) -> Spread | None:
-        """The percentile of sorted numbers; None without numbers."""
+        """The distribution of sorted numbers; None if there are no numbers."""
         if not rising:
             return None
         count = len(rising)
@@ -208,24 +209,26 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """Decoded tokens of a sequence, and how long they took [cycle]."""
+    """The decoded tokens of a sequence, and their times in cycles."""
 
-    count: int  #: decoded: positions behind the prompt that went through the model
-    prompt: int  #: positions of the prompt that did
-    ttft: int | None  #: [cycle] time to first token: the end of the prompt's pass; None of a trace without one
-    tpot: Fraction | None  #: [cycle] time per output token: the mean of the decoded tokens' steps
-    latency: Spread | None  #: of decoded tokens, from the first start to the last end of their commands
-    gap: Spread | None  #: from the end of the prompt's pass, or of a decoded token, to that of the next
-    completions: dict[str, int]  #: TOKEN_COMPLETE, by status
+    count: int  #: decoded tokens: positions after the prompt that went through the model
+    prompt: int  #: positions of the prompt that went through the model
+    ttft: int | None  #: [cycle] time to first token: the end of the prompt's pass; None if the trace has no such pass
+    tpot: Fraction | None  #: [cycle] time per output token: the mean over the steps of the decoded tokens
+    latency: Spread | None  #: [cycle] of decoded tokens, from the first start to the last end of their commands
+    #: [cycle] from the end of one pass to the end of the next; the passes are those of the prompt and of each decoded token
+    gap: Spread | None
+    completions: dict[str, int]  #: number of TOKEN_COMPLETE events by status
 
 
 @dataclass(frozen=True, slots=True)
 class Roofline:
-    """The position of the run in the roofline of the machine. An operation is one multiply, add or VE operation: a MAC is two.
+    """The position of the run in the roofline of the machine. An operation is one multiply, one add or one VE operation, so a
+    MAC counts as two operations.
     """
 
     ops: int
-    bytes: int  #: of DRAM channels
+    bytes: int  #: [B] moved by the DRAM channels
     cycles: int
     peak: Fraction | None  #: [op/cycle] of all engines
     bandwidth: Fraction | None  #: [B/cycle] of all DRAM channels
@@ -242,19 +245,19 @@ class Roofline:
 
     @property
     def ridge(self) -> Fraction | None:
-        """[op/B] from which on the engines are the roof."""
+        """[op/B] The intensity from which on the engines are the limit."""
         return self.peak / self.bandwidth if self.peak is not None and self.bandwidth else None
 
     @property
     def roof(self) -> Fraction | None:
-        """[op/cycle] that this intensity allows."""
+        """[op/cycle] The limit at this intensity."""
         if self.peak is None or self.bandwidth is None or self.intensity is None:
             return self.peak
         return min(self.peak, self.intensity * self.bandwidth)
 
     @property
     def bound(self) -> str | None:
-        """`memory` left of the ridge, otherwise `compute`."""
+        """`memory` if the intensity is below the ridge, otherwise `compute`."""
         if self.ridge is None or not self.ops:
             return None
         return "memory" if self.intensity is not None and self.intensity < self.ridge else "compute"

@@ -30,10 +30,10 @@ NEEDS_FULL = (
 
 
 def metrics(trace: Trace) -> Metrics:
-    """Read a trace once and give its metrics; memory does not grow with its length.
+    """Read a trace once and compute its metrics; the memory used does not grow with the length of the trace.
 
-    Of a truncated file the complete part is measured; `run.broken` says where it ends. A file of a window or of some
-    units gives theirs.
+    If the file is truncated, the complete part is measured, and `run.broken` says where this part ends. If the file has only a
+    window or some units, the metrics cover that window or these units.
     """
     sums = Collector(trace.meta, trace.path)
     sums.read(trace)
@@ -62,7 +62,7 @@ def metrics(trace: Trace) -> Metrics:
 
 
 def _sampled(trace: Trace, sums: Collector, end: int) -> tuple[int, int]:
-    """The cycles that samples are of: whole windows, the last of them the run's last or one that has ended."""
+    """The cycles that samples cover: whole windows; the last window is the last of the run or one that has ended."""
     window = trace.meta.window_cycles
     if not sums.counts["ENGINE_SAMPLE"] or window <= 0:
         return sums.first, end
@@ -162,7 +162,7 @@ def _part(group: Group, end: int) -> Part:
 
 
 def _stalls(sums: Collector, end: int) -> Iterator[Stall]:
-    """By engine and reason; open stalls count up to the end."""
+    """The waits by engine and reason; open waits count up to the end."""
     open_: dict[tuple[str, str], list[int]] = {}
     for (unit, _, reason, _), (_, begin) in sums.open_stalls.items():
         counted = open_.setdefault((unit, reason), [0, 0])
@@ -176,13 +176,13 @@ def _stalls(sums: Collector, end: int) -> Iterator[Stall]:
 
 
 def _energy(trace: Trace, sums: Collector, *, whole: bool) -> dict[str, Fraction]:
-    """The value of TRACE_END; for a window or a truncated file, the sum of the samples."""
+    """The energy in TRACE_END; for a window or a truncated file, the sum of the samples."""
     parts = dict(sums.energy)
     said = trace.end.energy_pj if whole and trace.end is not None else None
     if said is not None:
         try:
             parts = {part: parse_rational(said.get(part)) for part in PARTS}
-        except ValueError:  # it says them otherwise, or not all
+        except ValueError:  # the energies are missing, or are written in another form
             parts = dict(sums.energy)
     return {**parts, "total": sum(parts.values(), Fraction(0))}
 
@@ -202,7 +202,8 @@ def _roofline(trace: Trace, sums: Collector, channels: list[Channel], cycles: in
 
 
 def _peak(path: str, units: list[dict[str, Any]], te: list[EngineSums]) -> Fraction | None:
-    """Operations per cycle of all engines; for a tensor engine the rate of its jobs in a body cycle, if that is higher."""
+    """Operations per cycle of all engines. A tensor engine counts with the rate of its jobs in a body cycle if that rate is
+    higher."""
     body = sum(engine.body for engine in te)
     reached = Fraction(sum(engine.body_macs for engine in te), body) if body else Fraction(0)
     peak = Fraction(0)

@@ -36,16 +36,16 @@ UNIT_OF: dict[str, str] = {metric: unit for unit, metrics in _UNITS.items() for 
 class Row(NamedTuple):
     """One figure of one engine, resource or group."""
 
-    table: str  #: field of Metrics
-    name: str  #: unit, phase, layer or bank; empty if there is one thing only
-    metric: str  #: a dot leads into a part: `stalls.backpressure`
+    table: str  #: name of a field of Metrics
+    name: str  #: unit, phase, layer or bank; empty if the table has only one item
+    metric: str  #: a dot separates the name of a dict from its key: `stalls.backpressure`
     unit: str
-    value: float | None  #: None of a text, and of what the file does not say
-    exact: str  #: the same as an integer or `p/q`, or the text
+    value: float | None  #: None if the figure is a text, or if the file does not have the figure
+    exact: str  #: the value as an integer or `p/q`, or the text
 
 
 def to_dict(metrics: Metrics) -> dict[str, Any]:
-    """The object of `kbsim trace summary --format json`: every figure and what follows from it; rationals as floats."""
+    """The object of `kbsim trace summary --format json`: every figure and the values computed from it; rationals are floats."""
     plain = _plain(metrics)
     assert isinstance(plain, dict)
     return plain
@@ -63,7 +63,7 @@ def rows(metrics: Metrics) -> Iterator[Row]:
 
 
 def csv_text(metrics: Metrics) -> str:
-    """The rows as CSV with a header; of texts control characters are spelt out, for it may go to a terminal."""
+    """The rows as CSV with a header; control characters in texts are escaped, because the CSV may be printed on a terminal."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(COLUMNS)
@@ -74,7 +74,7 @@ def csv_text(metrics: Metrics) -> str:
 
 
 def _cell(text: str) -> str:
-    """A text that no spreadsheet takes for a formula and no terminal for a command."""
+    """A text that no spreadsheet interprets as a formula and no terminal as a control sequence."""
     text = "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
     return f"'{text}" if text.startswith(DANGEROUS) else text
 
@@ -100,7 +100,7 @@ def analysis(module: str) -> Any:
 
 
 def _members(item: Any) -> Iterator[tuple[str, Any]]:
-    """Fields and properties of a dataclass, in the order in which they are written down."""
+    """The fields and properties of a dataclass, in the order of their definition."""
     for one in fields(item):
         yield one.name, getattr(item, one.name)
     for name, member in vars(type(item)).items():
@@ -109,7 +109,7 @@ def _members(item: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _name(item: Any) -> str:
-    """What an item of a table is called: its unit, with the reason of a stall; the name of a phase or layer."""
+    """The name of an item of a table: its unit, for a stall also the reason; or the name of its phase or layer."""
     if isinstance(item, Stall):
         return f"{item.unit}.{item.reason}"
     name = item.name if isinstance(item, Part) else item.unit

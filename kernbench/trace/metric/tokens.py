@@ -1,4 +1,5 @@
-"""Tokens of a language model in a trace: which positions are of the prompt, which were decoded, and how long each took."""
+"""The tokens of a language model in a trace: the positions of the prompt, the positions that were decoded, and the time of
+each."""
 
 from __future__ import annotations
 
@@ -13,18 +14,19 @@ from kernbench.trace.metric.figures import Spread, Tokens
 class TokenSums:
     """The tokens of a trace.
 
-    A pass through the model is the commands of one `seq_len`. It is the prompt's where one of them is of an earlier position
-    than the newest, `seq_len - 1`, or where there is no earlier one: nothing was decoded before position 0.
+    The commands with the same `seq_len` are one pass through the model. A pass is the prompt's in two cases: one of its
+    commands has an earlier position than the newest position, `seq_len - 1`; or there is no earlier position, because nothing
+    can be decoded before position 0.
     """
 
     def __init__(self) -> None:
-        self._lowest: dict[int, int] = {}  # seq_len of a pass: the lowest position that its commands name
-        self._positions = array("q")  # token_idx of each TOKEN, in the file's order, as the next
+        self._lowest: dict[int, int] = {}  # by seq_len of a pass: the lowest position of its commands
+        self._positions = array("q")  # token_idx of each TOKEN event in file order; the next two arrays have the same order
         self._ends = array("q")  # [cycle]
         self._latencies = array("q")  # [cycle]
 
     def enqueue(self, token_idx: int | None, seq_len: int | None) -> None:
-        """A command is in the queue."""
+        """Enter a command that was queued."""
         if token_idx is not None and seq_len is not None:
             self._lowest[seq_len] = min(token_idx, self._lowest.get(seq_len, token_idx))
 
@@ -35,7 +37,7 @@ class TokenSums:
         self._latencies.append(latency)
 
     def figures(self, completions: dict[str, int]) -> Tokens:
-        """The figures; `completions`: TOKEN_COMPLETE by status."""
+        """The figures; `completions` is the number of TOKEN_COMPLETE events by status."""
         spans = self._prompt_spans()
         of_prompt = [_inside(spans, position) for position in self._positions]
         decoded = [k for k, inside in enumerate(of_prompt) if not inside]
@@ -55,7 +57,7 @@ class TokenSums:
         )
 
     def _prompt_spans(self) -> list[tuple[int, int]]:
-        """Positions `[from, to)` of the prompt's passes, joined where they overlap, in rising order."""
+        """The positions `[from, to)` of the prompt's passes in ascending order; overlapping or adjacent ranges are joined."""
         spans: list[tuple[int, int]] = []
         for low, end in sorted((low, length) for length, low in self._lowest.items() if low < length - 1 or length == 1):
             if spans and low <= spans[-1][1]:

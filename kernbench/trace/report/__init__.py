@@ -1,7 +1,7 @@
-"""The report: one HTML file that shows a trace, with nothing loaded from elsewhere.
+"""The report: one HTML file that shows a trace and loads nothing from elsewhere.
 
-The page's parts are the files in `report/`; they are put together here with the trace's tables. The same trace and the same
-version of kernbench give the same bytes.
+The page is built from the files in `report/` and the tables of the trace. The same trace and the same version of kernbench give
+the same bytes.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from kernbench.trace.timeline import KINDS, POINTS, Timeline, Unit
 from kernbench.trace.why import Why
 
 STYLES = ("layout.css", "parts.css")
-#: In the order in which they build on each other.
+#: The order matters: later files use earlier ones.
 SCRIPTS = (
     "text.js", "columns.js", "model.js", "filter.js", "totals.js", "colour.js", "lanes.js", "raster.js", "draw.js", "marks.js",
     "view.js", "filters.js", "answer.js", "select.js", "pointer.js", "keys.js", "tables.js", "roofline.js", "main.js",
 )  # fmt: skip
-_OWN = ("row", "start", "command", "kind", "unit", "job", "issue", "open")  # columns of spans that the page has
+_OWN = ("row", "start", "command", "kind", "unit", "job", "issue", "open")  # columns of spans that the page's data contain
 _RUN = (
     "version", "sim_version", "model_version", "sim_id", "level", "freq_ghz", "program", "program_hash", "config_hash",
     "sim_config", "commands", "filter",
 )  # fmt: skip
 _LONGEST_TITLE = 100
-DEBUGGER = "kbsim debug TARGET"  #: a trace does not say which target and machine it is of
-PAGE_COLOURS = (*COLOURS, "component")  #: axes that the page colours by
+DEBUGGER = "kbsim debug TARGET"  #: TARGET is a placeholder, because a trace does not name its target and machine
+PAGE_COLOURS = (*COLOURS, "component")  #: axes by which the page can be coloured
 
 
 def report_html(
     timeline: Timeline, why: Why | InputError | None = None, *, embedded: bool = False, debugger: str = DEBUGGER
 ) -> bytes:
-    """The whole page, UTF-8. `why`: what `explain` makes of the trace, or why it cannot. `debugger`: the command line that
-    debugs the run, which a span completes with its cycle.
+    """The whole page in UTF-8. `why`: the result of `explain`, or the error that says why there is none. `debugger`: the
+    command line that debugs the run; the page appends the cycle of a span.
     """
     pack = Pack()
     head = _head(timeline, pack) | {"answer": answer_of(timeline, why, pack), "debugger": debugger}
@@ -73,7 +73,7 @@ def _title(timeline: Timeline) -> str:
 
 
 def _head(timeline: Timeline, pack: Pack) -> dict[str, Any]:
-    """The data of the page besides the packed columns, with the positions of these."""
+    """The data of the page except the packed columns, with the positions of these columns."""
     roof = roofline(timeline)
     return {
         "run": _run(timeline),
@@ -108,7 +108,7 @@ def _run(timeline: Timeline) -> dict[str, Any]:
 
 
 def _first_colour(timeline: Timeline) -> str:
-    """The first axis on which the spans differ: what all of them share says nothing."""
+    """The first axis on which the spans have different values; a colour that all spans share would say nothing."""
     for name in COLOURS:
         found = axis(timeline, name)
         if len(set(found.codes.tolist()) - {len(found.labels) - 1}) > 1:

@@ -1,4 +1,4 @@
-"""The answer at the top of the page: why the run took as long, or, where the trace cannot say, its busiest resources."""
+"""The answer at the top of the page: why the run took its time or, if the trace cannot say, which resources were busiest."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from kernbench.trace.timeline import Timeline
 from kernbench.trace.why import Why, merged
 from kernbench.trace.why.causes import Part
 
-MOST_STORIES = 20_000  #: commands; of longer traces only those on the critical path have their causes
-MOST_BY = 6  #: commands in the way that a cause names
+MOST_STORIES = 20_000  #: commands; in longer traces, only commands on the critical path have causes
+MOST_BY = 6  #: the most commands that a cause names as blockers
 HINT = "A trace of level full says why: --trace-level full."
 
 
 def why_answer(why: Why, timeline: Timeline, pack: Pack) -> dict[str, Any]:
-    """The sentence, its groups, the critical path as spans, and the causes of each command."""
+    """The sentence, the groups that it names, the critical path as spans, and the causes of each command."""
     rows = {int(number): row for row, number in enumerate(timeline.commands["cmd_id"].tolist())}
     return {
         "sentence": why.sentence,
@@ -40,7 +40,7 @@ def why_answer(why: Why, timeline: Timeline, pack: Pack) -> dict[str, Any]:
 
 
 def _path(why: Why, rows: dict[int, int]) -> Table:
-    """The components of each span side by side, the longest first: a share of a channel is part of every cycle."""
+    """The parts of each span side by side, the longest first, because a shared channel takes a part of every cycle."""
     starts, lengths, commands, parts = [], [], [], []
     for stretch in why.path:
         row = -1 if stretch.command is None else rows.get(stretch.command.id, -1)
@@ -57,7 +57,7 @@ def _path(why: Why, rows: dict[int, int]) -> Table:
 
 
 def _causes(why: Why, rows: dict[int, int]) -> Table:
-    """A row a command and cause, with the cycles and the commands that were in the way."""
+    """One row for each command and cause, with the cycles and the commands that caused the wait."""
     chosen = why.history.commands
     if len(chosen) > MOST_STORIES:
         chosen = [stretch.command for stretch in why.path if stretch.command is not None]
@@ -78,7 +78,7 @@ def _causes(why: Why, rows: dict[int, int]) -> Table:
 
 
 def _by_cause(parts: Iterable[Part]) -> list[Part]:
-    """The components by cause and resource, the longest first; the blockers of the longest come first."""
+    """The parts added up by cause and resource, the longest first; the blockers of the longest part come first."""
     found: dict[tuple[str, str], Part] = {}
     for part in sorted(parts, key=lambda one: -one.cycles):
         key = (part.cause, part.resource)
@@ -89,7 +89,7 @@ def _by_cause(parts: Iterable[Part]) -> list[Part]:
 
 
 def _looks(parts: list[Part]) -> dict[str, Column]:
-    """Cause, resource, hue and fill of parts as columns."""
+    """Cause, resource, hue and fill of parts, as columns."""
     looks = [(part.cause, part.resource, *cause_look(part.cause, part.resource)) for part in parts]
     return {name: _texts([look[i] for look in looks]) for i, name in enumerate(("cause", "resource", "hue", "fill"))}
 
@@ -123,7 +123,8 @@ def bound_answer(timeline: Timeline, why_not: str = "") -> dict[str, Any]:
 
 
 def answer_of(timeline: Timeline, why: Why | InputError | None, pack: Pack) -> dict[str, Any]:
-    """The text at the top. An InputError of `explain` is the reason why there are no causes."""
+    """The text at the top of the page. If `explain` raised an InputError, the error is shown as the reason why there are no
+    causes."""
     if isinstance(why, Why):
         return why_answer(why, timeline, pack)
     level = timeline.meta.get("level")

@@ -1,4 +1,5 @@
-"""Two traces in one page: their pages above each other on one time axis, and what the second takes longer for."""
+"""Two traces in one page: their pages on one time axis, one above the other, and the reasons why the second run takes
+longer."""
 
 from __future__ import annotations
 
@@ -16,11 +17,11 @@ from kernbench.trace.report.views import exact
 from kernbench.trace.timeline import Timeline
 from kernbench.trace.why import Why
 
-LEAST = Fraction(1, 200)  #: of the longer run: changes below it are not named
+LEAST = Fraction(1, 200)  #: share of the longer run; smaller changes are not named
 
 
 def pair_html(timelines: Sequence[Timeline], whys: Sequence[Why | InputError | None]) -> bytes:
-    """The whole page, UTF-8. `whys`: what `explain` makes of each trace, or why it cannot."""
+    """The whole page in UTF-8. `whys`: for each trace, the result of `explain` or the error that says why there is none."""
     pages = [report_html(timeline, why, embedded=True) for timeline, why in zip(timelines, whys, strict=True)]
     script = '"use strict";\n(() => {\n' + look_js() + part("text.js") + part("pair.js") + "})();\n"
     head = {
@@ -38,7 +39,7 @@ def pair_html(timelines: Sequence[Timeline], whys: Sequence[Why | InputError | N
         values,
         title=html.escape(" and ".join(_name(timeline) for timeline in timelines) + " - kernbench traces"),
         style=page_css() + part("pair.css") + "\n",
-        scripts=[script, page_script()],  # a page inside the page obeys the outer page's policy, too
+        scripts=[script, page_script()],  # the policy of the outer page also applies to the pages inside
     )
 
 
@@ -51,7 +52,7 @@ def _cycles(timeline: Timeline) -> int:
 
 
 def _run(timeline: Timeline, why: Why | InputError | None) -> dict[str, Any]:
-    """What the outer page says of a run: name, length, and where its cycles went."""
+    """What the outer page shows of a run: its name, its length, and its cycles by group."""
     groups = why.groups if isinstance(why, Why) else ()
     return {
         "name": _name(timeline),
@@ -65,7 +66,7 @@ def _run(timeline: Timeline, why: Why | InputError | None) -> dict[str, Any]:
 
 
 def sentence(timelines: Sequence[Timeline], whys: Sequence[Why | InputError | None]) -> str:
-    """How much longer the second run takes, and for what."""
+    """The sentence that says how much longer the second run takes, and for what."""
     clocks = [exact(timeline.meta["freq_ghz"]) or Fraction(1) for timeline in timelines]
     unit, lengths = "cycles", [Fraction(_cycles(timeline)) for timeline in timelines]
     if clocks[0] != clocks[1]:
@@ -83,7 +84,8 @@ def sentence(timelines: Sequence[Timeline], whys: Sequence[Why | InputError | No
 
 
 def _changes(whys: Sequence[Why | InputError | None]) -> dict[str, Fraction]:
-    """[cycle] by group: the second less the first, the largest change first; empty where one gives no causes."""
+    """[cycle] Changes by group, that is, second run minus first run, the largest change first; empty if one of the traces has
+    no causes."""
     first, second = whys
     if not isinstance(first, Why) or not isinstance(second, Why):
         return {}

@@ -26,13 +26,14 @@ Rgb = tuple[float, float, float]
 
 
 def rgb(text: str) -> Rgb:
-    """`#rrggbb` as parts of 1."""
+    """The colour `#rrggbb` as three numbers from 0 to 1."""
     red, green, blue = channels(text)
     return red / 255, green / 255, blue / 255
 
 
 def colours_of(timeline: Timeline, by: str, theme: Theme) -> dict[str, str]:
-    """A colour a label of an axis, as the page has them: other labels than phases take slots by their share of job-cycles."""
+    """The colour of each label of an axis, as on the page; labels other than phases get colours in the order of their
+    job-cycles."""
     found, spans = axis(timeline, by), timeline.spans
     jobs = spans["kind"] < len(JOBS)
     cycles = np.zeros(len(found.labels), np.int64)
@@ -66,7 +67,7 @@ def picture(timeline: Timeline, view: str, form: str, *, lanes: str = "engine", 
 
 
 def shown(text: str, longest: int = 32) -> str:
-    """A name from the trace for a picture: shortened, without characters that cannot be printed."""
+    """A name of the trace for a picture: shortened, and without characters that cannot be printed."""
     cut = text if len(text) <= longest else text[: longest - 3] + "..."
     return "".join(c if c.isprintable() else "?" for c in cut)
 
@@ -178,7 +179,7 @@ def _phases(timeline: Timeline, by: str, theme: Theme) -> Figure:
     _stack(time, [[one.cycles[kind] for kind in JOBS] for _, one in rows], work)
     waits = {"queued": "queue"} | dict.fromkeys(STALL_REASONS[2:], "sram")
     told = {name: waiting(colour(hue, theme), theme) for name, hue in waits.items()}
-    told["bank_conflict"]["hatch"] = "xxxx"  # both are of the scratchpad
+    told["bank_conflict"]["hatch"] = "xxxx"  # both waits are of the scratchpad and have its colour
     _stack(stalls, [[one.queued, *(one.waits[name] for name in STALL_REASONS[2:])] for _, one in rows], told)
     time.set_yticks(range(len(rows)), [shown(label, 28) for label, _ in rows])
     time.set(xlabel="job-cycles at work", ylim=(len(rows) - 0.4, -0.6))
@@ -198,7 +199,7 @@ def _figures(one: Totals) -> str:
 
 
 def _three(value: float) -> str:
-    """Three digits that count, as the page has them."""
+    """Three significant digits, as on the page."""
     return f"{value:.1e}" if value < 0.01 else f"{value:,.{2 if value < 9.995 else 1 if value < 99.95 else 0}f}"
 
 

@@ -1,6 +1,7 @@
 """The numbers of the views: selected spans, their totals, totals by phase or layer, and the roofline.
 
-Pure: a `Timeline` in, numbers out. The report's page computes the same from the same tables; its tests compare the two.
+The functions have no side effects: they take a `Timeline` and return numbers. The script of the report's page computes the same
+numbers from the same tables, and its tests compare the two.
 """
 
 from __future__ import annotations
@@ -20,17 +21,19 @@ from kernbench.trace.timeline import JOBS, KINDS, Timeline, Unit
 
 Mask = NDArray[np.bool_]
 
-#: What spans can be told apart by: axis: the column of the command that says it. `component` and `unit` are the span's own.
+#: The axes by which spans can be grouped, each with the column of the command that has the value. The values of `component` and
+#: `unit` are in the span itself.
 COMMAND_AXES: dict[str, str] = {
     "phase": "phase", "layer": "layer_id", "tenant": "tenant_id", "opcode": "cmd_type", "model": "model_name",
     "block": "block_id", "head": "head_id", "token": "token_idx", "precision": "precision", "core": "core_id",
     "npu": "npu_id", "thread": "thread_id", "cmd": "cmd_id",
 }  # fmt: skip
 AXES: tuple[str, ...] = ("component", "unit", *COMMAND_AXES, "job")
-COLOURS: tuple[str, ...] = ("phase", "layer", "tenant", "opcode")  #: axes that the Gantt chart is coloured by
+COLOURS: tuple[str, ...] = ("phase", "layer", "tenant", "opcode")  #: axes by which the Gantt chart can be coloured
 _RATE = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})?(/[0-9]{1,18})?")
-NONE = "none"  #: label of what has no value on an axis
-COMPONENTS: tuple[str, ...] = ("DMA", "TE", "VE", "CPU", "DRAM", "NOC", "SRAM")  #: of spans, by kind; SRAM has events alone
+NONE = "none"  #: label of spans without a value on an axis
+#: components of spans, by kind; the SRAM has events but no spans
+COMPONENTS: tuple[str, ...] = ("DMA", "TE", "VE", "CPU", "DRAM", "NOC", "SRAM")
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,8 @@ class Axis:
 
 
 def axis(timeline: Timeline, name: str) -> Axis:
-    """One of `AXES`. Labels stand in the order of their numbers or, of texts, of the commands; `NONE` last."""
+    """The axis with this name, one of `AXES`. Labels that are numbers are in ascending order, and texts in the order of the
+    commands; `NONE` is last."""
     spans = timeline.spans
     if name == "component":
         return Axis(spans["kind"], list(COMPONENTS))
@@ -71,7 +75,7 @@ def _labelled(column: Column, rows: Ints) -> Axis:
 
 
 def chosen(timeline: Timeline, cycles: tuple[int, int] | None = None, **wanted: Sequence[str]) -> Mask:
-    """Which spans are in `[from, to)` and have one of the wanted labels on each axis that is named."""
+    """Whether each span is in `[from, to)` and has one of the wanted labels on each axis that is named."""
     spans = timeline.spans
     mask = np.ones(len(spans), bool)
     if cycles is not None:
@@ -85,15 +89,15 @@ def chosen(timeline: Timeline, cycles: tuple[int, int] | None = None, **wanted: 
 
 @dataclass(frozen=True)
 class Totals:
-    """Sums over some spans. Cycles are added up: two jobs that run side by side count twice."""
+    """Sums over some spans. Cycles are added up, so two jobs that run at the same time count twice."""
 
     spans: int
     jobs: int
     first: int | None  #: [cycle] the earliest start
     last: int | None  #: [cycle] the latest end
     cycles: dict[str, int]  #: of jobs, by component: DMA, TE, VE
-    bytes: int  #: of DMA jobs, aligned
-    dram_bytes: int  #: of those, to or from DRAM
+    bytes: int  #: [B] of DMA jobs, aligned
+    dram_bytes: int  #: [B] of these, to or from DRAM
     macs: int
     ops: int
     queued: int  #: [cycle] from issue to start
@@ -108,7 +112,7 @@ class Totals:
 
 @dataclass(frozen=True)
 class Amounts:
-    """What each span adds to the totals."""
+    """The amounts that each span adds to the totals."""
 
     cycles: Ints
     bytes: Ints
@@ -120,7 +124,7 @@ class Amounts:
 
 
 def amounts(timeline: Timeline) -> Amounts:
-    """A value for each span; 0 for kinds of spans without it."""
+    """The amounts of each span; 0 for kinds of spans that do not have the amount."""
     spans = timeline.spans
     of_dram = Column(spans["detail"])
     size, direction = _detail(timeline, "DMA", "size_bytes"), timeline.details["DMA"].columns.get("direction")
@@ -159,14 +163,14 @@ def _waits(timeline: Timeline) -> list[Ints]:
 
 
 def totals(timeline: Timeline, mask: Mask | None = None, given: Amounts | None = None) -> Totals:
-    """Sums over the spans of a mask, or over all. `given`: the amounts, if they are known."""
+    """Sums over the spans of a mask, or over all spans. `given`: the amounts, if the caller has them already."""
     one = np.zeros(len(timeline.spans), np.int64)
     keep = np.ones(len(one), bool) if mask is None else mask
     return _summed(timeline, np.where(keep, one, 1), 2, given or amounts(timeline))[0]
 
 
 def grouped(timeline: Timeline, by: str = "phase", mask: Mask | None = None) -> dict[str, Totals]:
-    """Totals by the labels of an axis, in the axis's order; labels without a span are left out."""
+    """Totals by the labels of an axis, in the axis's order; labels without spans are left out."""
     found = axis(timeline, by)
     keep = np.ones(len(found.codes), bool) if mask is None else mask
     codes = np.where(keep, found.codes, len(found.labels))
@@ -211,7 +215,7 @@ def _active(codes: Ints, start: Ints, end: Ints, size: int) -> Ints:
     if not len(rows):
         return total
     first = int(start[rows].min())
-    apart = int(end[rows].max()) - first + 1  # the codes' times are put in sequence
+    apart = int(end[rows].max()) - first + 1  # the times of the codes are shifted so that they do not overlap
     shift = codes[rows] * apart - first
     low, high = start[rows] + shift, end[rows] + shift
     reached = np.concatenate(([0], np.maximum.accumulate(high)[:-1]))
@@ -243,20 +247,20 @@ class Point:
 class Roofline:
     """The peak rates of the machine, and the rates of phases or layers of the run."""
 
-    macs_per_cycle: float | None  #: all tensor engines at factor 1; None if the trace does not say
-    peak: float | None  #: the same at the fastest width of numbers that the run used
-    bytes_per_cycle: float | None  #: all DRAM channels
+    macs_per_cycle: float | None  #: of all tensor engines at width factor 1; None if the trace does not state the rate
+    peak: float | None  #: the same for the fastest number width of the run
+    bytes_per_cycle: float | None  #: of all DRAM channels
     points: list[Point]
-    left_out: list[str]  #: labels without MACs or without bytes of DRAM: they have no intensity
+    left_out: list[str]  #: labels without MACs or without DRAM bytes, which have no intensity
 
     @property
     def ridge(self) -> float | None:
-        """[MAC/B] from here on the tensor engines are the bound."""
+        """[MAC/B] The intensity from which on the tensor engines are the limit."""
         return None if self.peak is None or not self.bytes_per_cycle else self.peak / self.bytes_per_cycle
 
 
 def roofline(timeline: Timeline, by: str = "phase", mask: Mask | None = None) -> Roofline:
-    """The whole run and its parts by an axis."""
+    """The roofline of the whole run, and of its parts by the labels of an axis."""
     groups = grouped(timeline, by, mask)
     everything = {"all": totals(timeline, mask), **groups}
     able = {label: one for label, one in everything.items() if one.macs and one.dram_bytes and one.active}
@@ -268,7 +272,7 @@ def roofline(timeline: Timeline, by: str = "phase", mask: Mask | None = None) ->
 
 
 def exact(value: Any) -> Fraction | None:
-    """A positive rate of TRACE_META: an integer, a decimal or `p/q`; else None."""
+    """A positive rate of TRACE_META, which is an integer, a decimal or `p/q`; None for anything else."""
     text = str(value).strip()
     if not _RATE.fullmatch(text):
         return None
@@ -285,7 +289,8 @@ def _capacity(units: Sequence[Unit], component: str, fact: str) -> Fraction | No
 
 
 def _factor(timeline: Timeline) -> Fraction:
-    """The smallest product of the machine's width factors that the fastest body of a job reaches: ceilings keep it below."""
+    """The smallest product of the machine's width factors that is not below the rate of the fastest body; bodies are rounded up
+    to whole cycles, so their rates are never too high."""
     table = timeline.details["TE"]
     section = timeline.meta.get("sim_config", {}).get("te", {})
     rates = {exact(unit.facts.get("macs_per_cycle")) for unit in timeline.units if unit.component == "TE"} - {None}
@@ -293,7 +298,8 @@ def _factor(timeline: Timeline) -> Fraction:
         return Fraction(1)
     macs, body = table.filled("mac_count"), table.filled("body_cycles")
     rows = np.flatnonzero(body > 0)
-    fastest = rows[np.argsort(-macs[rows] / body[rows], kind="stable")[:8]]  # some, as floats are not exact
+    # the fastest and some more, because floats are not exact
+    fastest = rows[np.argsort(-macs[rows] / body[rows], kind="stable")[:8]]
     best = max((Fraction(int(macs[i]), int(body[i])) for i in fastest), default=Fraction(0))
     reached = best / max(rate for rate in rates if rate is not None)
     factors = sorted(w * a for w in _factors(section.get("f_w")) for a in _factors(section.get("f_a")))
@@ -305,13 +311,13 @@ def _factors(table: Any) -> set[Fraction]:
     return {value for value in found if value is not None} | {Fraction(1)}
 
 
-MOST_COMMANDS = 60  #: lanes of a chart by command
+MOST_COMMANDS = 60  #: the most lanes of a chart with one lane a command
 LANES = ("engine", "command")
 
 
 @dataclass(frozen=True)
 class Lane:
-    """One lane and the rows in it."""
+    """A lane of the chart, and the number of its rows."""
 
     label: str
     rows: int
@@ -319,25 +325,25 @@ class Lane:
 
 @dataclass(frozen=True)
 class Bars:
-    """The chart. The arrays have an item a bar, by lane, row and start."""
+    """The chart. The arrays have one item for each bar, in the order of lane, row and start."""
 
     lanes: list[Lane]
-    first: int  #: [cycle] what is seen: [first, last)
+    first: int  #: [cycle] the chart shows [first, last)
     last: int
     lane: Ints
     row: Ints
     start: Ints
     end: Ints
-    busy: Ints  #: [cycle] of it that spans fill: all, but of a bar that stands for several
-    spans: Ints  #: that it stands for
-    code: Ints  #: into the labels, of the longest of them
+    busy: Ints  #: [cycle] of the bar that spans fill; less than its length only if the bar stands for several spans
+    spans: Ints  #: number of spans that the bar stands for
+    code: Ints  #: index into the labels; of the longest of its spans
     colours: Axis
-    left_out: int  #: lanes for which there was no room
+    left_out: int  #: number of lanes that the chart has no room for
 
 
 def gantt(timeline: Timeline, lanes: str = "engine", colour: str = "phase", cycles: tuple[int, int] | None = None,
           pixels: int = 1200, mask: Mask | None = None) -> Bars:  # fmt: skip
-    """The bars of jobs and control commands on a chart that is so many pixels wide."""
+    """The bars of jobs and control commands on a chart of the given width in pixels."""
     first, last = (timeline.first, max(timeline.last, timeline.first + 1)) if cycles is None else cycles
     spans, colours = timeline.spans, axis(timeline, colour)
     keep = chosen(timeline, cycles) & (spans["kind"] <= KINDS.index("CONTROL"))
@@ -351,7 +357,7 @@ def gantt(timeline: Timeline, lanes: str = "engine", colour: str = "phase", cycl
 
 
 def _lanes(timeline: Timeline, by: str, rows: Ints) -> tuple[Ints, list[Lane], int]:
-    """The lane of each span (-1: no room), the lanes, and how many have no room."""
+    """The lane of each span (-1 if there is no room), the lanes, and the number of lanes without room."""
     spans = timeline.spans
     if by == "engine":
         depth = np.zeros(len(timeline.units), np.int64)
@@ -372,7 +378,7 @@ def _lanes(timeline: Timeline, by: str, rows: Ints) -> tuple[Ints, list[Lane], i
 
 def _merged(lanes: list[Lane], seen: tuple[int, int], bars: tuple[Ints, Ints, Ints, Ints], codes: Ints, colours: Axis,
             left_out: int, pixels: int) -> Bars:  # fmt: skip
-    """One bar for all that begin in a pixel and are narrower than it."""
+    """One bar for all spans that begin in the same pixel and are narrower than a pixel."""
     lane, row, start, end = bars
     first, last = seen
     pixel = (start - first) * pixels // (last - first)
@@ -394,18 +400,18 @@ def _merged(lanes: list[Lane], seen: tuple[int, int], bars: tuple[Ints, Ints, In
 
 
 def _longest(length: Ints, begins: Ints, counts: Ints) -> Ints:
-    """The index of the longest span of each group, the first of equals."""
+    """The index of the longest span of each group; the first of several."""
     group = np.repeat(np.arange(len(begins)), counts)
     order = np.lexsort((-length, group))
     return order[begins]
 
 
-MOST_BINS = 4096  #: more windows are put together, a whole number of them into a bin
+MOST_BINS = 4096  #: if there are more windows, a fixed number of windows is joined into each bin
 
 
 @dataclass(frozen=True)
 class Heat:
-    """One heatmap: a row a unit, a column a bin of time."""
+    """One heatmap: one row for each unit, one column for each bin of time."""
 
     name: str
     title: str
@@ -416,11 +422,11 @@ class Heat:
     bin_cycles: int
     last: int  #: [cycle] end of the last bin, which may be shorter
     part: Ints  #: rows x bins
-    whole: NDArray[np.float64] | Ints  #: of a row in one cycle, or rows x bins
+    whole: NDArray[np.float64] | Ints  #: the whole of each row in one cycle, or rows x bins
 
     @property
     def shares(self) -> NDArray[np.float64]:
-        """`part` as a share of the whole; 0 if the whole is 0."""
+        """`part` divided by the whole; 0 if the whole is 0."""
         whole = self.whole
         if whole.ndim == 1:
             starts = self.first + self.bin_cycles * np.arange(self.part.shape[1])
@@ -430,7 +436,7 @@ class Heat:
 
 
 def heatmaps(timeline: Timeline, most_bins: int = MOST_BINS) -> list[Heat]:
-    """All heatmaps that the trace has samples for."""
+    """All heatmaps for which the trace has samples."""
     grid = _Grid(timeline, most_bins)
     made = [_engines(timeline, grid, *one) for one in (("TE", "te"), ("VE", "ve"), ("DMA", "dma"))]
     made += [
@@ -441,7 +447,7 @@ def heatmaps(timeline: Timeline, most_bins: int = MOST_BINS) -> list[Heat]:
 
 
 class _Grid:
-    """The bins, and which of them a sample falls into."""
+    """The bins, and the bin of each sample."""
 
     def __init__(self, timeline: Timeline, most_bins: int) -> None:
         window = timeline.window
@@ -454,12 +460,13 @@ class _Grid:
         self.last = max(timeline.last, min(sampled, self.first + self.bins * self.bin_cycles))
 
     def bins_of(self, samples: Table) -> Ints:
-        """By the first cycle of the window of each sample; the event itself is in the last cycle."""
+        """The bins of samples by the first cycle of their windows, because a sample event is in the last cycle of its
+        window."""
         starts = samples["t_cycle"] + 1 - samples["window_cycles"]
         return np.asarray(np.clip((starts - self.first) // self.bin_cycles, 0, self.bins - 1), np.int64)
 
     def sums(self, rows: Ints, samples: Table, values: Ints, count: int) -> Ints:
-        """Values added up by row and bin; a row below 0 belongs to another heatmap."""
+        """The values added up by row and bin; a negative row means that the value belongs to another heatmap."""
         made = np.zeros((count, self.bins), np.int64)
         keep = rows >= 0
         np.add.at(made, (rows[keep], self.bins_of(samples)[keep]), values[keep])
@@ -468,12 +475,12 @@ class _Grid:
     def heat(
         self, name: str, title: str, what: str, unit: str, rows: list[str], part: Ints, whole: NDArray[np.float64] | Ints
     ) -> Heat:
-        """A heatmap over the bins."""
+        """A heatmap with these bins."""
         return Heat(name, title, what, unit, rows, self.first, self.bin_cycles, self.last, part, whole)
 
 
 def _rows(timeline: Timeline, samples: Table, component: str) -> tuple[list[Unit], Ints]:
-    """A component's units, and the row of each sample."""
+    """The units of a component, and the row of each sample."""
     numbers = [i for i, unit in enumerate(timeline.units) if unit.component == component]
     places = np.full(len(timeline.units) + 1, -1)
     places[numbers] = np.arange(len(numbers))
@@ -497,7 +504,8 @@ def _bandwidth(timeline: Timeline, grid: _Grid, component: str, name: str, title
         return None
     moved = grid.sums(rows, samples, samples.filled("read_bytes") + samples.filled("write_bytes"), len(units))
     known = [exact(unit.facts.get("capacity")) for unit in units]
-    best = moved.max(axis=1) / grid.bin_cycles  # where the trace does not say what a unit can do, the most that it did
+    # if the trace does not state the capacity of a unit, the unit's largest observed rate
+    best = moved.max(axis=1) / grid.bin_cycles
     whole = np.array([best[i] if value is None else float(value) for i, value in enumerate(known)])
     what = "of capacity" if all(value is not None for value in known) else "of capacity, or of the most it moved"
     return grid.heat(name, title, what, "B", [unit.name for unit in units], moved, whole)

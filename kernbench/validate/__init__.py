@@ -1,4 +1,5 @@
-"""The simulator against closed forms and published measurements: one suite a module, the figures of others as data.
+"""Comparison of the simulator with closed forms and published measurements: each module has one suite, and published figures
+are data files.
 
 `kernbench.validate(...)` runs suites.
 """

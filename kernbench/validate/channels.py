@@ -1,7 +1,8 @@
-"""An all-reduce as libraries for GPUs do it: rings side by side, each with a part of the elements and queues of its own.
+"""An all-reduce as GPU libraries run it: several rings at the same time, each with its own queues and its own part of the
+elements.
 
-An algorithm by the contract of `kernbench.ccl` (docs/reference/ccl.md), made of its lanes. A few elements go over one ring,
-more over more rings, and of what a ring has, a few messages are in flight at a time.
+The module is an algorithm by the contract of `kernbench.ccl` (docs/reference/ccl.md), built from the lanes of that package. A
+few elements use one ring, and more elements use more rings. Each ring has only a few messages in flight at a time.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ __all__ = [
     "reference",
 ]
 
-CHANNELS = 96  #: rings, at most; a queue each to the next and the last rank
-LEAST_BYTES = 24 * 2**10  #: a further ring is taken where each sends this many bytes a step
+CHANNELS = 96  #: the most rings; each ring has one queue to the next rank and one to the previous rank
+LEAST_BYTES = 24 * 2**10  #: one more ring is used if each ring then still sends this many bytes in each step
 LANES = 4  #: messages of a ring in flight at a time
-SLOTS = LANES + 2  #: of a queue: `lanes.gathered` wants one more than lanes
+SLOTS = LANES + 2  #: slots of a queue: `lanes.gathered` needs one more than the number of lanes
 SLOT_BYTES = 96 * 2**10  #: the longest message
 
 
@@ -54,7 +55,7 @@ def neighbours(kind: int, shape: Shape) -> Table:
 
 
 def reference(inputs: Sequence[Array], kind: int, shape: Shape, slot_bytes: int) -> list[Array]:
-    """In each part, the sum of a chunk begins at the rank after its owner and follows the ring."""
+    """In each part, the sum of a chunk starts at the rank after the chunk's owner and follows the ring."""
     ring, values = flat_ring(kind, shape), list(inputs)
     count = inputs[0].size
     sums = [
@@ -71,12 +72,12 @@ def _rings(kind: int, shape: Shape) -> list[Ring]:
 
 
 def _parts(count: int, itemsize: int, ranks: int) -> list[Range]:
-    """What each channel works on; not all are used where elements are few."""
+    """The elements of each channel; some channels are unused if there are few elements."""
     return cut((0, count), max(1, min(CHANNELS, count * itemsize // ranks // LEAST_BYTES)))
 
 
 def _channel(memory: Memory, ring: Ring, part: Range) -> Slice:
-    """A part round one ring, message by message of every chunk."""
+    """The all-reduce of one part on one ring, message by message of every chunk."""
     chunks = cut(part, ring.size)
     pieces = max(1, -(-chunks[0][1] * memory.itemsize // memory.tl.slot_bytes))
     cuts = [cut(chunk, pieces) for chunk in chunks]
@@ -84,7 +85,7 @@ def _channel(memory: Memory, ring: Ring, part: Range) -> Slice:
 
 
 def _lane(memory: Memory, ring: Ring, ranges: Sequence[Range]) -> Slice:
-    """One piece of every chunk round the ring twice: adding, then handing on the sums."""
+    """Send one piece of every chunk around the ring twice: first to add, then to pass on the sums."""
     end = End(memory.tl, ring, memory.dtype)
     counts = [count for _, count in ranges]
     kept: list[Any] = []

@@ -1,4 +1,4 @@
-"""Every table of a folder against the simulator and two baselines."""
+"""Every table of a folder, compared with the simulator and two baselines."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from kernbench.analysis.chips.tables import Case, Table, other_tables, read_tabl
 from kernbench.config.runtime import load_runtime
 from kernbench.workloads.ops.timing import OperationTimer
 
-FOLDER = Path(__file__).resolve().parents[2] / ".." / "shared" / "data" / "chips"  #: beside a checkout
-WORST = 5  #: rows of a table that are shown
-MANY = 10  #: rows above which a table is held against the three numbers
-QUICK = 60  #: rows of a table in the quick comparison, evenly taken
+FOLDER = Path(__file__).resolve().parents[2] / ".." / "shared" / "data" / "chips"  #: the folder beside a checkout
+WORST = 5  #: rows of a table that are shown, those with the largest errors
+MANY = 10  #: a table with more rows is compared with the fitted three numbers too
+QUICK = 60  #: rows of a table in the quick comparison, evenly spaced
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Wrong:
-    """A row far off, and what its time is made of."""
+    """A row with a large error, and the components of its time."""
 
     label: str
     op: str
@@ -45,7 +45,7 @@ class Wrong:
 
     @property
     def error(self) -> float:
-        """Relative, signed."""
+        """The signed relative error."""
         return (self.ours - self.measured) / self.measured
 
 
@@ -57,18 +57,18 @@ class TableResult:
     chip: str
     runtime: str
     calibrated: bool
-    rows: int  #: of the file
-    cases: int  #: of those, that were simulated
+    rows: int  #: rows of the file
+    cases: int  #: rows that were simulated
     skipped: str = ""
     median: float = 0.0
     mean: float = 0.0
     worst_error: float = 0.0
-    left_out: float | None = None  #: median, where what the table decides comes from other tables
+    left_out: float | None = None  #: median error with the constants that the table determines taken from other tables
     left_out_mean: float | None = None
     roofline: float | None = None
     three: float | None = None
     worst: Sequence[Wrong] = field(default_factory=list)
-    points: Sequence[tuple[float, float]] = field(default_factory=list)  #: measured, ours
+    points: Sequence[tuple[float, float]] = field(default_factory=list)  #: pairs (measured, simulated)
     notes: Sequence[str] = field(default_factory=list)
     target: Target | None = None
 
@@ -82,7 +82,7 @@ class TableResult:
 def validate_chips(
     folder: Path, targets: Sequence[Target], *, quick: bool = False, progress: Callable[[str], None] | None = None
 ) -> list[TableResult]:
-    """Every table of the folder; those without a reader are skipped with the reason."""
+    """Compare every table of the folder; a table without a reader is skipped with the reason."""
     tables = list(read_tables(folder))
     found = []
     for table in tables:

@@ -1,4 +1,4 @@
-"""The plots of a validation as SVG: the figures of a suite, and the errors of its rows with what is allowed."""
+"""The plots of a validation as SVG: the figures of a suite, and the errors of its rows with the allowed range."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from kernbench.common.look.palette import SLOTS
 from kernbench.validate.suite import Figure, Row, Series
 
 WIDTH, HEIGHT = 640, 340
-LEAST = 600  #: [px] a plot is no narrower than this, so that its text stays legible: it scrolls
+LEAST = 600  #: [px] the least width of a plot, so that its text stays legible; a wide plot scrolls
 LEFT, RIGHT, TOP, BOTTOM = 74, 620, 48, 290
-TICKS = 6  #: at most about so many on an axis
-ROOM = 0.05  #: of a linear axis that is left free at its ends
-LEGEND = 560  #: how far the names of series go
+TICKS = 6  #: the approximate largest number of ticks on an axis
+ROOM = 0.05  #: share of a linear axis that is left free at each end
+LEGEND = 560  #: [px] once the legend is longer than this, further names are left out
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """Values of one direction, and where they are drawn."""
+    """The range of values in one direction, and the range of pixels in which they are drawn."""
 
     low: float
     high: float
@@ -29,7 +29,7 @@ class Axis:
     log: bool
 
     def at(self, value: float) -> float:
-        """Where a value is."""
+        """The position of a value."""
         low, high, value = (math.log10(v) if self.log else v for v in (self.low, self.high, value))
         return self.begin + (self.end - self.begin) * (value - low) / (high - low)
 
@@ -45,7 +45,7 @@ class Axis:
 
 
 def _step(least: float) -> float:
-    """1, 2 or 5 times a power of ten, at least so large."""
+    """The smallest of 1, 2 or 5 times a power of ten that is at least this large."""
     power = 10.0 ** math.floor(math.log10(least))
     return next(power * times for times in (1, 2, 5, 10) if power * times >= least * (1 - 1e-9))
 
@@ -60,9 +60,9 @@ def _axis(values: Sequence[float], begin: float, end: float, log: bool) -> Axis:
 
 
 def figure_svg(figure: Figure, prefix: str = "") -> str:
-    """The whole picture; every series must have a point, and those of logarithmic axes are above 0.
+    """The whole picture; every series must have a point, and values on logarithmic axes must be above 0.
 
-    Colours are the page's properties `--slot-1`, ..., with `prefix` before the names: `kb-` in the documentation.
+    Colours are the page's properties `--slot-1`, ...; `prefix` is put before these names (`kb-` in the documentation).
     """
     points = [point for series in figure.series for point in series.points]
     x = _axis([point[0] for point in points], LEFT, RIGHT, figure.log_x)
@@ -110,7 +110,7 @@ def _drawn(series: Series, x: Axis, y: Axis, colour: str) -> Iterator[str]:
 
 
 def _legend(all_series: Sequence[Series], prefix: str) -> Iterator[str]:
-    """A mark and a name each, in a line; about 6.5 pixels a character."""
+    """One line with a mark and a name for each series; a character takes about 6.5 pixels."""
     across = LEFT
     for i, series in enumerate(all_series):
         colour = _colour(i, prefix)
@@ -125,7 +125,7 @@ def _legend(all_series: Sequence[Series], prefix: str) -> Iterator[str]:
 
 
 def _number(value: float) -> str:
-    """A tick in few characters."""
+    """The label of a tick in few characters."""
     size = abs(value)
     for power, prefix in ((9, "G"), (6, "M"), (3, "k")):
         if size >= 10**power:
@@ -134,14 +134,14 @@ def _number(value: float) -> str:
 
 
 BAND = 230  #: [px] height of a plot of errors
-FOOT, ROOF = 190, 20  #: [px] where its frame ends and begins
-CROSS = 4  #: [px] half of the mark of an error that is not allowed
+FOOT, ROOF = 190, 20  #: [px] the bottom and the top of the frame
+CROSS = 4  #: [px] half the size of the cross that marks an error outside its band
 
 
 def error_svg(rows: Sequence[Row], prefix: str = "") -> str:
-    """The error of each row, in the order of the table, and the band in which it is allowed.
+    """The error of each row, in the order of the table, and the band of allowed errors.
 
-    A disc is inside its band, a cross outside, a ring is reported only.
+    A disc is an error inside its band, a cross an error outside, and a ring an error that is only reported.
     """
     ends = [abs(float(end)) for row in rows for end in (row.error, row.allowed or 0)]
     most = max(ends) * 1.1 or 0.01
@@ -170,7 +170,7 @@ def error_svg(rows: Sequence[Row], prefix: str = "") -> str:
 
 
 def _signed(share: float) -> str:
-    """A tick of errors: `+50%`, `0`."""
+    """The label of a tick of errors: `+50%`, `0`."""
     return f"{100 * share:+g}%" if abs(share) > 1e-12 else "0"
 
 

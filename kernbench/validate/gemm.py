@@ -1,4 +1,5 @@
-"""A large matrix product as a program: parts of the result on all tensor engines, operands loaded ahead, chunk by chunk."""
+"""A large matrix product as a program: all tensor engines compute parts of the result, and operands are loaded ahead in
+chunks."""
 
 from __future__ import annotations
 
@@ -10,14 +11,14 @@ from kernbench.common.units import ceil_div
 from kernbench.config import NpuConfig
 
 BITS = 16
-AHEAD = 2  #: chunks that the scratchpad has room for: one is used, the next in flight
+AHEAD = 2  #: chunks for which the scratchpad has space: one is used while the next is in flight
 
 Tile = tuple[int, int]  #: rows, columns
 
 
 @dataclass(frozen=True, slots=True)
 class Gemm:
-    """`(m, k) @ (k, n)` in blocks of one size."""
+    """The product `(m, k) @ (k, n)`, whose result is divided into blocks of one size."""
 
     m: int
     n: int
@@ -26,11 +27,11 @@ class Gemm:
 
     @property
     def parts(self) -> int:
-        """Blocks of the result."""
+        """The number of blocks of the result."""
         return ceil_div(self.m, self.tile[0]) * ceil_div(self.n, self.tile[1])
 
     def waves(self, engines: int) -> Iterator[list[Tile]]:
-        """The positions of the blocks that are computed together: nearly a square, so that they share most operands."""
+        """The positions of the blocks that are computed together: nearly a square, so that the blocks share most operands."""
         down, across = ceil_div(self.m, self.tile[0]), ceil_div(self.n, self.tile[1])
         group = min(down, max(1, int(engines**0.5)))
         bands = [range(first, min(first + group, down)) for first in range(0, down, group)]
@@ -40,19 +41,20 @@ class Gemm:
 
 
 def best_tile(m: int, n: int, tiles: Sequence[Tile], engines: int) -> Tile:
-    """The size of part with which the engines take least; of equals the first."""
+    """The block size with which the engines need the fewest cycles; the first of several."""
     return min(tiles, key=lambda tile: ceil_div(Gemm(m, n, 1, tile).parts, engines) * min(m, tile[0]) * tile[1])
 
 
 def gemm_program(gemm: Gemm, config: NpuConfig) -> Program:
-    """Wave by wave; each loads its operands in chunks along k, into one of AHEAD places, and stores its parts at its end."""
+    """The program, wave by wave. Each wave loads its operands in chunks along k into one of AHEAD buffers, and stores its
+    blocks at its end."""
     program, engines = Program(f"{gemm.m}x{gemm.n}x{gemm.k}"), config.te.engines
     waves = list(gemm.waves(engines))
     most = max(sum(_sides(gemm, wave)) for wave in waves)
     size = config.spm.num_banks * config.spm.bank_size_bytes
     room = size // AHEAD // config.dma.alignment_bytes * config.dma.alignment_bytes
     chunk = 1 << (room * 8 // BITS // most).bit_length() - 1
-    used: list[list[int]] = [[] for _ in range(AHEAD)]  # who must have ended before a place is free
+    used: list[list[int]] = [[] for _ in range(AHEAD)]  # entries that must end before a buffer is free
     turn = 0
     for wave in waves:
         last = -1
@@ -70,7 +72,7 @@ def gemm_program(gemm: Gemm, config: NpuConfig) -> Program:
 
 
 def _sides(gemm: Gemm, wave: Sequence[Tile]) -> tuple[int, int]:
-    """Rows of the first operand and columns of the second that a wave needs."""
+    """The number of rows of the first operand and of columns of the second operand that a wave needs."""
     rows, cols = {i for i, _ in wave}, {j for _, j in wave}
     return sum(_rows(gemm, i) for i in rows), sum(_cols(gemm, j) for j in cols)
 
@@ -84,7 +86,7 @@ def _cols(gemm: Gemm, j: int) -> int:
 
 
 def _at(addr: int, config: NpuConfig) -> dict[str, int]:
-    """A flat address of the interleaved scratchpad as bank and offset."""
+    """A flat address of the interleaved scratchpad, as bank and offset."""
     width, banks = config.spm.bank_width_bytes, config.spm.num_banks
     line = addr // width
     return {"spm_bank": line % banks, "spm_offset": line // banks * width}

@@ -1,14 +1,16 @@
-"""The time that interleaved lanes of messages need along a ring, derived by hand from the rules of queues.
+"""The time that interleaved lanes of messages need along a ring, derived from the rules of queues.
 
-All ranks do the same at the same time, so one rank is enough. A rank's segments are cut into lanes, a message a step each:
+All ranks do the same at the same time, so the model has only one rank. The segments of a rank are divided into lanes, and each
+lane sends one message in each step:
 
-1. Messages in flight share the link equally, and one arrives its route's latency after its last byte has left.
-2. A rank uses messages in order: lane after lane of a step, then those of the next step.
-3. A lane that is alone sends on what it has used at once, any other when the next lane's message has been used too: until then
-   what it adds has time. Queues have slots for all, so no credit is waited for.
+1. Messages in flight share the link equally. A message arrives one route latency after its last byte has left.
+2. A rank uses messages in order: all lanes of a step, then all lanes of the next step.
+3. A single lane sends the data of a message as soon as the message was used. With several lanes, the send waits until the next
+   lane's message was used, so that the addition has time to finish. Queues have enough slots for all messages, so no send waits
+   for credits.
 
-So each of two lanes waits for the message of the other before it sends, and a step has two latencies instead of one; with `m`
-lanes, `m - 1` steps have `m` (`phases`).
+Therefore each of two lanes waits for the message of the other lane before it sends, and a step has two latencies instead of
+one; with `m` lanes, `m - 1` steps have `m` latencies (`phases`).
 """
 
 from __future__ import annotations
@@ -18,19 +20,19 @@ from fractions import Fraction
 from kernbench.common.units import ceil_div
 
 Message = tuple[int, int]  #: step and lane
-SEND = 2  #: [cycle] from one lane's first send to the next one's, at least: a command each for PE_IPCQ and for the load
+SEND = 2  #: [cycle] the least time between the first sends of two lanes: one command for PE_IPCQ and one for the load
 
 
 def phases(lanes: int, steps: int) -> int:
-    """The least number of messages in sequence, each sent after the arrival of the one before."""
+    """The least number of sequential messages, that is, messages that are sent after the arrival of the previous message."""
     return steps if lanes == 1 else 1 + ceil_div((steps - 1) * lanes, lanes - 1)
 
 
 def taken(lanes: int, steps: int, latency: int, piece: Fraction, load: Fraction, overhead: int) -> Fraction:
-    """[cycle] from the beginning to the last use.
+    """[cycle] The time from the beginning to the last use of a message.
 
-    `piece`: [cycle] that a message alone takes on the link; `load`: [cycle] of a lane's first load, one lane after the other;
-    `overhead`: [cycle] from a use to the send that it lets go.
+    `piece`: [cycle] the time of a message alone on the link; `load`: [cycle] the time of each lane's first load, one lane after
+    the other; `overhead`: [cycle] the time from the use of a message to the send that this use allows.
     """
     link = _Link(piece)
     for lane in range(lanes):
@@ -45,11 +47,11 @@ def taken(lanes: int, steps: int, latency: int, piece: Fraction, load: Fraction,
 
 
 def _let_go(used: Message, lanes: int) -> Message | None:
-    """The message that is sent after a message was used."""
+    """The message that may be sent after the given message was used."""
     step, lane = used
     if lanes == 1 or lane:
         return step + 1, max(lane - 1, 0)
-    return (step, lanes - 1) if step else None  # the messages of the first step wait for none
+    return (step, lanes - 1) if step else None  # the messages of the first step wait for no other message
 
 
 class _Link:
@@ -57,23 +59,23 @@ class _Link:
 
     def __init__(self, piece: Fraction) -> None:
         self._piece, self._now = piece, Fraction(0)
-        self._begin: dict[Message, Fraction] = {}  #: of messages that are to come
-        self._need: dict[Message, Fraction] = {}  #: [cycle] alone, of those in flight
+        self._begin: dict[Message, Fraction] = {}  #: begins of future messages
+        self._need: dict[Message, Fraction] = {}  #: [cycle] remaining time alone on the link, of messages in flight
         self._left: dict[Message, Fraction] = {}
 
     def send(self, message: Message, at: Fraction) -> None:
         self._begin[message] = at
 
     def left(self, message: Message) -> Fraction:
-        """When its last byte leaves. Messages beyond the known ones change nothing: they are sent after the arrival of a
-        message that left earlier.
+        """The time at which the last byte of a message leaves. Messages that are not known yet cannot change this time: they
+        are sent after the arrival of a message that left earlier.
         """
         while message not in self._left:
             self._go_on()
         return self._left[message]
 
     def _go_on(self) -> None:
-        """To the next time at which a message begins or ends."""
+        """Advance to the next time at which a message begins or ends."""
         sharing = len(self._need)
         then = min([*self._begin.values(), *(self._now + need * sharing for need in self._need.values())])
         for message in self._need:

@@ -1,4 +1,4 @@
-"""The report of a validation: one HTML file with nothing loaded from elsewhere. The same rows make the same bytes."""
+"""The report of a validation: one HTML file that loads nothing from elsewhere. Equal rows give equal bytes."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ from kernbench.validate.run import SuiteRun
 from kernbench.validate.suite import Number, Row, Source, Verdict
 from kernbench.version import VERSION
 
-WORDS: dict[Verdict, str] = {"inside": "inside", "outside": "outside", "told": "reported only"}  #: of verdicts
+WORDS: dict[Verdict, str] = {"inside": "inside", "outside": "outside", "told": "reported only"}  #: the word for each verdict
 MARKS: dict[Verdict, str] = {"inside": "\u2713", "outside": "\u2717", "told": "\u2013"}
-OPEN = 3  #: suites with the largest errors that are open, besides those with a row outside
-SHORT = 12  #: rows of a table that is open from the beginning
+OPEN = 3  #: number of suites with the largest errors that are open at first, in addition to those with a row outside
+SHORT = 12  #: a table with at most this many rows is open at first
 COLUMNS = ("case", "source", "expected", "simulated", "unit", "error", "allowed", "verdict")
 
 
 def number_text(value: Number) -> str:
-    """A whole number with its digits, any other with four that count, or all before the point."""
+    """An integer with all digits; any other number with four significant digits, or with all digits before the decimal
+    point."""
     exact = Fraction(value)
     return f"{float(exact):.4g}" if exact.denominator > 1 and abs(exact) < 1000 else f"{round(exact):,}"
 
 
 def size_text(nbytes: int) -> str:
-    """Bytes in the largest binary unit that divides them: `16 GiB`, `8 B`."""
+    """Bytes in the largest binary unit of which the size is a multiple: `16 GiB`, `8 B`."""
     for power, name in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
         if nbytes % (1 << power) == 0:
             return f"{nbytes >> power:,} {name}"
@@ -38,13 +39,13 @@ def size_text(nbytes: int) -> str:
 
 
 def expected_text(row: Row) -> str:
-    """The figure, or the range `0.4..0.5`."""
+    """The expected number, or the range `0.4..0.5`."""
     ends = row.expected
     return "..".join(map(number_text, ends)) if isinstance(ends, tuple) else number_text(ends)
 
 
 def share_text(value: Number, *, sign: bool = False) -> str:
-    """A share in percent: `0`, `-1.4%`, `+12%`; the sign of what is asked for."""
+    """A share in percent: `0`, `-1.4%`, `+12%`; with `sign`, positive shares have a plus sign."""
     if value == 0:
         return "0"
     percent = float(value) * 100
@@ -53,14 +54,14 @@ def share_text(value: Number, *, sign: bool = False) -> str:
 
 
 def cells(row: Row) -> tuple[str, ...]:
-    """A row in the order of COLUMNS."""
+    """The cells of a row in the order of COLUMNS."""
     allowed = "any" if row.allowed is None else share_text(row.allowed)
     error = share_text(row.error, sign=True)
     return row.case, row.source, expected_text(row), number_text(row.ours), row.unit, error, allowed, WORDS[row.verdict]
 
 
 def reasons(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
-    """Each tolerance with its sentence, once: `0`, `a formula of integers: nothing may differ`."""
+    """Each tolerance with its reason, without duplicates: `0`, `a formula of integers: nothing may differ`."""
     seen = dict.fromkeys((cells(row)[6], row.why) for row in rows)
     yield from seen
 
@@ -71,7 +72,7 @@ def largest(run: SuiteRun) -> str:
 
 
 def headline(runs: Sequence[SuiteRun]) -> str:
-    """What all suites together say, in a sentence."""
+    """The result of all suites in one sentence."""
     rows = [row for run in runs for row in run.rows]
     counts = Counter(row.verdict for row in rows)
     skipped = [run.data.suite for run in runs if run.skipped]
@@ -81,7 +82,7 @@ def headline(runs: Sequence[SuiteRun]) -> str:
     return ", ".join(parts)
 
 
-NUMBERS = ("expected", "simulated", "error", "allowed")  #: columns that stand at the right
+NUMBERS = ("expected", "simulated", "error", "allowed")  #: columns with text aligned to the right
 
 _BODY = """\
 <header class="top"><span class="kind">Validation</span><h1 class="title">kernbench @VERSION@</h1><span class="chip @CHIP@">@STATUS@</span>\
@@ -98,7 +99,7 @@ _BODY = """\
 
 
 def page_bytes(runs: Sequence[SuiteRun]) -> bytes:
-    """The whole page, UTF-8."""
+    """The whole page in UTF-8."""
     folder = resources.files("kernbench.validate")
     own, last = (folder.joinpath(name).read_text(encoding="utf-8") for name in ("report.css", "report.js"))
     script = '"use strict";\n(() => {\n' + look_js() + last + "})();\n"
@@ -118,7 +119,7 @@ def page_bytes(runs: Sequence[SuiteRun]) -> bytes:
 
 
 def _segments(run: SuiteRun) -> str:
-    """The rows of a suite in the bar, by verdict; a click leads to the suite."""
+    """The segments of a suite's rows in the bar, by verdict; a click leads to the suite."""
     counts = Counter(row.verdict for row in run.rows)
     about = f"{run.data.title}: " + ", ".join(f"{counts[verdict]:,} {WORDS[verdict]}" for verdict in WORDS if counts[verdict])
     pieces = "".join(f'<i class="{verdict}" style="flex:{counts[verdict]}"></i>' for verdict in WORDS if counts[verdict])
@@ -131,20 +132,20 @@ def _key(verdict: Verdict) -> str:
 
 
 def _worst(run: SuiteRun) -> Row | None:
-    """The row with the largest error: of those that are outside, else of those that are judged, else of all."""
+    """The row with the largest error: among the rows outside, else among the judged rows, else among all rows."""
     judged = [row for row in run.rows if row.allowed is not None]
     return max(run.outside or judged or run.rows, key=lambda row: abs(row.error), default=None)
 
 
 def _is_open(run: SuiteRun, runs: Sequence[SuiteRun]) -> bool:
-    """Whether a suite is open from the beginning: it has a row outside, or one of the largest errors."""
+    """Whether a suite is open at first: it has a row outside, or one of the largest errors."""
     errors = {one.data.suite: abs(worst.error) for one in runs if (worst := _worst(one)) is not None and worst.error}
     largest = sorted(errors, key=lambda name: -errors[name])[:OPEN]
     return bool(run.outside) or run.data.suite in largest
 
 
 def _suite(run: SuiteRun, is_open: bool) -> Iterator[str]:
-    """A row with mark, name, word, error and allowed side by side; behind it what was compared."""
+    """A line with mark, name, verdict, error and allowed error of the suite; the rows are shown when the line is opened."""
     worst = _worst(run)
     verdict: Verdict = "outside" if run.outside else "told" if worst is None or worst.allowed is None else "inside"
     told = sum(row.verdict == "told" for row in run.rows)
@@ -179,7 +180,7 @@ def _suite(run: SuiteRun, is_open: bool) -> Iterator[str]:
 
 
 def _plots(run: SuiteRun) -> list[str]:
-    """The errors within their bands, and the suite's own figures; none of a suite that is exact."""
+    """The errors with their bands, and the suite's own figures; no plot of errors if all errors are 0."""
     inexact = any(row.error for row in run.rows)
     return [*([error_svg(run.rows)] if inexact else []), *(figure_svg(figure) for figure in run.figures)]
 
@@ -191,7 +192,8 @@ def _source(name: str, source: Source) -> str:
 
 
 def _table(run: SuiteRun) -> Iterator[str]:
-    """All rows; where there are many and all are inside, behind a line. On a phone a row opens to show the rest of it."""
+    """All rows; a long table without rows outside is closed at first. On a phone, the remaining columns of a row are shown when
+    the row is opened."""
     is_open = " open" if run.outside or len(run.rows) <= SHORT else ""
     yield f'<details class="rows"{is_open}><summary>{counted(len(run.rows), "row")}</summary><div class="scroll">'
     yield '<table class="data"><thead><tr>'
@@ -205,7 +207,7 @@ def _table(run: SuiteRun) -> Iterator[str]:
     yield "</tbody></table></div></details>"
 
 
-#: Columns that a phone shows only of a row that is opened.
+#: Columns that a phone shows only for an opened row.
 MORE = ("source", "expected", "simulated", "unit", "allowed")
 
 

@@ -1,6 +1,7 @@
-"""Ramulator 2's devices, address maps and loads as a controller of `row_buffer_v2` and its bursts.
+"""Ramulator 2's devices, address maps and loads, converted to a controller of `row_buffer_v2` and its bursts.
 
-Everything is taken from its presets by the name of a time or of a constraint, so any standard of them can be told.
+All values are looked up in Ramulator's presets by the name of a time or constraint, so each standard of the presets can be
+converted.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from kernbench.common.files import read_bounded
 from kernbench.config.dram_controller import complete
 from kernbench.sim_engine.machine import run_dram_load
 
-TABLE, PRESETS = "ramulator2.csv", "presets.json"  #: files of a folder of figures
-MOST_BYTES = 64 << 20  #: of each
+TABLE, PRESETS = "ramulator2.csv", "presets.json"  #: files in a folder of figures
+MOST_BYTES = 64 << 20  #: the largest size of each file
 
 MAPS = {
     "RoBaRaCoCh": ("row bank group stack rank pseudo column", ()),
@@ -30,9 +31,9 @@ MAPS = {
         ("pseudo^column", "rank^column", "stack^column", "group^column", "bank^column", "row^column"),
     ),
 }
-AT_ONCE = 16  #: bursts a tick that a saturating source begins with; later no queue takes as many
+AT_ONCE = 16  #: bursts that a saturating source offers in each tick; no queue can take more
 SCHEDULERS = {"FRFCFS": "oldest_ready", "FRFCFSRowHit": "oldest_ready_hits"}
-#: Keys of a controller by the names that its times have, of which a standard has one.
+#: Keys of a controller, with the names of their times in presets; each standard has only one of these names.
 TIMES = {
     "t_bl": ("nBL", "nBL_min"),
     "t_cl": ("nCL",),
@@ -66,7 +67,7 @@ TIMES = {
 
 
 def controller_of(preset: Mapping[str, Any], mapping: str, scheduler: str, refresh: bool) -> dict[str, Any]:
-    """The keys of a preset, an address map and a scheduler, as `controller_table` takes them."""
+    """The keys for a preset, an address map and a scheduler, as `controller_table` needs them."""
     ticks, levels, phases = preset["timing_ticks"], preset["levels"], preset["tick_multiplier"]
     values: dict[str, Any] = {
         "clock": Fraction(1),
@@ -98,7 +99,7 @@ def controller_of(preset: Mapping[str, Any], mapping: str, scheduler: str, refre
 
 
 def _constraint(preset: Mapping[str, Any], after: str, before: str, level: str = "") -> int:
-    """[tick] of the one constraint between two commands, of a level or of those above bank groups."""
+    """[tick] The largest constraint between two commands: of the given level, or of all levels above bank groups."""
     return max(
         int(one["ticks_nominal"])
         for one in preset["constraints"]
@@ -108,25 +109,25 @@ def _constraint(preset: Mapping[str, Any], after: str, before: str, level: str =
 
 
 def _commands(preset: Mapping[str, Any], phases: int) -> dict[str, int]:
-    """For how many ticks commands hold their bus."""
+    """The number of ticks for which each command occupies its bus."""
     cycles = preset["command_cycles"]
-    scale = phases if cycles["RD"] < phases else 1  # in clocks, else in ticks
+    scale = phases if cycles["RD"] < phases else 1  # times are in clocks, otherwise in ticks
     act = cycles.get("ACT", cycles.get("ACT1"))
     held = {"act_clocks": act, "pre_clocks": cycles["PREpb"], "column_clocks": cycles["RD"], "refresh_clocks": cycles["REFab"]}
     return {key: int(Fraction(str(value)) * scale) for key, value in held.items()}
 
 
 def bursts_of(preset: Mapping[str, Any], pattern: str, read_pct: int, load: str, ticks: int) -> Any:
-    """The bursts that a load offers in so many ticks, as `run_dram_load` takes them: number, write, tick.
+    """The bursts that a load offers in the given number of ticks, as `run_dram_load` needs them: number, write, tick.
 
-    `load`: `sat`, as many as the queues take, or a share of the peak in percent, evenly spaced.
+    `load`: `sat` for as many bursts as the queues can take, or the share of the peak bandwidth in percent, evenly spaced.
     """
     lines, size = int(preset["lines"]), int(preset["tx_bytes"])
     peak = Fraction(str(preset["peak_bytes_per_tick"]))
     if load == "sat":
         count = int(ticks * peak / size) + 8192
     else:
-        each = Fraction(str(load)) * peak / 100 / size  # bursts a tick
+        each = Fraction(str(load)) * peak / 100 / size  # bursts in each tick
         count = int(ticks * each) + 2
     i = np.arange(count, dtype=np.int64)
     bursts = np.zeros((count, 3), dtype=np.int64)
@@ -152,7 +153,7 @@ def _streams(n: int) -> Any:
     return lambda i, lines, row, stride: i % n * (lines // n) + i // n
 
 
-#: Burst number by index, bursts of the channel, of a row, and from a row of a bank to its next.
+#: Columns: number of the burst, bursts of the channel, bursts of a row, and bursts from one row of a bank to its next row.
 _PATTERNS: dict[str, Any] = {
     "stream": lambda i, lines, row, stride: i,
     "rand": lambda i, lines, row, stride: (_splitmix(i) % np.uint64(lines)).astype(np.int64),
@@ -167,28 +168,28 @@ _PATTERNS: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What a load on a controller comes to."""
+    """The figures of a load on a controller."""
 
     gb_per_s: float
-    p50_ns: float  #: of reads, from the clock in which the queue takes them
+    p50_ns: float  #: of reads, from the clock in which the queue accepts the read
     row_hits: float  #: [%] of bursts whose row is open at their first command
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A row of Ramulator's figures, and what it was measured on."""
+    """A row of Ramulator's figures, with its configuration."""
 
     preset: Mapping[str, Any]
     row: Mapping[str, str]
 
     @property
     def refresh(self) -> bool:
-        """All banks are refreshed."""
+        """Whether all banks are refreshed."""
         return self.row["refresh"] != "none"
 
     @property
     def name(self) -> str:
-        """The machine and the load."""
+        """The name of the configuration and the load."""
         row = self.row
         load = "saturated" if row["load_pct"] == "sat" else f"{row['load_pct']} % load"
         machine = f"{row['config']} {row['mapping']} {row['scheduler']} {'refresh' if self.refresh else 'no refresh'}"
@@ -201,11 +202,11 @@ class Measured:
         return Figures(float(row["achieved_GBps"]), float(row["rd_lat_p50_ns"]), _hits(row))
 
     def controller(self) -> dict[str, Any]:
-        """The keys of an equal controller, for `controller_table`."""
+        """The keys of an equivalent controller, for `controller_table`."""
         return controller_of(self.preset, self.row["mapping"], self.row["scheduler"], self.refresh)
 
     def ours(self, table: dict[str, Any]) -> Figures:
-        """The same load on a controller as the core takes it."""
+        """The figures of the simulator for the same load."""
         row, preset = self.row, self.preset
         warm, ticks, tick = int(row["warmup_ticks"]), int(row["ticks"]), preset["tick_ps"]
         bursts = bursts_of(preset, row["pattern"], int(row["read_pct"]), row["load_pct"], warm + ticks)
@@ -220,7 +221,7 @@ def _hits(counts: Mapping[str, Any]) -> float:
     return 100 * hits / (hits + sum(others))
 
 
-#: Columns of TABLE that are read.
+#: The columns of TABLE that are read.
 COLUMNS = (
     "config", "mapping", "scheduler", "refresh", "pattern", "read_pct", "load_pct", "achieved_GBps", "rd_lat_p50_ns",
     "row_hits", "row_misses", "row_conflicts", "warmup_ticks", "ticks",
@@ -228,7 +229,7 @@ COLUMNS = (
 
 
 def read_figures(folder: Path) -> list[Measured]:
-    """The rows of a folder; InputError where it has none, or they are of another kind."""
+    """The rows of a folder; InputError if the files are missing or have another format."""
     rows = list(csv.DictReader(_text(folder / TABLE).splitlines()))
     presets = json.loads(_text(folder / PRESETS))
     missing = [name for name in COLUMNS if not rows or name not in rows[0]]

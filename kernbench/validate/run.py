@@ -26,7 +26,7 @@ from kernbench.sim_engine.machine import Machine
 from kernbench.sim_engine.result import Result
 from kernbench.validate.suite import Figure, Row, Skipped, SuiteData, read_suite_data
 
-#: By name, the module with `rows(data, stand)`; its figures of others stand in `data/NAME.yaml`.
+#: Suites by name: a suite's module has `rows(data, stand)`, and its published figures are in `data/NAME.yaml`.
 SUITES: dict[str, str] = {
     "systolic": "kernbench.validate.suites.systolic",
     "scalesim": "kernbench.validate.suites.scalesim",
@@ -64,16 +64,16 @@ def chosen(names: list[str]) -> list[str]:
     return [name for name in SUITES if not names or name in names]
 
 
-ENGINES = ("dma", "te", "ve", "noc", "dram")  #: that an error can be planted in
+ENGINES = ("dma", "te", "ve", "noc", "dram")  #: engines whose time can be changed on purpose (`plant`)
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
     """The options for all suites."""
 
-    quick: bool = False  #: fewer rows, of the same kinds
-    scalesim: Path | None = None  #: the Python of an environment that has SCALE-Sim
-    topologies: Path | None = None  #: the folder of SCALE-Sim's layer tables
+    quick: bool = False  #: fewer rows, but of all kinds
+    scalesim: Path | None = None  #: the Python interpreter of an environment that has SCALE-Sim
+    topologies: Path | None = None  #: the folder of SCALE-Sim's topology files
     traces: Path | None = None  #: the folder of recorded NoC traces
     chip_tables: Path | None = None  #: the folder of measured tables of chips
     ramulator: Path | None = None  #: the folder of Ramulator 2's figures
@@ -82,13 +82,14 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Stand:
-    """Runs programs. `plant`: by engine, the factor by which its time is wrong; empty but to see that a suite notices."""
+    """Runs programs for suites. `plant`: for each engine, the factor by which its time is made wrong; only used to test that a
+    suite notices the error."""
 
     options: Options = Options()
     plant: Mapping[str, Fraction] = field(default_factory=dict)
 
     def machine(self, program: Program, config: NpuConfig | SystemConfig) -> Machine:
-        """A machine at cycle 0."""
+        """The machine with the planted errors, at cycle 0."""
         plan = plan_program(program, config)
         return Machine(config, program, plan=planted(plan, self.plant) if self.plant else plan)
 
@@ -97,7 +98,7 @@ class Stand:
         return self._ran(program, config).result()
 
     def cycles(self, program: Program, config: NpuConfig | SystemConfig) -> int:
-        """The cycle in which the program ends. This is faster than `run`, which also makes the result."""
+        """The cycle in which the program ends. This is faster than `run`, which also builds the result."""
         return self._ran(program, config).cycle
 
     def _ran(self, program: Program, config: NpuConfig | SystemConfig) -> Machine:
@@ -109,8 +110,8 @@ class Stand:
 
 
 def planted(plan: Plan, plant: Mapping[str, Fraction]) -> Plan:
-    """The plan with engines that take `factor` times as long as they should: jobs of te and ve, bytes of dma,
-    capacities of dram and the times of its banks, capacities and latencies of noc."""
+    """The plan with engines that take `factor` times as long as they should. The factor applies to jobs of te and ve, bytes of
+    dma, capacities and bank times of dram, and capacities and latencies of noc."""
     machine, program = dict(plan.machine), dict(plan.program)
     slower = [plant.get("dram", 1) if k < plan.channels else plant.get("noc", 1) for k in range(len(plan.capacities))]
     capacities = tuple(capacity / Fraction(factor) for capacity, factor in zip(plan.capacities, slower, strict=True))
@@ -130,7 +131,7 @@ def planted(plan: Plan, plant: Mapping[str, Fraction]) -> Plan:
 
 
 def _slower_devices(devices: dict[str, Any], factor: Fraction) -> dict[str, Any]:
-    """All times of DRAM banks, rounded up to whole cycles; refreshes come as often."""
+    """All times of DRAM banks multiplied and rounded up to whole cycles; the refresh interval is unchanged."""
     rules = devices["rules"].copy()
     rules[:, 3] = _scaled(rules[:, 3], factor)
     times = {name: ceil_div(devices[name] * factor, 1) for name in ("burst_cycles", "to_read", "to_write", "faw")}
@@ -138,7 +139,7 @@ def _slower_devices(devices: dict[str, Any], factor: Fraction) -> dict[str, Any]
 
 
 def slower_controllers(table: dict[str, Any], factor: Fraction) -> dict[str, Any]:
-    """All times of a controller's device, rounded up to whole clocks; refreshes come as often."""
+    """All times of a controller's device multiplied and rounded up to whole clocks; the refresh interval is unchanged."""
     rules = table["rules"].copy()
     rules[:, 4] = _scaled(rules[:, 4], factor)
     times = {name: ceil_div(table[name] * factor, 1) for name in ("burst", "to_read", "to_write", "faw")}
@@ -150,14 +151,14 @@ def _scaled(values: Column, factor: Fraction) -> Column:
 
 
 def _longer(jobs: dict[str, Any], plan: Plan, kind: int, factor: Fraction) -> dict[str, Any]:
-    """Jobs of a kind of engine finish so much later."""
+    """Jobs of one kind of engine take `factor` times as long."""
     of_kind = np.array([engine["kind"] == kind for engine in plan.machine["compute"]])[jobs["engine"]]
     total = jobs["init"] + jobs["body"] + jobs["finalize"]
     return {**jobs, "finalize": jobs["finalize"] + np.where(of_kind, _scaled(total, factor) - total, 0)}
 
 
 def _more_bytes(jobs: dict[str, Any], plan: Plan, factor: Fraction) -> dict[str, Any]:
-    """Transfers of memory move so many more bytes, as far as the scratchpad goes."""
+    """Transfers from and to memory move `factor` times as many bytes, limited by the size of the scratchpad."""
     spm = plan.pe.spm
     room = (spm.num_banks * spm.bank_size_bytes - jobs["spm_addr"]) // jobs["rows"] - 2 * plan.pe.dma.alignment_bytes
     wanted = np.minimum(_scaled(jobs["row_bytes"], factor), np.maximum(room, jobs["row_bytes"]))
@@ -173,19 +174,19 @@ def _more_bytes(jobs: dict[str, Any], plan: Plan, factor: Fraction) -> dict[str,
 
 @dataclass(frozen=True, slots=True)
 class SuiteRun:
-    """What a suite found."""
+    """The result of a suite."""
 
     data: SuiteData
     rows: list[Row]
     skipped: str = ""  #: why there are no rows
     figures: Sequence[Figure] = field(default_factory=list)
-    seconds: float = 0.0  #: of wall time; in no comparison
-    details: Sequence[Any] = field(default_factory=list)  #: more than the rows say, where the suite has `results`
-    left_out: str = ""  #: which rows are not there, and why
+    seconds: float = 0.0  #: of wall time; not compared
+    details: Sequence[Any] = field(default_factory=list)  #: more details than the rows have, if the suite has `results`
+    left_out: str = ""  #: which rows are missing, and why
 
     @property
     def outside(self) -> list[Row]:
-        """Rows with an error that is not allowed."""
+        """The rows with errors that are not allowed."""
         return [row for row in self.rows if row.verdict == "outside"]
 
     def to_dict(self) -> dict[str, Any]:
@@ -203,7 +204,7 @@ class SuiteRun:
 
 
 def run_suites(names: Sequence[str], stand: Stand) -> Iterator[SuiteRun]:
-    """Each suite when it is done."""
+    """Run the suites, and yield each when it is complete."""
     for name in names:
         yield run_suite(name, stand)
 

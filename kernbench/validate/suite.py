@@ -1,4 +1,4 @@
-"""The elements of a suite: published figures as data, and rows that compare our figures with them."""
+"""The elements of a suite: published figures as data, and rows that compare simulated figures with them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 Number = int | float | Fraction
-STRICT = ConfigDict(extra="forbid")  # keys of a file
+STRICT = ConfigDict(extra="forbid")  # for the keys of a file
 Verdict = Literal["inside", "outside", "told"]
 
 
@@ -36,7 +36,7 @@ class Source:
     title: str
     url: str  #: empty if the figures follow from this project's own documents
     licence: str  #: of the figures
-    redo: str  #: how to get them again
+    redo: str  #: how to obtain the figures again
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class SuiteData:
 
     suite: str
     title: str
-    about: str  #: what is compared with what, in a sentence
+    about: str  #: what is compared, in a sentence
     sources: dict[str, Source]
     cases: tuple[dict[str, Any], ...] = ()
     facts: dict[str, Any] | None = None
@@ -59,19 +59,19 @@ class SuiteData:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One comparison. `expected`: a number, or the two ends of a range that ours must fall into."""
+    """One comparison. `expected`: a number, or the two ends of a range that must contain the simulated figure."""
 
     case: str
-    source: str  #: a key of the data's sources
+    source: str  #: a key of the data file's sources
     expected: Number | tuple[Number, Number]
     ours: Number
     unit: str
-    allowed: Number | None  #: relative error; 0: exact, None: told and not judged
-    why: str  #: this tolerance, in a sentence
+    allowed: Number | None  #: relative error; 0 for exact, None for rows that are reported and not judged
+    why: str  #: the reason for this tolerance, in a sentence
 
     @property
     def error(self) -> Fraction:
-        """(ours - expected) / expected; of a range 0 inside, else from the nearer end."""
+        """(simulated - expected) / expected; for a range, 0 inside the range, else relative to the nearer end."""
         ours, ends = Fraction(self.ours), self.expected
         low, high = ends if isinstance(ends, tuple) else (ends, ends)
         near = Fraction(low) if ours < low else Fraction(high) if ours > high else ours
@@ -79,7 +79,7 @@ class Row:
 
     @property
     def verdict(self) -> Verdict:
-        """Whether the error is one that is allowed."""
+        """Whether the error is allowed."""
         if self.allowed is None:
             return "told"
         return "inside" if abs(self.error) <= Fraction(self.allowed) else "outside"
@@ -127,10 +127,10 @@ class Figure:
 
 
 class Suite(Protocol):
-    """A module of a suite. `figures(data, rows)` may be missing: then the errors of its rows are drawn."""
+    """A module of a suite. `figures(data, rows)` is optional; without it the errors of the suite's rows are drawn."""
 
     def rows(self, data: SuiteData, stand: Stand) -> Iterator[Row]:
-        """Compare; Skipped where that is not possible here."""
+        """The rows of the comparison; raises Skipped if the comparison is not possible here."""
         ...
 
 
@@ -138,7 +138,7 @@ _FILE = TypeAdapter(SuiteData)
 
 
 def read_suite_data(name: str) -> SuiteData:
-    """The data of a suite of the package."""
+    """The data of a suite that is in the package."""
     return read_data_file(Path(str(resources.files("kernbench.validate"))) / "data" / f"{name}.yaml")
 
 
@@ -157,7 +157,7 @@ def read_data_file(path: Path) -> SuiteData:
 
 
 def _rule(kind: str, message: str, value: Any) -> tuple[str, Any]:
-    """The message of pydantic in the words of other file errors, and the value."""
+    """The message of pydantic in the words of other errors of files, and the value."""
     if kind == "missing":
         return "the key is missing", ABSENT
     if kind == "unexpected_keyword_argument":

@@ -1,1 +1,1 @@
-"""One suite a file."""
+"""The suites, one in each file."""

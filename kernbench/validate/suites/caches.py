@@ -1,4 +1,4 @@
-"""Last-level caches of chips: bandwidth and latency by the size of a data set, beside measured ones."""
+"""Last-level caches of chips: simulated and measured bandwidth and latency by the size of a data set."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FAR_WHY = "the set is there as a whole, or gone before it is read again: bandwid
 NEAR_WHY = "for information: near the capacity the set is there in part, and real caches are no true LRU"
 TILE = 1 << 20  #: [byte] of a transfer
 AT_A_TIME = 8  #: transfers
-LEAST = 64 << 20  #: [byte] that are read, to measure bandwidth
+LEAST = 64 << 20  #: [byte] that are read at least, to measure bandwidth
 KB = 1024
 
 
@@ -34,7 +34,8 @@ def rows(data: SuiteData, stand: Stand) -> Iterator[Row]:
             yield _row(f"{chip}: {size:,} KB, bandwidth", size, machine, measured, ours, "GB/s", data, "bandwidth")
         for size, measured in _sizes(folder / "load_latency.csv", chip, data, stand):
             machine = _machine(chip, data, _latencies(folder, chip, data))
-            if size * KB < _first_level(folder, chip):  # a cache before this one, which the machine does not have
+            # the data set fits into a cache below the last level, which the machine does not have
+            if size * KB < _first_level(folder, chip):
                 continue
             ours = _latency(size, machine, stand)
             yield _row(f"{chip}: {size:,} KB, latency", size, machine, measured, ours, "cycles", data, "latency")
@@ -58,14 +59,14 @@ def _table(path: Path, chip: str) -> list[dict[str, str]]:
 
 
 def _sizes(path: Path, chip: str, data: SuiteData, stand: Stand) -> list[tuple[int, float]]:
-    """(size of the set [KB], measured figure) of the rows of a chip; a third of them where it shall be quick."""
+    """(size of the set [KB], measured figure) of the rows of a chip; every third row for `--quick`."""
     found = [(round(float(row["data_set_kb"])), float(row["measured"])) for row in _table(path, chip)]
     found = [one for one in found if one[0] * KB >= 2 * TILE and one[0] <= data.fact("most_kb")]
     return found[::3] if stand.options.quick else found
 
 
 def _latencies(folder: Path, chip: str, data: SuiteData) -> tuple[int, int]:
-    """[cycle] of a load that hits and of one that misses: the medians of the sizes that are told apart."""
+    """[cycle] Latencies of a load that hits and of a load that misses: medians over the sizes that clearly hit or miss."""
     facts = _chip(chip).chip
     assert facts is not None and facts.cache_bytes is not None
     capacity = facts.cache_bytes
@@ -78,13 +79,13 @@ def _latencies(folder: Path, chip: str, data: SuiteData) -> tuple[int, int]:
 
 
 def _first_level(folder: Path, chip: str) -> float:
-    """[byte] above which a set is not in a core's own cache: where latency rises for the first time by half."""
+    """[byte] The size above which a set does not fit into a core's own cache: the latency rises by half for the first time."""
     loads = [(float(row["data_set_kb"]), float(row["measured"])) for row in _table(folder / "load_latency.csv", chip)]
     return KB * next(size for size, cycles in loads if cycles > 1.5 * loads[0][1]) * 1.2
 
 
 def _machine(chip: str, data: SuiteData, latencies: tuple[int, int]) -> NpuConfig:
-    """The chip with its cache; transfers wait for nothing but bandwidth and latency."""
+    """The chip with its cache; transfers are limited only by bandwidth and latency."""
     config = _chip(chip)
     assert config.chip is not None
     hit, miss = latencies
@@ -108,7 +109,7 @@ def _chip(name: str) -> NpuConfig:
 
 
 def _bandwidth(size: int, machine: NpuConfig, stand: Stand) -> Fraction:
-    """[GB/s] of a set that is read again and again, after the first time."""
+    """[GB/s] The bandwidth of a set that is read repeatedly, without the first time."""
     program = Program("again")
     _read(program, size)
     times = max(1, LEAST // (size * KB))
@@ -120,7 +121,7 @@ def _bandwidth(size: int, machine: NpuConfig, stand: Stand) -> Fraction:
 
 
 def _latency(size: int, machine: NpuConfig, stand: Stand) -> Fraction:
-    """[cycle] of a load of one line, after all of the set was read once: of those that were read first."""
+    """[cycle] The latency of loading one line after the whole set was read once, over the lines that were read first."""
     program = Program("chase")
     _read(program, size)
     line = machine.llc.line_bytes if machine.llc is not None else 1
@@ -133,8 +134,8 @@ def _latency(size: int, machine: NpuConfig, stand: Stand) -> Fraction:
 
 
 def _read(program: Program, size: int, times: int = 1) -> None:
-    """All of a set [KB]; what follows waits for it. The first tiles are shorter, so that transfers do not end together, and
-    head latencies lie behind other transfers."""
+    """Read the whole set of this size [KB]; later reads wait for the end. The first tiles are shorter, so that transfers end at
+    different times and other transfers hide the head latencies."""
     ids: list[int] = []
     for _ in range(times):
         start = 0
@@ -151,7 +152,7 @@ def _load(program: Program, address: int, size: int, place: int) -> int:
 
 
 def figures(data: SuiteData, rows: Sequence[Row]) -> list[Figure]:
-    """Measured and simulated, by the size of the set."""
+    """Measured and simulated figures, by the size of the set."""
     made = []
     for chip in data.fact("chips"):
         for what, unit in (("bandwidth", "GB/s"), ("latency", "cycles")):

@@ -16,14 +16,15 @@ THREE_QUICK_WHY = "reported only: three numbers that are fitted to a part of the
 
 
 def rows(data: SuiteData, stand: Stand) -> Iterator[Row]:
-    """Medians and means of tables against targets and baselines. The suite is skipped if there are no tables."""
+    """Medians and means of the errors of tables, compared with targets and baselines. The suite is skipped if there are no
+    tables."""
     for one in results(data, stand):
         if not one.skipped:
             yield from _rows(one, quick=stand.options.quick)
 
 
 def results(data: SuiteData, stand: Stand) -> list[TableResult]:
-    """Every table; cached for an unchanged file."""
+    """The results of every table; cached as long as the file does not change."""
     folder = stand.options.chip_tables or FOLDER
     if not Path(folder).is_dir():
         raise Skipped("there is no folder of chip tables; name one with --data or KERNBENCH_CHIP_TABLES")
@@ -61,7 +62,7 @@ def _row(case: str, most: float, ours: float, why: str, *, judged: bool = True) 
 
 
 def figures(data: SuiteData, rows: Sequence[Row]) -> list[Figure]:
-    """Measured against simulated, a table each."""
+    """Measured and simulated figures, one plot for each table."""
     found = next(iter(_RESULTS.values()), [])
     made = []
     for one in found:

@@ -1,4 +1,5 @@
-"""Collectives between PEs, over their queues: in turns as derived by hand, and with the shape of an all_reduce over NVLink."""
+"""Collectives between PEs over their queues: cycles compared with a derivation, and times of an all_reduce compared with
+measurements over NVLink."""
 
 from __future__ import annotations
 
@@ -27,16 +28,17 @@ SHAPE_WHY = "not fitted: one latency, one bandwidth and one time to add represen
 TURNS_WHY = "derived from turns, latency and link alone; loads, stores and commands are one figure each"
 TURNS_ALLOWED = Fraction(2, 100)
 TENTH, HUNDREDTH = Fraction(1, 10), Fraction(1, 100)
-FAST = 1 << 20  #: elements a cycle: an addition takes one
+FAST = 1 << 20  #: elements that a vector engine adds in a cycle, so that each addition takes one cycle
 DTYPE, ITEM = "f16", 2
-SLOTS, SLOT_BYTES = 16, 1 << 19  #: of queues where turns are looked at: all messages of a segment have room
-#: How often a segment of n ranks goes round the ring but for its last hop, and in how many directions segments go.
+SLOTS, SLOT_BYTES = 16, 1 << 19  #: queues in which all messages of a segment have space, for the comparison with the derivation
+#: How often a segment of n ranks travels around the ring except for its last hop, and the number of directions in which
+#: segments travel.
 FORMS = {("all_reduce", "ring"): (2, 1), ("all_reduce", "bidirectional"): (2, 2), ("reduce_scatter", "ring"): (1, 1),
          ("all_gather", "ring"): (1, 1)}  # fmt: skip
 
 
 def rows(data: SuiteData, stand: Stand) -> Iterator[Row]:
-    """Turns of several collectives, then the sizes that were measured."""
+    """Cycles of several collectives, then times for the measured sizes."""
     ranks = [int(n) for n in data.fact("turns_ranks")]
     for name in FORMS:
         for n in ranks[: len(ranks) - 1] if stand.options.quick else ranks:
@@ -73,11 +75,11 @@ def _in_turn(data: SuiteData, stand: Stand, name: tuple[str, str], ranks: int, n
 
 
 def _expected(data: SuiteData, config: SystemConfig, name: tuple[str, str], ranks: int, nbytes: int) -> Fraction:
-    """[cycle] by hand."""
+    """[cycle] The expected time by derivation."""
     rounds, directions = FORMS[name]
     segment = Fraction(nbytes, ranks * directions)
     lanes = max(1, min(int(data.fact("turns_lanes")), int(segment // data.fact("turns_least_bytes"))))
-    sharing = directions if ranks == 2 else 1  # both directions go over the one link to the other rank
+    sharing = directions if ranks == 2 else 1  # with two ranks, both directions use the only link to the other rank
     piece = segment / lanes * sharing / config.system.link.bytes_per_cycle
     load = segment / lanes * directions / (config.pe.spm.num_banks * config.pe.spm.bank_width_bytes)
     overhead, ends = int(data.fact("turns_overhead")), int(data.fact("turns_ends"))
@@ -89,14 +91,14 @@ def _machine(data: SuiteData, changed: Mapping[str, object]) -> SystemConfig:
 
 
 def _latency(config: SystemConfig) -> int:
-    """[cycle] from one SIP's PE to the next one's."""
+    """[cycle] The latency from the PE of one SIP to the PE of the next SIP."""
     router = PathRouter(build_topology(config))
     source, target = (naming.place(sip, cube=0, pe=0) for sip in (0, 1))
     return router.route(router.find_path(f"{source}.{naming.PE_DMA}", f"{target}.{naming.PE_TCM}")).cycles
 
 
 def _slowed(config: SystemConfig, stand: Stand) -> SystemConfig:
-    """The machine with what is planted: its links and their latencies, its vector engines, its memory."""
+    """The machine with planted errors of its links and their latencies, its vector engines, and its memory."""
     noc, ve, dram = (Fraction(stand.plant.get(name, 1)) for name in ("noc", "ve", "dram"))
     system, cube, pe = config.system, config.cube, config.pe
     link = system.link.model_copy(

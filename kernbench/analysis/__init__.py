@@ -1,1 +1,1 @@
-"""Questions about machines that take several runs, or data of real ones: what-if, probes, replayed NoC traffic."""
+"""Analyses that need several runs of machines, or data of real machines: what-if, probes, replayed NoC traffic."""

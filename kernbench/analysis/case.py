@@ -1,6 +1,7 @@
-"""A target on a machine, whatever it is: a program, a bench, a language model or a graph, as parts that run one by one.
+"""A target on a machine, divided into parts that run in sequence; the target may be a program, a bench, a language model or a
+graph.
 
-`compare` runs one case on several machines, `what_if` one work on a machine without limits.
+`compare` runs one case on several machines; `what_if` runs one work on machines without limits.
 """
 
 from __future__ import annotations
@@ -42,14 +43,15 @@ Progress = Callable[[Machine], None]
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """The demand of a program or kernel: the limits of a machine that it would never reach."""
+    """The largest numbers of transfers and tiles that a program or kernel can have in flight; a machine with these limits never
+    holds it back."""
 
-    transfers: int  #: of DMA engines
-    pairs: int  #: tiles that PEs send to or fetch from each other
+    transfers: int  #: number of transfers of DMA engines
+    pairs: int  #: number of tiles that PEs send to or fetch from each other
 
     @classmethod
     def of(cls, program: Program) -> Demand:
-        """Of a program."""
+        """The demand of a program."""
         return cls(
             sum(entry.engine == "dma" for entry in program.entries),
             sum(isinstance(entry, PairEntry) for entry in program.entries),
@@ -57,15 +59,15 @@ class Demand:
 
 
 class Started(Protocol):
-    """A machine at cycle 0 with something on it."""
+    """A machine at cycle 0, with a loaded program or bench."""
 
     @property
     def machine(self) -> Machine:
-        """With its parameters."""
+        """The machine with its parameters."""
         ...
 
     def check(self) -> None:
-        """Raise what ended the run, if code of the user did."""
+        """Raise the exception of the user's code, if such an exception ended the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,26 +82,27 @@ class _Standing:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a work that runs from its cycle 0 to its end, `times` times."""
+    """A part of a work, which runs from its cycle 0 to its end and counts `times` times."""
 
     start: Callable[[MachineConfig], Started]
     times: int = 1
-    stage: str = ""  #: of a language model: prefill or decode
-    sampled: bool = True  #: traced if causes are wanted; other parts of its stage have the same causes
-    program: Program | None = None  #: None: a bench
-    kind: str = ""  #: of a segment: embedding, layer, head
+    stage: str = ""  #: stage of a language model: prefill or decode
+    #: whether the part is traced to find causes; other parts of its stage are assumed to have the same causes
+    sampled: bool = True
+    program: Program | None = None  #: None for a bench
+    kind: str = ""  #: kind of a segment: embedding, layer, head
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """All parts of a target, made for one machine."""
+    """All parts of a target, prepared for one machine."""
 
     target: str
     config: MachineConfig
     parts: tuple[Part, ...]
 
     def run(self, config: MachineConfig | None = None, progress: Progress | None = None) -> Outcome:
-        """Run all parts on the machine, or on another one; stop after a part that is not done."""
+        """Run all parts on the machine, or on another one; stop after the first part that is not done."""
         machine = config or self.config
         runs: list[PartRun] = []
         for part in self.parts:
@@ -111,7 +114,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class PartRun:
-    """A part after its run."""
+    """A part and the result of its run."""
 
     part: Part
     result: Result
@@ -120,7 +123,7 @@ class PartRun:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Time of the critical path that went to one thing: the bandwidth of the DRAM, the work of the tensor engines."""
+    """A part of the time of the critical path with one cause: the bandwidth of the DRAM, the work of the tensor engines."""
 
     name: str
     cycles: float
@@ -157,7 +160,8 @@ class Outcome:
 
     @cached_property
     def bounds(self) -> dict[str, int]:
-        """[cycle] Lower bounds by resource, engine and critical path, the highest first. Parts add up: they run one by one."""
+        """[cycle] Lower bounds by resource, engine and critical path, the highest first. The bounds of parts are added up,
+        because parts run in sequence."""
         found: Counter[str] = Counter()
         for run in self.runs:
             for name, cycles in run.bounds.items():
@@ -171,12 +175,12 @@ class Outcome:
 
     @property
     def bound_share(self) -> float:
-        """Highest bound / cycles: 1 where the machine could not do it faster."""
+        """Highest bound / cycles; 1 if the machine cannot run the work faster."""
         return next(iter(self.bounds.values()), 0) / self.cycles if self.cycles else 1.0
 
     @property
     def demand(self) -> Demand:
-        """The largest demand of a part."""
+        """The largest demand of all parts."""
         each = [_demand(run) for run in self.runs]
         return Demand(max(one.transfers for one in each), max(one.pairs for one in each))
 
@@ -272,7 +276,7 @@ class Case(Protocol):
 
     @property
     def name(self) -> str:
-        """Of the target."""
+        """The name of the target."""
         ...
 
     @property
@@ -297,7 +301,7 @@ class ProgramCase:
     machine: str = DEFAULT_MACHINE
 
     def on(self, config: MachineConfig) -> Work:
-        """One part."""
+        """The work, which has one part."""
         return program_work(self.make(config), config, self.name)
 
 
@@ -322,7 +326,7 @@ class BenchCase:
 
     @property
     def name(self) -> str:
-        """Of the bench."""
+        """The name of the bench."""
         return self.bench.name
 
     @property
@@ -331,7 +335,7 @@ class BenchCase:
         return self.bench.machine
 
     def on(self, config: MachineConfig) -> Work:
-        """One part."""
+        """The work, which has one part."""
 
         def start(machine: MachineConfig) -> Started:
             engine = GraphEngine(machine, op_log=False)
@@ -350,11 +354,11 @@ class ModelCase:
 
     @property
     def name(self) -> str:
-        """Of the model."""
+        """The name of the model."""
         return self.model.name
 
     def on(self, config: MachineConfig) -> Work:
-        """A part for each different segment; those of the last step of a phase are sampled."""
+        """The work with one part for each different segment; the segments of the last step of a phase are sampled."""
         programs = llm_programs(self.model, config, checked_params(self.name, self.params))
         last = {step.phase: step for step in programs.steps}
         parts = []
@@ -378,7 +382,7 @@ class ModelCase:
 
 @dataclass(frozen=True, slots=True)
 class GraphCase:
-    """An ONNX model; `read` reads it with the widths that were asked for."""
+    """An ONNX model; `read` reads the model with the requested widths."""
 
     graph: Graph
     activation_bits: int
@@ -386,10 +390,10 @@ class GraphCase:
 
     @property
     def name(self) -> str:
-        """Of the graph."""
+        """The name of the graph."""
         return self.graph.name
 
     def on(self, config: MachineConfig) -> Work:
-        """One part."""
+        """The work, which has one part."""
         made = GraphProgram(self.graph, config, self.activation_bits)
         return Work(self.name, made.target, (_program_part(made.program),))

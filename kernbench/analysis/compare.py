@@ -1,4 +1,4 @@
-"""One target on several machines: which is faster, and what takes the time that they differ by."""
+"""One target on several machines: which machine is faster, and which causes explain the difference in time."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from kernbench.common.errors import InputError, Problem
 from kernbench.config import MachineConfig, NpuConfig, SystemConfig
 from kernbench.sim_engine.machine import Machine
 
-LEAST = 0.02  #: share of the longer run from which a difference of a cause is reported
-#: The sections of a machine that decide a cause, as paths of one NPU; those of a system are called so below `settings_of`.
+LEAST = 0.02  #: differences of a cause below this share of the longer run are not reported
+#: The sections of a machine that decide a cause, as paths of one NPU; `settings_of` translates the paths of a system to these.
 SECTIONS = {
     "DRAM bandwidth": ("dram", "noc.dram"),
     "link bandwidth": ("noc",),
@@ -31,8 +31,8 @@ SECTIONS = {
     "launching and issuing by kernels": ("pe_cpu", "control"),
 }
 SETTING = ("path", "first", "here")  #: of a key that differs, in JSON
-_NO_TIME = ("capacity_bytes", "kind")  #: keys that change no cycle
-#: The sections of a PE of a system that one NPU has at the top level.
+_NO_TIME = ("capacity_bytes", "kind")  #: keys that do not change the number of cycles
+#: Sections of a PE of a system that are at the top level of one NPU.
 _PLACES = (("pe.", ""), ("cube.hbm.", "dram."), ("cube.mesh.", "noc."))
 
 
@@ -46,7 +46,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A target on machines, by the names that these were given."""
+    """A target on several machines, by the names that the caller gave to the machines."""
 
     target: str
     outcomes: Mapping[str, Outcome]
@@ -89,7 +89,7 @@ class Compared:
         return f"{self.target}: {self.fastest} is {slow.t_ns / fast.t_ns:.3g} times as fast as {self.slowest}"
 
     def times(self, name: str) -> dict[str, float]:
-        """[ns] of each cause on a machine; they add up to its time."""
+        """[ns] The time of each cause on a machine; the times add up to the machine's total time."""
         ran = self.outcomes[name]
         scale = ran.t_ns / ran.cycles if ran.cycles else 0.0
         return {cause.name: cause.cycles * scale for cause in ran.causes()}
@@ -104,7 +104,8 @@ class Compared:
         return sorted((one for one in found if abs(one.ns) >= LEAST * whole), key=lambda one: -abs(one.ns))
 
     def settings(self, name: str) -> Iterator[tuple[str, Any, Any]]:
-        """Keys that differ from the first machine and decide the causes that changed: path, value there, value here."""
+        """Keys that differ from the first machine and decide the causes that changed: path, value of the first machine, value
+        of this machine."""
         before, after = settings_of(self.outcomes[self.first].config), settings_of(self.outcomes[name].config)
         sections = [section for one in self.changes(name) for section in SECTIONS.get(one.cause, ())]
         told: dict[str, tuple[Any, Any]] = {}
@@ -116,7 +117,7 @@ class Compared:
         yield from ((path, *values) for path, values in told.items())
 
     def to_dict(self, *, why: bool = True) -> dict[str, Any]:
-        """Plain JSON; without `why` no run is repeated, and `causes`, `changes` and `settings` are null."""
+        """Plain JSON; without `why`, no run is repeated, and `causes`, `changes` and `settings` are null."""
         return {
             "target": self.target,
             "sentence": self.sentence,
@@ -150,16 +151,17 @@ class RouterLink:
 
     name: str
     flits: int
-    waits: tuple[int, int, int]  #: [cycle] by WAITS: for a place behind the link, for a virtual channel, for the link itself
+    #: [cycle] in the order of WAITS: for a buffer behind the link, for a virtual channel, for the link itself
+    waits: tuple[int, int, int]
 
     @property
     def waited(self) -> int:
-        """[cycle] All waits."""
+        """[cycle] The sum of all waits."""
         return sum(self.waits)
 
     @property
     def plain(self) -> dict[str, Any]:
-        """For JSON."""
+        """The values for JSON."""
         return {"link": self.name, "flits": self.flits, **dict(zip(WAITS, self.waits, strict=True))}
 
 
@@ -175,8 +177,8 @@ def router_links(ran: Outcome) -> list[RouterLink]:
 
 
 def with_network(machine: MachineConfig) -> dict[str, dict[str, str]]:
-    """The settings by which links are fluid, and by which flits move over the routers. InputError without a mesh."""
-    config = cast("NpuConfig | SystemConfig", machine)  # the only kinds
+    """The settings that make links fluid, and the settings that move flits over the routers. InputError without a mesh."""
+    config = cast("NpuConfig | SystemConfig", machine)  # there are no other kinds of machines
     if config.network is None:
         remedy = "add the section noc, or take a machine that has one (npu_server, single_cube)"
         raise InputError(Problem(config.source, "it has no mesh, so no transfer moves over routers", "noc", None, remedy))
@@ -206,5 +208,6 @@ def compare_machines(
     """Run a target on each machine. InputError for fewer than two machines, and if one of them cannot run the target."""
     if len(machines) < 2:
         raise InputError(Problem("compare", "a comparison needs at least two machines", "config", list(machines)))
-    works = {name: case.on(config) for name, config in machines.items()}  # a machine that cannot run it is refused at once
+    # a machine that cannot run the target is refused before the first run
+    works = {name: case.on(config) for name, config in machines.items()}
     return Compared(case.name, {name: work.run(progress=progress) for name, work in works.items()})

@@ -1,4 +1,4 @@
-"""The JSON Schemas of what `kbsim compare`, `kbsim whatif` and `kbsim tenants` print with `--json`."""
+"""The JSON Schemas of the output of `kbsim compare`, `kbsim whatif` and `kbsim tenants` with `--json`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two models that a simulator has to beat: the plain roofline, and three numbers fitted to the same table."""
+"""Two models that the simulator should beat: the plain roofline, and three numbers fitted to the same table."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ThreeNumbers:
-    """A cost a kernel, a share of the peak, a share of the bandwidth."""
+    """The time of each kernel launch, the share of the peak rate, and the share of the bandwidth."""
 
     kernel: float  #: in the unit of the table's times
     peak_share: float
     bandwidth_share: float
 
     def took(self, case: Case) -> float:
-        """The time of a row."""
+        """The predicted time of a row."""
         return self.kernel + max(case.compute_us / self.peak_share, case.memory_us / self.bandwidth_share)
 
 
@@ -30,7 +30,7 @@ def roofline_errors(cases: Sequence[Case]) -> list[float]:
 
 
 def three_numbers(cases: Sequence[Case]) -> ThreeNumbers:
-    """The three that are nearest to the rows: least absolute logarithms, from several starts."""
+    """The three numbers with the least sum of absolute logarithmic errors, found from several starting points."""
     import numpy as np
     from scipy.optimize import minimize
 
@@ -51,7 +51,7 @@ def three_numbers(cases: Sequence[Case]) -> ThreeNumbers:
 
 
 def three_number_errors(cases: Sequence[Case], numbers: ThreeNumbers) -> list[float]:
-    """Relative errors, of rates if the table has rates."""
+    """Relative errors; errors of rates if the table has rates."""
     found = []
     for case in cases:
         took = numbers.took(case)

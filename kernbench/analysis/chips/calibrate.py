@@ -1,7 +1,8 @@
-"""A user's measured kernels in, a calibrated machine and profile out, with what the fit is worth.
+"""Calibration: from a table of measured kernels to a calibrated machine and runtime profile, with the errors of the fit.
 
-The error of rows that the fit has not seen is reported twice: by cross-validation over folds of rows, and by leaving out one
-class of operations after the other. The rows of that class then have the file's constants for what only they decide.
+The error of rows that the fit has not used is reported twice: from a cross-validation over folds of rows, and from leaving out
+one class of operations after the other. Constants that only the rows of the left-out class determine then keep the values of
+the file.
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ from kernbench.workloads.ops.chip_view import ChipView
 from kernbench.workloads.ops.timing import OperationTimer
 
 FOLDS = 5
-MOST_ROWS = 400  #: of a fit; more are taken evenly from the table, and all of them judge it
-WORST = 8  #: rows that are shown
+#: the most rows of a fit; if the table has more, the fit uses evenly spaced rows, and errors are computed from all rows
+MOST_ROWS = 400
+WORST = 8  #: rows that are shown, those with the largest errors
 ONE_CLASS = "No class of operations was left out: the table has one class"
-COLUMNS = ("class", "op", "measured")  #: that every table has
+COLUMNS = ("class", "op", "measured")  #: columns that every table must have
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class FarRow:
-    """A row far off after the fit, and what its time is made of."""
+    """A row with a large error after the fit, and the components of its time."""
 
     label: str
     op: str
@@ -55,13 +57,13 @@ class FarRow:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What a calibration found."""
+    """The result of a calibration."""
 
     source: str
     digest: str  #: SHA-256 of the table
     cases: int
     unread: list[str]
-    before: tuple[float, float]  #: median and mean error with the values of the files
+    before: tuple[float, float]  #: median and mean error before the fit, with the values of the files
     fitted: Fit
     after: tuple[float, float]
     folds: Held
@@ -87,7 +89,7 @@ class Calibration:
 def calibrate(
     path: Path, machine: NpuConfig, runtime: Runtime, *, progress: Callable[[str], None] = lambda _: None
 ) -> Calibration:
-    """Fit the constants that the table's rows decide; InputError if it has no usable row."""
+    """Fit the constants that the table's rows determine; InputError if no row can be used."""
     ChipView.of(machine)
     text = table_text(path)
     cases, kinds, unread = _cases(path, text, machine)
@@ -220,7 +222,7 @@ def _far(case: Case, ours: float, timer: OperationTimer) -> FarRow:
 
 
 def machine_text(found: Calibration) -> str:
-    """The calibrated machine as a file, with where its constants come from."""
+    """The calibrated machine as a file, with comments on the source of its constants."""
     data = found.fitted.machine.to_dict()
     data["chip"] = {**data["chip"], "calibrated": True}
     return _provenance(found, "runtime.", inside=False) + str(yaml.safe_dump(data, sort_keys=False))

@@ -1,8 +1,8 @@
-"""Few named constants fitted to measured rows: robust least squares of the logarithm of times.
+"""A fit of a few named constants to measured rows, by robust least squares of the logarithm of times.
 
 A constant is a value of the machine's file (`dram.peak_bw_bytes_per_cycle`), or of the runtime profile
-(`runtime.ops.matmul.start_ns`). Each is varied as a factor of the value that the file has, so all are fitted on one scale.
-One that is 0 in the file starts from its `begin`.
+(`runtime.ops.matmul.start_ns`). Each constant is varied as a factor of its value in the file, so that all constants are fitted
+on the same scale. A constant that is 0 in the file starts from its `begin`.
 """
 
 from __future__ import annotations
@@ -22,30 +22,31 @@ if TYPE_CHECKING:
     from kernbench.analysis.chips.tables import Case
 
 WIDEST = 20.0  #: largest factor by which a constant may change
-SOFT = 0.1  #: residuals of the logarithm from which on a row counts less than by its square
-STEPS = 60  #: limit of evaluations of the residuals, without those for derivatives
-UNMOVED = 1e-6  #: root mean square of a constant's derivatives under which no row depends on it
-FINE = 0.01  #: of the derivatives' steps in the logarithm: plans are chosen, so the residuals have small jumps
+SOFT = 0.1  #: residuals of the logarithm above this value count less than by their square
+STEPS = 60  #: limit of evaluations of the residuals, not counting those for derivatives
+UNMOVED = 1e-6  #: if the root mean square of a constant's derivatives is below this value, no row depends on the constant
+#: step of numerical derivatives in the logarithm; not smaller, because the choice of plans gives the residuals small jumps
+FINE = 0.01
 
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """One value that may be fitted."""
+    """A value that may be fitted."""
 
     path: str
     unit: str
     meaning: str
-    begin: float = 0.0  #: used for a 0 in the file
+    begin: float = 0.0  #: starting value for a constant that is 0 in the file
 
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A constant, and how well the rows decide it."""
+    """A fitted constant, and its uncertainty."""
 
     constant: Constant
     before: float
     value: float
-    low: float  #: 95 % interval
+    low: float  #: lower end of the 95 % interval
     high: float
 
     def to_dict(self) -> dict[str, Any]:
@@ -59,7 +60,7 @@ class Fitted:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """What a fit found."""
+    """The result of a fit."""
 
     machine: NpuConfig
     runtime: Runtime
@@ -78,7 +79,7 @@ class Fit:
 
 
 def value_at(machine: NpuConfig, runtime: Runtime, path: str) -> float:
-    """The value that a path names."""
+    """The value at a path."""
     value: Any = runtime if path.startswith("runtime.") else machine
     for step in path.removeprefix("runtime.").split("."):
         if isinstance(value, Mapping):
@@ -132,7 +133,7 @@ def _typed(model: Any, name: str, value: float) -> Any:
 
 
 def predictions(cases: Iterable[Case], machine: NpuConfig, runtime: Runtime, *, simulate: bool = False) -> list[float]:
-    """The figures of the simulator, or of its estimate, row by row."""
+    """The figures of the simulator, or of its estimate, for each row."""
     timer = OperationTimer(machine, runtime, simulate=simulate)
     return [case.ask(timer) for case in cases]
 
@@ -146,7 +147,7 @@ def fit(
     cases: Sequence[Case], machine: NpuConfig, runtime: Runtime, constants: Sequence[Constant],
     progress: Callable[[int], None] | None = None,
 ) -> Fit:  # fmt: skip
-    """The constants under which the estimates are nearest to the rows."""
+    """Find the constants for which the estimates are nearest to the rows."""
     import numpy as np
     from scipy.optimize import least_squares
 
@@ -165,7 +166,7 @@ def fit(
     spread = _spread(solved.jac, residuals(solved.x))
     fitted = []
     for one, was, start, factor, wide in zip(constants, before, begin, solved.x, spread, strict=True):
-        middle = factor - 1  # least_squares takes steps relative to its variable, which must not begin at 0
+        middle = factor - 1  # least_squares takes steps relative to its variable, so the variable must not start at 0
         fitted.append(Fitted(one, was, *(start * exp(middle + side) for side in (0, -wide, wide))))
     machine, runtime = with_values(machine, runtime, {one.constant.path: one.value for one in fitted})
     found = predictions(cases, machine, runtime)
@@ -175,7 +176,7 @@ def fit(
 def _spread(jacobian: Any, residuals: Any) -> list[float]:
     """Half the width of the 95 % interval of each factor's logarithm: Student's t on the linearised problem.
 
-    The scale is the median absolute deviation, which a few wild rows do not move.
+    The scale is the median absolute deviation, which a few outliers do not change.
     """
     import numpy as np
     from scipy.stats import t

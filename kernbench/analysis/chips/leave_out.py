@@ -1,11 +1,11 @@
 """A table left out of the fit: the constants that it determines are taken from other tables.
 
-A table determines the constants of its family: products and vector operations, attention, or links. They are fitted again to
-the other tables of the family on the same chip, each under its own profile, from the median of the other calibrated chips of
-the kind, where those of the same vendor that have a table of the family go first. Tables of operations from the same laboratory
-are used alone if there are any: clocks and power limits differ between laboratories. Without such tables that median is used.
-If other tables of the family share the runtime profile, only the entries of operations of this table are removed; otherwise
-its constants are replaced by the median of the other profiles.
+A table determines the constants of its family: operations (products and vector operations), attention, or links. These
+constants are fitted again to the other tables of the family on the same chip, each table with its own profile. The fit starts
+from the median of the other calibrated chips of the same kind; chips of the same vendor that have a table of the family are
+preferred. Tables of operations from the same laboratory are used alone if there are any: clocks and power limits differ between
+laboratories. Without such tables, the median itself is used. If other tables of the family share the runtime profile, only the
+entries of operations of this table are removed; otherwise its constants are replaced by the median of the other profiles.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ REFITTED = {
         Constant("chip.network_latency_ns", "ns", "a step of a collective between nodes"),
     ),
 }
-OF_MODELS = ("step_ns", "sequence_ns", "result_byte_ns")  #: what tables of whole models determine of a profile
+OF_MODELS = ("step_ns", "sequence_ns", "result_byte_ns")  #: constants of a profile that tables of whole models determine
 MOST_ROWS = 60  #: rows of each other table in such a fit, evenly spaced
 
 
 def left_out(table: Table, tables: Sequence[Table]) -> tuple[NpuConfig, Runtime]:
-    """The machine and the profile of a table without what it determined."""
+    """The machine and the profile of a table, without the constants that the table determined."""
     kin = [one for one in tables if one is not table and one.family == table.family and one.machine is not None and one.cases]
     machine, runtime = table.elsewhere or load_config(table.chip), load_runtime(table.runtime)
     sharing = [one for one in kin if one.runtime == table.runtime]
@@ -90,7 +90,7 @@ def left_out(table: Table, tables: Sequence[Table]) -> tuple[NpuConfig, Runtime]
 def _under(table: Table) -> list[Case]:
     """Some rows of a table, evaluated with the runtime profile of that table, whatever profile the fit uses."""
     runtime = load_runtime(table.runtime)
-    timers: dict[int, tuple[NpuConfig, OperationTimer]] = {}  # of the machine used last
+    timers: dict[int, tuple[NpuConfig, OperationTimer]] = {}  # the timers of the machine that was used last
 
     def of(machine: NpuConfig) -> OperationTimer:
         if id(machine) not in timers:
@@ -131,7 +131,8 @@ def _calls(runtime: Runtime, tables: Iterable[Table], known: Mapping[str, Any], 
 
 
 def _without(runtime: Runtime, table: Table, sharing: Sequence[Table]) -> Runtime:
-    """A profile without the keys that only this table looks up; its default is then the median of what the others look up."""
+    """A profile without the keys that only this table looks up; its default is then the median of the values that the other
+    tables look up."""
     update: dict[str, Any] = {}
     for name in ("launch_ns", "behind_ns"):
         known: dict[str, Fraction] = getattr(runtime, name)
@@ -148,7 +149,8 @@ def _without(runtime: Runtime, table: Table, sharing: Sequence[Table]) -> Runtim
 
 
 def _of_others(machine: NpuConfig, table: Table, measured: set[str]) -> NpuConfig:
-    """The machine with the constants of other calibrated chips: of those with a table of the family and of the same vendor."""
+    """The machine with the constants of other calibrated chips; chips of the same vendor that have a table of the family are
+    preferred."""
     chip = machine.chip
     assert chip is not None
     others = [
@@ -163,7 +165,7 @@ def _of_others(machine: NpuConfig, table: Table, measured: set[str]) -> NpuConfi
 
 
 def _with_constants(machine: NpuConfig, table: Table, others: Sequence[NpuConfig]) -> NpuConfig:
-    """The machine with the median of the constants of others."""
+    """The machine with the median of the constants of other machines."""
     chip = machine.chip
     assert chip is not None
     if not others:
@@ -227,7 +229,7 @@ def _profile_of_others(runtime: Runtime, table: Table) -> Runtime:
 
 
 def _kernels(key: str, profiles: Sequence[Runtime]) -> int:
-    """The kernels of an operation in other profiles, or one."""
+    """The number of kernels of an operation in other profiles, or 1."""
     return int(_median([one.ops[key].kernels for one in profiles if key in one.ops], 1))
 
 
@@ -248,6 +250,6 @@ def _refilled(cost: OpCost, others: Sequence[OpCost]) -> OpCost:
 
 
 def _median(values: Iterable[Any], default: Any) -> Any:
-    """The median; of an even number the lower of the two in the middle, so that a whole number stays one."""
+    """The median; of an even number of values the lower of the two in the middle, so that an integer remains an integer."""
     some = sorted(values)
     return some[(len(some) - 1) // 2] if some else default

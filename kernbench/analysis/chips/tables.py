@@ -1,4 +1,4 @@
-"""Published tables as cases: the measured figure of a row, its roofline, and the simulation of the same figure."""
+"""Published tables as cases: the measured figure of a row, its roofline, and the simulated figure."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from kernbench.workloads.ops.timing import OperationTimer
 Cells = Mapping[str, str]
 Value = TypeVar("Value")
 TABLE_BYTES = 16 << 20
-LAYER_CHIPS = 4  #: chips that share a layer in tables of a layer's operations
+LAYER_CHIPS = 4  #: number of chips that share a layer in tables of the operations of a layer
 MOST_PREFILL = 2048  #: tokens of a prefill step
-MOST = 1e18  #: of a number in a table: operations of a step of the largest models are below
+MOST = 1e18  #: the largest number in a table; steps of the largest models have fewer operations
 MOST_TOKENS = 1 << 20  #: of a step
 QUANTISED_GROUP = 4 / 32  #: [byte] a weight of 4 bits: a scale and a zero of 16 bits for each group of 32
 LLM_HEAD = 128  #: default head width of a table of attention
@@ -45,11 +45,11 @@ class Case:
     measured: float
     unit: str
     roofline: float | None  #: in the table's unit
-    compute_us: float  #: flops over the rated peak; 0 without a rate
-    memory_us: float  #: bytes over the rated bandwidth, of DRAM or of links
-    kernels: float  #: that a cost a kernel is counted for
-    ask: Callable[[OperationTimer], float]  #: the figure of the simulator, in the table's unit
-    rate: bool = False  #: the figure is a rate: more is faster
+    compute_us: float  #: [us] flops over the rated peak; 0 if no rate is known
+    memory_us: float  #: [us] bytes over the rated bandwidth of DRAM or of links
+    kernels: float  #: number of kernels, each of which costs the time of a launch
+    ask: Callable[[OperationTimer], float]  #: computes the figure of the simulator, in the table's unit
+    rate: bool = False  #: whether the figure is a rate, so that more is faster
     operation: Operation | None = None  #: if the row is one operation
 
     @property
@@ -60,23 +60,23 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A file of cases on one chip and profile."""
+    """A file of cases for one chip and one profile."""
 
     name: str  #: of the file below the folder
     chip: str
     runtime: str
-    family: str  #: of constants that its rows decide: operations, attention, collective, model
+    family: str  #: family of the constants that its rows determine: operations, attention, collective, model
     machine: NpuConfig | None  #: None if the table is skipped
     cases: list[Case]
     rows: int  #: rows of the file; `notes` name those that are not cases
     skipped: str = ""
     notes: list[str] = field(default_factory=list)
-    place: str = ""  #: the laboratory where it was measured, if that differs from others
-    elsewhere: NpuConfig | None = None  #: the machine without the values of the place where the table was measured
+    place: str = ""  #: the laboratory that measured the table, if it is not the usual one
+    elsewhere: NpuConfig | None = None  #: the machine without the values of this laboratory
 
 
 def read_tables(folder: Path) -> Iterator[Table]:
-    """Every table that a reader is known for, in order of names."""
+    """Every table for which there is a reader, sorted by name."""
     settings = _settings()
     for path in sorted(folder.rglob("*.csv")):
         name = path.relative_to(folder).as_posix()
@@ -86,7 +86,7 @@ def read_tables(folder: Path) -> Iterator[Table]:
 
 
 def other_tables(folder: Path) -> Iterator[tuple[str, int, str]]:
-    """Name, rows and reason of each file without a reader, in order of names."""
+    """Name, number of rows and reason of each file without a reader, sorted by name."""
     settings = _settings()
     for path in sorted(folder.rglob("*.csv")):
         name = path.relative_to(folder).as_posix()
@@ -172,7 +172,7 @@ def _chip_of(name: str) -> str:
 
 
 def _machine_of(name: str, variants: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The chip file of a name in a table, and the values of it that are others."""
+    """The chip file for a name in a table, and the values that differ from this file."""
     clock = re.search(r"_([0-9]+(?:\.[0-9]+)?)mhz$", name)
     plain = name[: clock.start()] if clock else name
     found = variants.get(plain, {"chip": plain})
@@ -196,7 +196,7 @@ class Context:
         self._heads: tuple[int, int] | None = None
 
     def heads(self) -> tuple[int, int]:
-        """Query and KV heads, as the work and traffic of the first step of decode say."""
+        """The number of query heads and KV heads, derived from the work and traffic of the first decode step."""
         if self._heads is None:
             self._heads = next(filter(None, map(_heads_of, self.rows)), (32, 8))
         return self._heads
@@ -275,12 +275,12 @@ def _case(row: Cells, context: Context, ask: Callable[[OperationTimer], float], 
 
 
 def _single(row: Cells, context: Context, op: Operation, **given: Any) -> Case:
-    """A row that is one operation."""
+    """A row with one operation."""
     return _case(row, context, lambda timer: timer.time(op).ns / 1e3, operation=op, **given)
 
 
 def _plain(name: str) -> str:
-    """An operation of a layer by the name of its kind: `LayerNorm_FFN` is a layernorm."""
+    """The operation of a layer for the name of its kind: `LayerNorm_FFN` is a layernorm."""
     lower = name.lower()
     return next((one for one in ("softmax", "layernorm", "gelu") if lower.startswith(one)), name)
 
@@ -296,7 +296,7 @@ def _operation(row: Cells, context: Context) -> Case | None:
         op = Collective("all_reduce", LAYER_CHIPS, int(_number(row, "bytes")))
     elif kind in ("matmul", "moe") and k:
         m, n, k = _shape(row, "mnk")
-        count = max(1, round(_number(row, "flops") / (2 * m * n * k)))  # a table without flops has one product a row
+        count = max(1, round(_number(row, "flops") / (2 * m * n * k)))  # in a table without flops, each row has one product
         if name == "Q_K_V":
             times, n = 3, n // 3
             count = 1
@@ -337,7 +337,7 @@ def _tensix_product(row: Cells, context: Context) -> Case:
 
 
 def _node(row: Cells) -> int:
-    """The chips of a node; 0 if the row does not say, or not in a number."""
+    """The number of chips of a node; 0 if the row does not have an integer there."""
     text = row.get("devices_per_node") or ""
     return int(text) if text.isdigit() else 0
 
@@ -422,7 +422,7 @@ def _weight_bytes(row: Cells) -> float:
         return given + (QUANTISED_GROUP if given == 0.5 else 0.0)
     text = row.get("dtype") or row.get("weight_dtype") or row.get("precision") or ""
     if "bfp4" in row.get("weights", ""):
-        return 0.7  # matrices of the MLP in 4 bits, of attention in 8
+        return 0.7  # matrices of the MLP have 4 bits, those of attention 8 bits
     return 1.0 if "8" in text.replace("16", "") else 2.0
 
 
@@ -433,7 +433,7 @@ def _cache_bytes(row: Cells) -> float:
 
 
 def _rooflined(row: Cells, context: Context, value: Callable[[OperationTimer], float], *, rate: bool) -> Case:
-    """A row without flops and bytes: its roofline stands for both."""
+    """A row without flops and bytes: its roofline is used for both."""
     bound = _number(row, "roofline")
     time = (1 / bound if rate else bound) if bound else 0.0
     return _case(row, context, value, compute_us=0.0, memory_us=time, rate=rate)
@@ -454,7 +454,7 @@ def _static_batch(row: Cells, context: Context) -> Case:
     batch = _whole(row, "batch") or _whole(row, "concurrency")
     tp = _whole(row, "tp") or _whole(row, "chips") or 1
     copies, sequences = 1, batch  # one host serves the requests of all chips
-    if shape.kv_heads == 1 and not row.get("tp"):  # one KV head: chips serve requests of their own
+    if shape.kv_heads == 1 and not row.get("tp"):  # with one KV head, each chip serves its own requests
         copies, tp, batch = tp, 1, max(1, batch // tp)
     room = _whole(row, "cache_length")
     before = _whole(row, "input_tokens") or _whole(row, "max_input") // 4
@@ -497,7 +497,7 @@ def _token_time(row: Cells, context: Context) -> Case:
 
 
 def _active_share(row: Cells) -> float:
-    """Of a mixture of experts, the share of the parameters that a token takes: `3B(A570M)` has 0.57 of 3 billion."""
+    """For a mixture of experts, the share of the parameters that a token uses: 0.57 of 3 billion for `3B(A570M)`."""
     found = re.match(r"([0-9.]+)([BM])\(A([0-9.]+)([BM])\)", row.get("size") or "")
     if found is None:
         return 1.0
@@ -512,7 +512,8 @@ def _stream_rate(row: Cells, context: Context) -> Case:
 
 
 def _network_ns(row: Cells, context: Context) -> Callable[[OperationTimer], float] | None:
-    """The time of a batch through the network of a row; of a product of as many multiply-adds if its layers are not known."""
+    """The time of a batch through the network of a row; if the layers are not known, the time of a product with as many
+    multiply-adds."""
     net, batch = network_of(row.get("model") or row.get("task") or ""), _whole(row, "batch") or 1
     size = 1.0625 if context.section.kind == "tensix" else 1.0  # block floats of 8 bits share exponents
     gmacs = _number(row, "gmacs")
@@ -546,7 +547,7 @@ def _network_cycles(row: Cells, context: Context) -> Case | None:
 
 
 def _bandwidth(row: Cells, context: Context) -> Case:
-    """GB/s of a stream of weights: of a large product with one row of tiles."""
+    """[GB/s] The bandwidth of a stream of weights, from a large product with one row of tiles."""
     op = Product(32, 28672, 8192, 1.0625, 1.0625, 1.0625, 8)
     return _rooflined(row, context, lambda timer: op.nbytes / timer.time(op).ns, rate=True)
 
@@ -558,7 +559,7 @@ def _best_product(row: Cells, context: Context) -> Case:
 
 
 def read_row(row: Cells, context: Context) -> Case | None:
-    """A row of a table of any operations: the columns that it has say how it is read."""
+    """A row of a table of any operations; the columns of the table decide how the row is read."""
     if row.get("class") == "attention":
         if row.get("n_big"):
             return _skewed_attention(row, context)
@@ -585,7 +586,7 @@ READERS: dict[str, Callable[[Cells, Context], Case | None]] = {
     "bandwidth": _bandwidth,
     "best_product": _best_product,
 }
-#: Families of readers: which constants their tables decide.
+#: Families of readers, by the constants that their tables determine.
 FAMILIES = {
     name: "attention" if "attention" in name else "operations" if name in ("operations", "tensix_product") else name
     if name == "collective" else "model"

@@ -1,1 +1,1 @@
-"""Schedules fuzzed for races: a program under many legal timings, and what changed between them (`kbsim fuzz`)."""
+"""A search for races: a program under many legal timings, and the differences between the results (`kbsim fuzz`)."""

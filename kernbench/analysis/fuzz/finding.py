@@ -1,4 +1,4 @@
-"""A finding: what is wrong under a legal timing, the fewest delays that show it, and the two ops that race."""
+"""A finding: the error under a legal timing, the fewest delays that show the error, and the two ops that race."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from kernbench.sim_engine.perturbation import CAPACITY, CREDITS, KINDS, LATENCY,
 from kernbench_core.numbers import CHANNELS
 
 SCHEMA = "kernbench/fuzz-finding/1"
-MAX_BYTES = 1 << 20  # [B] of a file
-MOST_DRAWS = 4096  # of a file
+MAX_BYTES = 1 << 20  # [B] largest size of a file
+MOST_DRAWS = 4096  # largest number of draws in a file
 
 
 @dataclass(frozen=True)
 class Wrong:
-    """What is wrong with a run."""
+    """The error of a run."""
 
     kind: str  #: tensor, race, deadlock, failed
-    what: str  #: a sentence
+    what: str  #: the error in a sentence
     race: Race | None
 
     @property
     def signature(self) -> tuple[str, str]:
-        """Runs that are wrong in the same way have equal ones."""
+        """Equal for runs with the same error."""
         if self.race is not None:
             return self.kind, f"{_place(self.race.first)} {_place(self.race.second)}"
         return self.kind, plain_message(self.what)
@@ -44,14 +44,14 @@ def _place(op: Any) -> str:
 
 
 def wrong_with(reference: Outcome, other: Outcome) -> Wrong | None:
-    """What is wrong with a run; None if nothing is. A run that was aborted for its length says nothing."""
+    """The error of a run; None if there is no error. A run that was aborted because of its length is not an error."""
     if other.status in ("deadlock", "failed"):
         races = flipped(reference.orders, other.orders)
         return Wrong(other.status, other.message, races[0] if races else None)
     if other.status != "done":
         return None
     races = flipped(reference.orders, other.orders)
-    if not reference.tensors:  # a program
+    if not reference.tensors:  # a program, which has no data
         races = races or overlapping(other.orders)
         return Wrong("race", "entries that share bytes are in another order, or overlap", races[0]) if races else None
     differ = changed(reference, other)
@@ -64,7 +64,7 @@ def wrong_with(reference: Outcome, other: Outcome) -> Wrong | None:
 
 
 def _cause(races: list[Race]) -> Race | None:
-    """The first pair of which one reads what the other writes; else the first."""
+    """The first pair in which one op reads what the other writes; otherwise the first pair."""
     return next((one for one in races if not all(r.write for r in (*one.first.ranges, *one.second.ranges))), None) or next(
         iter(races), None
     )
@@ -72,20 +72,20 @@ def _cause(races: list[Race]) -> Race | None:
 
 @dataclass(frozen=True)
 class Finding:
-    """One finding, as it is saved and replayed."""
+    """A finding in the form in which it is saved and replayed."""
 
-    target: Mapping[str, Any]  #: what `kbsim fuzz --replay` makes the target of
+    target: Mapping[str, Any]  #: description from which `kbsim fuzz --replay` makes the target
     ranges: Ranges
-    run: int  #: the number of the run that showed it
-    draws: Mapping[Key, int]  #: the delays that still show it
+    run: int  #: number of the run that showed the finding
+    draws: Mapping[Key, int]  #: the fewest delays that still show the finding
     wrong: Wrong
     digest: str  #: of the run with these draws
     cycles: int
-    original: int = 0  #: how many draws the run had that showed it first
+    original: int = 0  #: number of draws of the run that showed the finding first
 
     @property
     def sentences(self) -> list[str]:
-        """The finding in sentences: the two ops, the bytes, the missing wait, the delays."""
+        """The finding in sentences: the two ops, the bytes, the missing wait, and the delays."""
         found = [self.wrong.what]
         race = self.wrong.race
         if race is not None:
@@ -99,7 +99,7 @@ class Finding:
         return found
 
     def to_dict(self) -> dict[str, Any]:
-        """As the file has it, and the JSON output."""
+        """The object of the file and of the JSON output."""
         race = self.wrong.race
         return {
             "schema": SCHEMA,
@@ -125,7 +125,7 @@ class Finding:
         }
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the file, whole or not at all."""
+        """Write the file atomically."""
         write_whole(path, msgspec.json.format(msgspec.json.encode(self.to_dict()), indent=2) + b"\n")
 
 
@@ -138,7 +138,7 @@ def _race_dict(race: Race) -> dict[str, Any]:
 
 
 def told_race(race: Race, draws: Mapping[Key, int]) -> list[str]:
-    """Two ops, the bytes that they share, and the wait that is missing."""
+    """The sentence with the two ops, the bytes that they share, and the missing wait."""
     first, second = race.first, race.second
     nbytes = race.high - race.low
     shared = f"both access {nbytes:,} bytes of {race.space} at {race.low:#x}"
@@ -241,7 +241,7 @@ def read_finding(path: str | os.PathLike[str]) -> Finding:
 
 
 def ranges_of(where: str, latency: int, start: int, slowest: str, kinds: tuple[str, ...]) -> Ranges:
-    """What may vary. InputError for values that are not allowed."""
+    """The ranges of the draws. InputError for values that are not allowed."""
     for name, value in (("latency", latency), ("start", start)):
         if not 0 <= value <= MOST_DELAY:
             raise InputError(Problem(where, f"it must be 0 to {MOST_DELAY} cycles", name, value))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from kernbench.workloads.hazards import Hazards
 
-Name = tuple[str, int]  #: of an access, the same in every run: who, and its number there
+Name = tuple[str, int]  #: identifies an access in every run: its issuer, and its number there
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,17 +26,17 @@ class Range:
 class Op:
     """An access, or all accesses of an entry of a command queue."""
 
-    who: str  #: a PE, or `entry`
-    number: int  #: of the access there; the id of an entry
+    who: str  #: issuer: a PE, or `entry`
+    number: int  #: number of the access there; for an entry its id
     what: str  #: `load`, `KV_LOAD_TILE`, ...
-    line: str  #: `kernel.py:12`; of a program empty
+    line: str  #: `kernel.py:12`; empty for a program
     ranges: tuple[Range, ...]
     start: int = 0  #: [cycle] of entries
     end: int = 0  #: [cycle] of entries
 
     @property
     def name(self) -> Name:
-        """What it is called in every run."""
+        """The name of the op, which is the same in every run."""
         return self.who, self.number
 
     def __str__(self) -> str:
@@ -47,10 +47,10 @@ class Op:
 
 @dataclass(frozen=True)
 class Orders:
-    """The accesses of a run in the order in which they acted, and the pairs of conflicting ones."""
+    """The accesses of a run in the order in which they acted, and the pairs of conflicting accesses."""
 
     ops: Sequence[Op]
-    pairs: Sequence[tuple[int, int]]  #: positions: earlier, later
+    pairs: Sequence[tuple[int, int]]  #: pairs of positions: earlier access, later access
 
     @property
     def digest(self) -> bytes:
@@ -61,7 +61,7 @@ class Orders:
 
 
 def orders_of(ops: Sequence[Op]) -> Orders:
-    """`ops` in the order in which they act."""
+    """The orders of `ops`, which are sorted by the time at which they act."""
     spaces: dict[str, Hazards] = {}
     pairs = []
     for position, op in enumerate(ops):
@@ -77,24 +77,24 @@ def orders_of(ops: Sequence[Op]) -> Orders:
 
 
 def _commute(a: Op, b: Op) -> bool:
-    """Atomic ops are ordered by nothing, and need not be."""
+    """Whether two ops are atomic, so that no order between them is required."""
     return all(one.atomic for one in (*a.ranges, *b.ranges))
 
 
 @dataclass(frozen=True, slots=True)
 class Race:
-    """Two conflicting accesses that nothing orders: `first` came first in the reference run, and not in the other one."""
+    """Two conflicting accesses that nothing orders: `first` acted first in the reference run, but not in the other run."""
 
     first: Op
     second: Op
     low: int  #: the first byte that they share
     high: int
     space: str
-    overlap: bool = False  #: of entries: the second started before the first had ended
+    overlap: bool = False  #: for entries: whether the second started before the first had ended
 
 
 def flipped(reference: Orders, found: Orders) -> list[Race]:
-    """The pairs that have another order than in the reference, in the order in which they acted."""
+    """The pairs whose order differs from the reference, in the order in which they acted."""
     place = {op.name: k for k, op in enumerate(reference.ops)}
     races = []
     for a, b in found.pairs:
@@ -105,7 +105,7 @@ def flipped(reference: Orders, found: Orders) -> list[Race]:
 
 
 def overlapping(found: Orders) -> list[Race]:
-    """Of entries of a program: the pairs of which the second started before the first had ended."""
+    """For entries of a program: the pairs in which the second entry started before the first had ended."""
     pairs = ((found.ops[a], found.ops[b]) for a, b in found.pairs)
     return [_race(a, b, overlap=True) for a, b in pairs if b.start < a.end]
 

@@ -12,7 +12,7 @@ SCHEMA = "kernbench/fuzz/1"
 
 
 def to_dict(found: Search) -> dict[str, Any]:
-    """What `kbsim fuzz --json` prints. The time is left out: the same search gives the same bytes."""
+    """The object that `kbsim fuzz --json` prints. The time is left out: the same search gives the same bytes."""
     return {
         "schema": SCHEMA,
         "target": found.target.name,
@@ -28,7 +28,7 @@ def to_dict(found: Search) -> dict[str, Any]:
 
 
 def junit(found: Search) -> str:
-    """A JUnit report: a test case a finding that failed, or one that passed."""
+    """A JUnit report with one failed test case for each finding, or one test case that passed."""
     cases = max(1, len(found.findings))
     counts = f'tests="{cases}" failures="{len(found.findings)}" errors="0" skipped="0" time="{found.seconds:.3f}"'
     lines = ['<?xml version="1.0" encoding="UTF-8"?>', f'<testsuites {counts}><testsuite name="kbsim fuzz" {counts}>']

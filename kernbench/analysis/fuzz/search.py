@@ -1,4 +1,4 @@
-"""The search: many runs of a target, each with the draws of its own seed, and the findings among them."""
+"""The search: many runs of a target, each with the draws of its own seed, and the findings of these runs."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from kernbench.common.errors import InputError, Problem
 from kernbench.common.json_shapes import counted
 from kernbench.sim_engine.perturbation import Draws, Key, ListedDraws, NoDraws, Ranges, SeededDraws, seed_of
 
-RUNS = 1000  #: by default
+RUNS = 1000  #: default number of runs
 ALL = Ranges()
-FINDINGS = 3  #: distinct ones after which a search ends, by default
-AHEAD = 4  # batches that are handed to each process at a time
+FINDINGS = 3  #: default number of distinct findings after which a search ends
+AHEAD = 4  # the most batches that are queued for each process
 
 
 @dataclass(frozen=True)
@@ -37,17 +37,17 @@ class Seen:
 
 @dataclass
 class Search:
-    """A search, and how far it is."""
+    """A search and its progress."""
 
     target: Fuzzed
     described: Mapping[str, Any]
     ranges: Ranges
     seed: int
     runs: int = 0
-    aborted: int = 0  #: runs that took so long that they were given up
-    orders: set[bytes] = field(default_factory=set)  #: of conflicting accesses, distinct ones
+    aborted: int = 0  #: number of runs that were aborted because they took too long
+    orders: set[bytes] = field(default_factory=set)  #: distinct orders of conflicting accesses
     findings: list[Finding] = field(default_factory=list)
-    showing: int = 0  #: runs with something wrong
+    showing: int = 0  #: number of runs with an error
     seconds: float = 0.0
     conflicts: int = 0  #: pairs of conflicting accesses in the run without draws
 
@@ -70,11 +70,11 @@ def search(
     most_findings: int = FINDINGS,
     progress: Callable[[Search], None] | None = None,
 ) -> Search:
-    """Run a target under drawn timings, compare each run with the one without draws, and shrink what is found.
+    """Run a target under drawn timings, compare each run with the run without draws, and shrink the findings.
 
-    `described`: what a saved finding has of the target. `runs`: the largest number of runs. `budget`: [s] after which no run
-    begins.
-    `jobs`: processes; the findings of a number of runs do not depend on it. InputError if the run without draws does not end.
+    `described`: the description of the target in a saved finding. `runs`: the largest number of runs. `budget`: [s] no run
+    begins after this time. `jobs`: number of processes; for a given number of runs, the findings do not depend on it.
+    InputError if the run without draws does not end.
     """
     begin = time.monotonic()
     found = Search(target, described, ranges, seed)
@@ -87,7 +87,7 @@ def search(
     found.conflicts = len(reference.orders.pairs)
     found.orders.add(reference.orders.digest)
     known: set[tuple[str, str]] = set()
-    at_rest = wrong_with(reference, reference)  # entries that overlap without any delay
+    at_rest = wrong_with(reference, reference)  # entries that overlap even without delays
     if at_rest is not None:
         known.add(at_rest.signature)
         found.findings.append(Finding(described, ranges, 0, {}, at_rest, reference.digest, reference.cycles))
@@ -114,13 +114,13 @@ def search(
 
 
 def run_once(target: Fuzzed, reference: Outcome, draws: Draws, ranges: Ranges) -> Outcome:
-    """A run whose draws are as many as the reference run has transfers."""
+    """A run with as many draws as the reference run has transfers."""
     draws.jobs = reference.jobs
     return target.run(draws, ranges, most_cycles(reference))
 
 
 def _focus(reference: Outcome, seed: int, number: int) -> str:
-    """The PE that every second run delays alone: of a pair of conflicting accesses of two PEs, the first."""
+    """The PE that every second run delays alone: the first PE of a pair of conflicting accesses of two PEs."""
     orders = reference.orders
     pairs = [(a, b) for a, b in orders.pairs if orders.ops[a].who != orders.ops[b].who] if number % 2 == 0 else []
     return orders.ops[pairs[seed_of(seed, number, "focus") % len(pairs)][0]].who if pairs else ""
@@ -134,7 +134,7 @@ def _seen(target: Fuzzed, reference: Outcome, ranges: Ranges, seed: int, number:
 
 
 def _shrunk(found: Search, reference: Outcome, seen: Seen) -> Finding:
-    """The finding of a run, with the fewest draws that show one of its kind."""
+    """The finding of a run, with the fewest draws that show a finding of the same kind."""
     assert seen.wrong is not None
     kind = seen.wrong.kind
 
@@ -150,7 +150,7 @@ def _shrunk(found: Search, reference: Outcome, seen: Seen) -> Finding:
 
 
 Runs = Callable[[int, Callable[[], bool]], Iterator[Seen]]
-_SHARED: tuple[Fuzzed, Outcome, Ranges, int] | None = None  # of a process of the pool, by fork
+_SHARED: tuple[Fuzzed, Outcome, Ranges, int] | None = None  # state of the processes of the pool, which they inherit by fork
 
 
 def _in_process(number: int) -> Seen:
@@ -161,7 +161,7 @@ def _in_process(number: int) -> Seen:
 
 @contextmanager
 def _runner(target: Fuzzed, reference: Outcome, ranges: Ranges, seed: int, jobs: int) -> Iterator[Runs]:
-    """Runs by their numbers, in order, until a stop."""
+    """Yields runs in the order of their numbers, until a stop."""
     if jobs <= 1 or "fork" not in multiprocessing.get_all_start_methods():
 
         def alone(runs: int, over: Callable[[], bool]) -> Iterator[Seen]:
@@ -173,7 +173,7 @@ def _runner(target: Fuzzed, reference: Outcome, ranges: Ranges, seed: int, jobs:
         yield alone
         return
     global _SHARED
-    _SHARED = target, reference, ranges, seed  # processes get it by fork: kernels are functions that cannot be pickled
+    _SHARED = target, reference, ranges, seed  # inherited by fork, because kernels are functions that cannot be pickled
     pool = ProcessPoolExecutor(min(jobs, os.cpu_count() or 1), multiprocessing.get_context("fork"))
 
     def together(runs: int, over: Callable[[], bool]) -> Iterator[Seen]:

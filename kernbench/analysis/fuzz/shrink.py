@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from kernbench.sim_engine.perturbation import LATENCY, START, Key, Ranges
 
 Shows = Callable[[Mapping[Key, int]], bool]
-FEW = 3  #: delays that a finding should need at most
+FEW = 3  #: number of delays that a finding should have at most
 
 
 def fewest(draws: Mapping[Key, int], shows: Shows, ranges: Ranges) -> dict[Key, int]:
-    """The fewest of these draws that still show a finding: no single one of the result can be left out.
+    """The fewest of these draws that still show a finding: no draw of the result can be left out.
 
-    If more than three are left, some are made as long as allowed: one long delay can do what several short ones did.
+    If more than three draws are left, delays are increased to the longest allowed delay, because one long delay can replace
+    several short delays.
     """
     left = _minimal(_coarse(dict(draws), shows), shows)
     if len(left) > FEW:
@@ -26,7 +27,7 @@ def fewest(draws: Mapping[Key, int], shows: Shows, ranges: Ranges) -> dict[Key, 
 
 
 def _longer(draws: Mapping[Key, int], ranges: Ranges) -> Iterator[dict[Key, int]]:
-    """One delay in cycles as long as allowed, without the others; then all of them."""
+    """Increase one delay in cycles to the longest allowed delay and keep the others; at last increase all delays."""
     delays = [key for key in draws if key[0] in (LATENCY, START)]
     others = {key: value for key, value in draws.items() if key not in delays}
     for key in delays:
@@ -35,7 +36,7 @@ def _longer(draws: Mapping[Key, int], ranges: Ranges) -> Iterator[dict[Key, int]
 
 
 def _coarse(draws: dict[Key, int], shows: Shows) -> dict[Key, int]:
-    """Whole kinds, and then whole names, at once: most runs need one kind alone."""
+    """Try whole kinds of draws, then whole names, because most findings need only one kind."""
     for length in (1, 2):
         groups = list(dict.fromkeys(key[:length] for key in draws))
         if len(groups) > 1:
@@ -45,7 +46,7 @@ def _coarse(draws: dict[Key, int], shows: Shows) -> dict[Key, int]:
 
 
 def _minimal(draws: dict[Key, int], shows: Shows) -> dict[Key, int]:
-    """`ddmin` of Zeller and Hildebrandt."""
+    """The algorithm `ddmin` of Zeller and Hildebrandt."""
     keys, parts = list(draws), 2
 
     def showing(some: Sequence[Key]) -> bool:
@@ -75,7 +76,7 @@ def _most(key: Key, value: int, ranges: Ranges) -> int:
 
 
 def _shortest(draws: dict[Key, int], shows: Shows) -> dict[Key, int]:
-    """Each delay in cycles is halved as long as the finding shows."""
+    """Halve each delay in cycles as long as the finding still shows."""
     for key in draws:
         while key[0] in (LATENCY, START) and draws[key] > 1 and shows({**draws, key: draws[key] // 2}):
             draws = {**draws, key: draws[key] // 2}

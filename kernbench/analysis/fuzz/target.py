@@ -1,4 +1,5 @@
-"""What is fuzzed, and one run of it: the tensors at the end, how it ended, and the order of its conflicting accesses."""
+"""The targets of a search, and one run of a target: the final tensors, the status, and the order of its conflicting
+accesses."""
 
 from __future__ import annotations
 
@@ -38,10 +39,12 @@ class Tensor:
 
     elements: Array | None
     dtype: str
-    order_free: bool = False  #: atomic ops on floats wrote it: sums in another order may differ within the type's tolerance
+    #: whether atomic ops on floats wrote the tensor: sums in another order may then differ within the type's tolerance
+    order_free: bool = False
 
     def differing(self, other: Tensor) -> int:
-        """How many elements are not as in the other one: in any bit, or, if it is order-free, by more than the tolerance."""
+        """The number of elements that differ from the other tensor: in any bit or, if the tensor is order-free, by more than
+        the tolerance."""
         a, b = self.elements, other.elements
         if a is None or b is None or a.shape != b.shape:
             return 0 if a is b else max(0 if one is None else one.size for one in (a, b))
@@ -53,10 +56,10 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Outcome:
-    """One run."""
+    """The outcome of one run."""
 
     status: str  #: done, aborted, deadlock, failed
-    message: str  #: of a run that is not done
+    message: str  #: the message of a run that is not done
     cycles: int
     tensors: Mapping[str, Tensor]
     orders: Orders
@@ -65,7 +68,7 @@ class Outcome:
 
     @property
     def digest(self) -> str:
-        """Of all that a replay must give again."""
+        """The digest of everything that a replay must reproduce."""
         found = hashlib.sha256(f"{self.status} {self.cycles} {self.message}".encode())
         for name, one in sorted(self.tensors.items()):
             found.update(name.encode() + (b"" if one.elements is None else np.ascontiguousarray(one.elements).tobytes()))
@@ -73,7 +76,7 @@ class Outcome:
 
 
 class Fuzzed(Protocol):
-    """A target: it runs again and again, on a machine of its own each time."""
+    """A target that runs repeatedly, each time on a new machine."""
 
     @property
     def name(self) -> str: ...
@@ -86,7 +89,7 @@ class Fuzzed(Protocol):
 
 @dataclass(frozen=True)
 class FuzzedBench:
-    """Kernels: a bench, a collective, or workers of `dist`."""
+    """A target with kernels: a bench, a collective, or workers of `dist`."""
 
     name: str
     bench: Bench
@@ -96,14 +99,14 @@ class FuzzedBench:
     order_free: frozenset[str] = frozenset()  #: tensors that depend on the order of the run by design
 
     def run(self, draws: Draws, ranges: Ranges, limit: int | None = None) -> Outcome:
-        """`limit`: [cycle] a run that reaches it is aborted."""
+        """`limit`: [cycle] a run that reaches this cycle is aborted."""
         run = Perturbed(draws, ranges)
         engine = GraphEngine(self.config, strict_wait=self.strict_wait)
         message = ""
-        with redirect_stdout(io.StringIO()):  # the host's code and kernels print in every run
+        with redirect_stdout(io.StringIO()):  # the host's code and the kernels would print in every run
             with perturbed(run):
                 machine = engine.prepare(self.bench, **self.params)
-            machine.checks = False  # laws compare with the machine without draws
+            machine.checks = False  # laws would compare with the machine without draws
             try:
                 machine.run(cycles=limit)
                 engine.check()
@@ -130,18 +133,18 @@ class FuzzedBench:
         )
 
     def _tensors(self, engine: GraphEngine, run: Perturbed, named: Mapping[str, DeviceTensor]) -> dict[str, Tensor]:
-        """The tensors `named`, at the end of the run."""
+        """The tensors in `named`, at the end of the run."""
         assert engine.op_log is not None
         store = DataExecutor(engine.op_log, threads=1).run().store
         found = {}
         atomics = [(one.low, one.high) for one in run.accesses if one.atomic]
         for name, tensor in named.items():
             if name in self.order_free and not is_float(tensor.dtype):
-                continue  # no tolerance applies to it
+                continue  # no tolerance applies to this tensor
             elements: Array | None
             try:
                 elements = tensor.host if not tensor.parts and tensor.host is not None else tensor.gather(store)
-            except ValueError:  # some of it was never written
+            except ValueError:  # some elements were never written
                 elements = None
             free = name in self.order_free or any(
                 low < part.physical + part.nbytes and part.physical < high for part in tensor.parts for low, high in atomics
@@ -150,7 +153,8 @@ class FuzzedBench:
         return found
 
     def _compared(self, engine: GraphEngine) -> Mapping[str, DeviceTensor]:
-        """The outputs that the host's program names, else all its tensors. InputError if a name of `order_free` is of none."""
+        """The outputs that the host's program names, or all its tensors if it names none. InputError if a name in `order_free`
+        is not the name of a tensor."""
         context = engine.activity.context
         named: Mapping[str, DeviceTensor] = context.outputs or {
             name: one for name, one in context.tensors.items() if not name.startswith("scratch of ")
@@ -176,14 +180,15 @@ def _deadlock_text(machine: Machine) -> str:
 
 @dataclass(frozen=True)
 class FuzzedProgram:
-    """A command queue. It has no data: its result is wrong if accesses to the same bytes come in another order."""
+    """A command queue. The queue has no data. A run is wrong if accesses to the same bytes act in another order than in the
+    reference run."""
 
     name: str
     program: Program
     config: MachineConfig
 
     def run(self, draws: Draws, ranges: Ranges, limit: int | None = None) -> Outcome:
-        """`limit`: [cycle] a run that reaches it is aborted."""
+        """`limit`: [cycle] a run that reaches this cycle is aborted."""
         run = Perturbed(draws, ranges)
         with perturbed(run):
             machine = Machine(self.config, self.program)
@@ -209,7 +214,7 @@ def _ops(machine: Machine) -> list[Op]:
 
 
 def _ranges(plan: Plan) -> dict[int, tuple[Range, ...]]:
-    """By the position of a job: the bytes that it reads and writes."""
+    """The bytes that each job reads and writes, by the position of the job."""
     found: dict[int, tuple[Range, ...]] = {}
     moves = {name: column.tolist() for name, column in plan.program["dma"].items()}
     names = [f"scratchpad {k}" if len(plan.scratchpads) == 1 else plan.scratchpads[k] for k in range(len(plan.scratchpads))]
@@ -240,23 +245,23 @@ def _ranges(plan: Plan) -> dict[int, tuple[Range, ...]]:
 
 
 def changed(reference: Outcome, other: Outcome) -> dict[str, int]:
-    """The tensors that differ, with how many elements do."""
+    """The tensors that differ, with the number of elements that differ."""
     found = {name: one.differing(other.tensors[name]) for name, one in reference.tensors.items() if name in other.tensors}
     return {name: count for name, count in found.items() if count}
 
 
 def plain_message(text: str) -> str:
-    """A message without its numbers: two runs fail alike if it is equal."""
+    """A message without its numbers, so that two runs with the same kind of failure have equal messages."""
     return re.sub(r"\d+", "#", text)
 
 
 def most_cycles(reference: Outcome) -> int:
-    """[cycle] A run that comes so far does not end."""
+    """[cycle] A run that reaches this cycle is taken as a run that does not end."""
     return reference.cycles * PATIENCE + SLACK
 
 
 def check_reference(name: str, reference: Outcome) -> None:
-    """InputError if the run without draws does not end: there is nothing to compare with."""
+    """InputError if the run without draws does not end, because other runs are compared with it."""
     if reference.status != "done":
         rule = f"its run without draws is {reference.status}: {reference.message or 'it reached max_cycles'}"
         raise InputError(Problem(name, rule, remedy="kbsim run shows why; mend this first"))

@@ -213,9 +213,10 @@ def _of_group(
 
 
 def typical_step(whole: Interval, kind: str) -> tuple[Sequences, ...]:
-    """A step with the mean numbers of those with prefill (`prefill`), or of decodes alone (`decode`); empty if there is none.
+    """A step of mean size, of the steps with prefill (`prefill`) or of those with decodes only (`decode`); empty if there is
+    none.
 
-    Sizes are rounded to three binary digits, so that periods which hardly differ have one step, which is simulated once.
+    Sizes are rounded to three binary digits, so that similar periods share one step, which is simulated once.
     """
     if kind == "prefill":
         steps, decodes, context = whole.prefill_steps, whole.prefill_decodes, whole.prefill_decode_context
@@ -237,13 +238,13 @@ def typical_step(whole: Interval, kind: str) -> tuple[Sequences, ...]:
 
 
 def _rounded(value: float) -> int:
-    """To three binary digits."""
+    """The value, rounded to three binary digits."""
     step = 1 << max(0, round(value).bit_length() - 3)
     return round(value / step) * step
 
 
 def advice(periods: Sequence[Period]) -> dict[str, str]:
-    """What to change first for each latency: by the part that took most time, over all periods and requests."""
+    """The change to try first for each latency, by the part that took most time over all periods and requests."""
     found = {}
     for name, parts in (("ttft", TTFT_PARTS), ("tpot", TPOT_PARTS)):
         sums = dict.fromkeys(parts, 0.0)

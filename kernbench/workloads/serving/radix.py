@@ -1,4 +1,4 @@
-"""A radix tree of pages as a prefix cache, as SGLang keeps one, in the place of blocks that are found by their hash."""
+"""A radix tree of pages as a prefix cache, as in SGLang; it replaces blocks that are found by their hash."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ class _Page:
     """A full block in the tree."""
 
     key: Key
-    parent: int  #: its block; 0: the root
-    used: int  #: clock of the last request that found or made it
+    parent: int  #: block of the parent page; 0 for the root
+    used: int  #: clock of the last request that found or made the page
     children: int = 0
 
 
 class RadixPool:
-    """Blocks 1 to `usable`, with the interface of `BlockPool`. Full blocks stand in a tree under the block before them.
+    """Blocks 1 to `usable`, with the interface of `BlockPool`. Each full block is a node of the tree, and its parent is the
+    block with the preceding tokens.
 
-    Equal blocks are merged: a request gives its own up for the one in the tree. When blocks are short, leaves that no request
-    has are evicted, the least recently used first, so a page never outlives the pages before it.
+    Equal blocks are merged: a request releases its own block and uses the one in the tree. If too few blocks are free, leaves
+    without a request are evicted, the least recently used first. A page is therefore never evicted after the pages that precede
+    it.
     """
 
     def __init__(self, usable: int) -> None:
@@ -31,23 +33,23 @@ class RadixPool:
         self._empty = list(range(usable, 0, -1))
         self._pages: dict[int, _Page] = {}
         self._block: dict[Key, int] = {}
-        self._requests: dict[int, int] = {}  # of a block, if there are any
-        self._idle = 0  # pages that no request has
+        self._requests: dict[int, int] = {}  # number of requests of a block, if it has any
+        self._idle = 0  # number of pages without a request
         self._clock = 0
-        self._leaves: list[tuple[int, int]] = []  # by last use; some are no longer leaves
+        self._leaves: list[tuple[int, int]] = []  # leaves by their last use; some entries are no longer leaves
 
     @property
     def free(self) -> int:
-        """Blocks that no request has."""
+        """The number of blocks without a request."""
         return len(self._empty) + self._idle
 
     @property
     def used(self) -> int:
-        """Blocks that requests have."""
+        """The number of blocks with requests."""
         return self.usable - self.free
 
     def take(self, count: int) -> list[int]:
-        """So many blocks; pages are evicted if too few are empty."""
+        """Take this number of blocks; pages are evicted if too few blocks are empty."""
         while len(self._empty) < count:
             self._evict()
         found = [self._empty.pop() for _ in range(count)]
@@ -67,13 +69,13 @@ class RadixPool:
             self._offer(page.parent)
 
     def _offer(self, block: int) -> None:
-        """It may be a leaf that no request has."""
+        """Add the page to the candidates for eviction if it is a leaf without a request."""
         page = self._pages[block]
         if not page.children and block not in self._requests:
             heappush(self._leaves, (page.used, block))
 
     def release(self, blocks: Sequence[int]) -> None:
-        """A request gives its blocks back."""
+        """A request returns its blocks."""
         for block in reversed(blocks):
             others = self._requests[block] - 1
             if others:
@@ -87,7 +89,8 @@ class RadixPool:
                 self._empty.append(block)
 
     def name(self, block: int, key: Key, before: Key | None = None) -> int:
-        """The block is full of the tokens of this key, after those of `before`. The block that the request has from now on."""
+        """The block is full of the tokens of this key, which follow those of `before`. Returns the block that the request has
+        from now on."""
         held = self._block.get(key)
         if held == block:
             return block
@@ -114,11 +117,11 @@ class RadixPool:
         return found
 
     def unused(self, blocks: Iterable[int]) -> int:
-        """How many of these no request has."""
+        """The number of these blocks without a request."""
         return sum(block not in self._requests for block in blocks)
 
     def share(self, blocks: Sequence[int]) -> None:
-        """One more request has these."""
+        """Add a request to these blocks."""
         self._clock += 1
         for block in blocks:
             others = self._requests.get(block, 0)

@@ -1,4 +1,4 @@
-"""A request: what it asks for, and how far it is."""
+"""A request and its progress."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from kernbench.common.errors import InputError, Problem
 
 
 class State(IntEnum):
-    """Where a request is. `FINISHED`, `ABORTED` and `REJECTED` are ends."""
+    """The state of a request. `FINISHED`, `ABORTED` and `REJECTED` are final."""
 
     WAITING = 0
     RUNNING = 1
-    PREEMPTED = 2  #: its blocks were taken away; it waits to be computed again
+    PREEMPTED = 2  #: its blocks were taken away, and it waits to be computed again
     FINISHED = 3
     ABORTED = 4  #: the client left
     REJECTED = 5  #: longer than the model or the KV cache allows
@@ -22,10 +22,10 @@ class State(IntEnum):
 class Request:
     """One request of a workload, and its progress.
 
-    `arrival_ns`: [ns] when it arrives. `prompt`, `output`: tokens; exactly `output` tokens are generated. `priority`: lower is
-    served first by the policy `priority`. `prefix`: what the prompt starts with, as pairs of an identity and a number of
-    tokens: prompts with equal pairs at their start have equal tokens there, and nothing else is shared. `ttft_target_ns`: [ns]
-    the time to first token that the client wants, for the policy `slo`. `abort_ns`: [ns] after its arrival, when the client
+    `arrival_ns`: [ns] the time of its arrival. `prompt`, `output`: tokens; exactly `output` tokens are generated. `priority`:
+    the policy `priority` serves lower values first. `prefix`: the start of the prompt, as pairs of an identity and a number of
+    tokens: prompts that start with equal pairs have equal tokens there, and share no other tokens. `ttft_target_ns`: [ns] the
+    target for the time to first token, for the policy `slo`. `abort_ns`: [ns] the time after its arrival at which the client
     leaves if the request has not ended. `adapter`: the number of its LoRA adapter.
 
     >>> from kernbench.serving import Request
@@ -65,13 +65,14 @@ class Request:
         self.preemptions = 0
         self.cached = 0  #: [token] of the prompt that the prefix cache held when it was first scheduled
         self.remote = 0  #: [token] of the prompt whose keys and values another engine has computed and sent
-        self.queued_ns: tuple[int, ...] = ()  #: [ns] of the queue by `scheduler.BLOCKED`; until it starts, the engine's clocks
+        #: [ns] in the queue by the causes of `scheduler.BLOCKED`; until its first step, the values of the engine's clocks
+        self.queued_ns: tuple[int, ...] = ()
         self.scheduled_ns: int | None = None  #: start of its first step
         self.first_token_ns: int | None = None
         self.last_token_ns: int | None = None
-        self.energy_pj = 0.0  #: [pJ] its share of the steps so far, if their energy is simulated
-        self.blocks: list[int] = []  #: of the KV cache, in the order of the tokens
-        self._decoding = False  # the fields below are those of the scheduler
+        self.energy_pj = 0.0  #: [pJ] its share of the steps so far, if energy is simulated
+        self.blocks: list[int] = []  #: its blocks of the KV cache, in the order of the tokens
+        self._decoding = False  # the fields from here on belong to the scheduler
         self._offset = 0
         self._end_round = 0
         self._joined = 0
@@ -84,7 +85,7 @@ class Request:
 
     @property
     def tokens(self) -> int:
-        """Tokens that are known: the prompt, and the output so far."""
+        """The number of known tokens: the prompt, and the output so far."""
         return self.prompt + self.generated
 
     def __repr__(self) -> str:

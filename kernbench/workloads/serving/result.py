@@ -1,4 +1,4 @@
-"""What a run of the engine gave: latencies, throughputs, and a row for each request."""
+"""The results of a run of the engine: latencies, throughputs, and a row for each request."""
 
 from __future__ import annotations
 
@@ -24,33 +24,34 @@ _COLUMNS = (
     "id", "arrival_ns", "scheduled_ns", "first_token_ns", "last_token_ns", "prompt", "output", "generated", "cached",
     "preemptions", "state", "energy_pj", *(f"queued_{name}_ns" for name in BLOCKED),
 )  # fmt: skip
-_NEVER = -1  #: of a time in a row
+_NEVER = -1  #: a time in a row that does not exist
 METRICS = ("ttft", "tpot", "itl", "e2el", "queue")
-#: Of TTFT: in the queue by what was missing, or for steps that were scheduled before; from the first step to the first token.
+#: Parts of TTFT: waiting in the queue by the resource that was missing, waiting for steps that were already scheduled, and the
+#: time from the first step to the first token.
 TTFT_PARTS = (*BLOCKED, "running_step", "prefill")
-#: Of the time between tokens: the device in steps of decodes alone or with prefill, waiting for stages of a pipeline that other
-#: steps have, the host beyond both, no step of its own.
+#: Parts of the time between tokens: the device in steps with decodes only and in steps with prefill, waiting for pipeline
+#: stages that other steps occupy, the time of the host beyond both, and time without a step of the request.
 TPOT_PARTS = ("decode_step", "prefill_step", "pipeline", "host", "between_steps")
-_POINTS = 200  #: of a curve
-GOALS = ("ttft", "tpot", "e2el")  #: that a request can meet
+_POINTS = 200  #: points of a curve
+GOALS = ("ttft", "tpot", "e2el")  #: latencies for which a request can have a goal
 
 
 class Record:
-    """Takes down what the engine tells."""
+    """Records the events of an engine."""
 
     def __init__(self, trace: StepTrace | None = None) -> None:
         self.trace = trace
         self.requests = Spill(_COLUMNS)
-        # times between tokens, how many of them, the time of the step, of its device, and in front of stages that other steps
-        # had, whether it has prefill
+        # a time between tokens, the number of such times, the time of the step, the time of its device, its wait for pipeline
+        # stages that other steps occupied, and whether the step has prefill
         self.gaps = Spill(("at_ns", "ns", "count", "step_ns", "device_ns", "pipeline_ns", "prefill"))
         self.timeline = Timeline()
         self.steps = 0
         self.drafts: Counter[int] = Counter()  # verifications by the number of their drafts
-        self.accepted: Counter[int] = Counter()  # by the number of accepted ones
-        self.swapped_blocks = 0  # that went to the host or came back
-        self.device_ns = 0  # of all steps, without the host beyond the device
-        self.energy_pj: dict[str, float] = {}  # of all steps by part of the machine
+        self.accepted: Counter[int] = Counter()  # verifications by the number of accepted drafts
+        self.swapped_blocks = 0  # blocks that were moved to the host or back
+        self.device_ns = 0  # [ns] device time of all steps, without the time of the host beyond the device
+        self.energy_pj: dict[str, float] = {}  # [pJ] of all steps by part of the machine
 
     def step(self, engine: Engine, batch: StepBatch, start_ns: int, end_ns: int, tokens: Tokens) -> None:
         """A step has ended."""
@@ -86,14 +87,14 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A part of a run: from one arrival to another."""
+    """A part of a run, between two arrivals."""
 
     start_ns: int
     end_ns: int
 
 
 class _Columns(dict[str, NDArray[Any]]):
-    """Columns of the requests, each read when it is first needed."""
+    """Columns of the requests; a column is read at its first use."""
 
     def __init__(self, requests: Spill) -> None:
         super().__init__()
@@ -105,10 +106,10 @@ class _Columns(dict[str, NDArray[Any]]):
 
 
 class ServingResult:
-    """A run. Made by `kernbench.serving.simulate`.
+    """The result of a run. `kernbench.serving.simulate` makes it.
 
-    The run has three parts: `warmup` until latencies are those of the rest (by the rule MSER-5), `steady` until the last
-    arrival, and then what is left is served. Numbers are of the whole run, or of the steady part.
+    The run has three parts: `warmup`, until latencies are those of the rest (by the rule MSER-5); `steady`, until the last
+    arrival; and the time in which the remaining requests are served. Numbers cover the whole run or its steady part.
     """
 
     def __init__(self, record: Record, end_ns: int) -> None:
@@ -121,7 +122,7 @@ class ServingResult:
         self.steady = self._find_steady()
 
     def _find_steady(self) -> Window | None:
-        """None if the requests came at once, or were too few."""
+        """None if all requests arrived at once, or if there were too few."""
         arrival, last = (self._columns[name][self._done] for name in ("arrival_ns", "last_token_ns"))
         order = np.argsort(arrival, kind="stable")
         place = truncation(((last - arrival)[order]).astype(np.float64))
@@ -130,16 +131,17 @@ class ServingResult:
         return Window(int(arrival[order[place]]), int(arrival[order[-1]]))
 
     def count(self, state: State) -> int:
-        """Requests that ended so."""
+        """The number of requests that ended in this state."""
         return int(np.count_nonzero(self._columns["state"] == state))
 
     def count_tokens(self, kind: str) -> int:
-        """`prompt` or `output` tokens of the finished requests."""
+        """The sum of the `prompt` or `output` tokens of the finished requests."""
         return int(self._columns[kind][self._done].sum())
 
     @property
     def backlog(self) -> float:
-        """Share of the requests that had not ended when the last one arrived; near 1 the run has no steady part."""
+        """The share of the requests that had not ended when the last one arrived; if it is near 1, the run has no steady
+        part."""
         arrival, last = self._columns["arrival_ns"], self._columns["last_token_ns"]
         return float(np.mean(last > arrival.max())) if len(arrival) else 0.0
 
@@ -150,8 +152,8 @@ class ServingResult:
         return found
 
     def values_ms(self, metric: str, window: Window | None = None) -> NDArray[np.float64]:
-        """[ms] of each finished request that arrived in the window: `ttft`, `tpot`, `e2el` or `queue`; nan where it has
-        none."""
+        """[ms] `ttft`, `tpot`, `e2el` or `queue` of each finished request that arrived in the window; nan if the request has no
+        such time."""
         inside = self._inside(window)
         arrival, first, last, output = (
             self._columns[name][inside] for name in ("arrival_ns", "first_token_ns", "last_token_ns", "output")
@@ -171,11 +173,11 @@ class ServingResult:
         return found
 
     def joules(self) -> Summary | None:
-        """[J] of the finished requests: each has its share of the steps that it was in. None if it was not simulated."""
+        """[J] of the finished requests: each has its share of the energy of its steps. None if energy was not simulated."""
         return summary(self._columns["energy_pj"][self._done] / 1e12) if self.record.energy_pj else None
 
     def summary(self, metric: str, window: Window | None = None) -> Summary | None:
-        """Of one of `ttft`, `tpot`, `itl`, `e2el`, `queue`, in ms; None if there is no value."""
+        """The summary in ms of one of `ttft`, `tpot`, `itl`, `e2el`, `queue`; None if there is no value."""
         if metric != "itl":
             values = self.values_ms(metric, window)
             return summary(values[~np.isnan(values)])
@@ -193,11 +195,12 @@ class ServingResult:
 
     @property
     def longest_step_ns(self) -> int:
-        """Of the steps that gave a request its second or a later token."""
+        """[ns] The longest step that gave a request its second or a later token."""
         return int(self.record.gaps.column("step_ns").max(initial=0))
 
     def curve_ms(self, metric: str, window: Window | None = None) -> list[tuple[float, float]]:
-        """The cumulative distribution in at most some hundred points: ms, and the share of values that are at most that."""
+        """The cumulative distribution in at most a few hundred points: a time in ms, and the share of values that are at most
+        this time."""
         if metric == "itl":
             gaps, count = self._gaps(window, "ns", "count")
             values = gaps / 1e6
@@ -214,10 +217,11 @@ class ServingResult:
         return [(float(values[order[place]]), float(share)) for place, share in zip(places, shares, strict=True)]
 
     def why(self, window: Window | None = None) -> dict[str, Any]:
-        """What TTFT and the time between tokens consist of, as far as the engine measures it.
+        """The parts of TTFT and of the time between tokens that the engine measures.
 
-        `ttft`: [ms] of a request on average, by what it waited for in the queue, and its prefill. `tpot`: [ms] of a token on
-        average, by what its step did. None if there is no value. The parts add up to the mean of `ttft` and `itl`.
+        `ttft`: [ms] the mean over requests, by the resource that was missing in the queue, and of the prefill. `tpot`: [ms] the
+        mean over tokens, by the work of the token's step. None if there is no value. The parts add up to the mean of `ttft` and
+        `itl`.
         """
         inside = self._inside(window)
         arrival, scheduled, first = (self._columns[f"{name}_ns"][inside] for name in ("arrival", "scheduled", "first_token"))
@@ -228,7 +232,7 @@ class ServingResult:
         return {"ttft": _shares(ttft, len(arrival)), "tpot": _shares(tpot, tokens)}
 
     def _between_tokens(self, window: Window | None) -> tuple[dict[str, int], int]:
-        """[ns] of all times between tokens that end in the window, by part; and how many they are."""
+        """[ns] The sum of all times between tokens that end in the window, by part; and the number of these times."""
         sums, tokens = dict.fromkeys(TPOT_PARTS, 0), 0
         for block in self.record.gaps.blocks():
             columns = dict(zip(self.record.gaps.names, block.T, strict=True))
@@ -246,8 +250,9 @@ class ServingResult:
     def rates(self, window: Window | None = None) -> dict[str, float]:
         """[1/s] of requests, output tokens and all tokens.
 
-        Of the whole run: those of all finished requests, for its duration. Of a window: those of the requests that arrived in
-        it, for the time in which such a number ends. That is the window, and longer where latency grows over the window.
+        For the whole run: the sums of all finished requests, divided by its duration. For a window: the sums of the requests
+        that arrived in it, divided by the time in which this number of requests ends. This time is the length of the window,
+        and longer if latency grows over the window.
         """
         inside = self._inside(window)
         seconds = self._seconds(window)
@@ -256,8 +261,9 @@ class ServingResult:
         return {f"{name}_per_s": count / seconds if seconds else 0.0 for name, count in counts.items()}
 
     def _seconds(self, window: Window | None) -> float:
-        """[s] in which the requests of a window end: those that arrive later by some time end later by the growth of latency
-        beside it. The growth is that from the first quarter of the requests to the last."""
+        """[s] The time in which the requests of a window end: the interval between two ends is the interval between the
+        arrivals plus the growth of latency. The growth is the difference between the last and the first quarter of the
+        requests."""
         if window is None:
             return (self.whole.end_ns - self.whole.start_ns) / 1e9
         inside = self._inside(window)
@@ -273,8 +279,8 @@ class ServingResult:
         return length * (1 + max(0, growth) / apart) / 1e9 if apart else length / 1e9
 
     def goodput(self, goals_ms: Mapping[str, float], window: Window | None = None) -> tuple[float, float]:
-        """[1/s] of requests that meet all goals (`ttft`, `tpot`, `e2el`: at most so many ms), and their share of the
-        finished."""
+        """[1/s] The rate of requests that meet all goals (`ttft`, `tpot`, `e2el`: upper limits in ms), and their share of the
+        finished requests."""
         for name in goals_ms:
             if name not in GOALS:
                 rule = f"it must be one of {', '.join(GOALS)}"
@@ -287,7 +293,7 @@ class ServingResult:
         return (count / seconds if seconds else 0.0), (count / len(good) if len(good) else 0.0)
 
     def speculation(self) -> dict[str, Any] | None:
-        """What became of drafts, as vLLM counts them; None if there were none. Drafts behind the end of a request count."""
+        """The results of drafts, counted as in vLLM; None if there were no drafts. Drafts after the end of a request count."""
         record = self.record
         verified = sum(record.drafts.values())
         if not verified:
@@ -358,7 +364,7 @@ class ServingResult:
 
 
 def _shares(parts_ns: Mapping[str, int], count: int) -> dict[str, Any] | None:
-    """[ms] of one of so many, by part, and the largest part."""
+    """[ms] Each part divided by this number, and the name of the largest part."""
     if not count:
         return None
     bound = max(parts_ns, key=lambda name: parts_ns[name])
@@ -372,7 +378,8 @@ TIMELINE = (
 
 
 def row_of(plain: dict[str, int], energy: bool = False) -> dict[str, Any]:
-    """A request as a row: times in ms, None for a time that does not exist. `energy`: whether that of steps was simulated."""
+    """A request as a row: times in ms, None for a time that does not exist. `energy`: whether the energy of steps was
+    simulated."""
     arrival, scheduled, first, last = (plain[f"{name}_ns"] for name in ("arrival", "scheduled", "first_token", "last_token"))
 
     def since(end: int, begin: int) -> float | None:

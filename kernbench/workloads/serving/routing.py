@@ -1,4 +1,4 @@
-"""Which engine of a fleet gets a request."""
+"""Routers, which choose the engine of a fleet for each request."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ if TYPE_CHECKING:
 
 
 class Router(ABC):
-    """Chooses. Subclass it to bring your own policy."""
+    """Chooses. Make a subclass for a new policy."""
 
     @abstractmethod
     def choose(self, request: Request, instances: Sequence[Instance]) -> Instance:
-        """One of these instances, for a request that arrives now."""
+        """Choose one of these instances for a request that arrives now."""
 
 
 class RoundRobin(Router):
-    """Each in turn."""
+    """The instances in turn."""
 
     def __init__(self) -> None:
         self._turns: dict[str, int] = {}
 
     def choose(self, request: Request, instances: Sequence[Instance]) -> Instance:
-        key = instances[0].role  # instances that prefill and those that decode take turns each
+        key = instances[0].role  # instances that prefill and instances that decode take turns separately
         turn = self._turns.get(key, 0)
         self._turns[key] = turn + 1
         return instances[turn % len(instances)]
 
 
 class LeastOutstanding(Router):
-    """The one with the fewest requests that have not ended; of equal ones the first."""
+    """The instance with the fewest requests that have not ended; of several, the first."""
 
     def choose(self, request: Request, instances: Sequence[Instance]) -> Instance:
         return min(instances, key=lambda one: one.outstanding)
 
 
 class Random(Router):
-    """Any, by a seed."""
+    """A random instance, drawn with a seed."""
 
     def __init__(self, seed: int = 0) -> None:
         self._random = random.Random(seed)
@@ -54,10 +54,10 @@ class Random(Router):
 
 
 class PrefixAware(Router):
-    """The one whose prefix cache holds the most of the prompt, among those that are not overloaded.
+    """The instance whose prefix cache holds most of the prompt, among the instances that are not overloaded.
 
-    `balance`: an instance with more requests than the least loaded one and so many is passed over. Of equal ones the least
-    loaded is chosen, so a prompt that nobody holds goes there.
+    `balance`: an instance is overloaded if it has more requests than the least loaded instance plus this number. Of several
+    instances, the least loaded is chosen, so a prompt that no cache holds goes to the least loaded instance.
     """
 
     def __init__(self, balance: int = 32) -> None:
@@ -80,7 +80,7 @@ ROUTERS: dict[str, type[Router]] = {
 
 
 def router(name: str, seed: int = 0) -> Router:
-    """A router by its name; `seed` is that of `random`. InputError for an unknown name."""
+    """The router with this name; `seed` is used by `random`. InputError for an unknown name."""
     if name not in ROUTERS:
         raise InputError(Problem("fleet", f"it must be one of {', '.join(ROUTERS)}", "router", name, meant(name, ROUTERS)))
     return Random(seed) if name == "random" else ROUTERS[name]()

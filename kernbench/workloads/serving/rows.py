@@ -17,11 +17,11 @@ NAMES = (
     "id", "state", "arrival_ms", "prompt", "output", "generated", "cached", "preemptions", "queue_ms", "ttft_ms", "tpot_ms",
     "e2el_ms", "joules",
 )  # fmt: skip
-_GROUP = 1 << 16  #: rows of a group of Parquet
+_GROUP = 1 << 16  #: rows of a Parquet row group
 
 
 def check_rows(path: Path) -> None:
-    """InputError where `write_rows` would refuse the file."""
+    """Raises InputError if `write_rows` would refuse the file."""
     check_writable(path)
     if path.suffix.lower() not in (".csv", ".parquet"):
         raise InputError(Problem("kbsim serve", "the file name must end in .csv or .parquet", "--rows", str(path)))
@@ -30,7 +30,8 @@ def check_rows(path: Path) -> None:
 
 
 def write_rows(rows: Iterable[dict[str, Any]], path: Path) -> None:
-    """Write the rows as they come. InputError if the file cannot be written, or for another ending."""
+    """Write the rows as they arrive. Raises InputError if the file cannot be written, or if the ending of its name is not
+    supported."""
     check_rows(path)
     try:
         with placed(target_of(path)) as out:

@@ -1,4 +1,4 @@
-"""A whole question: a model on a machine, an engine, and a workload."""
+"""A complete scenario: a model on a machine, an engine, and a workload."""
 
 from __future__ import annotations
 
@@ -28,30 +28,31 @@ from kernbench.workloads.serving.stepwise import batching
 from kernbench.workloads.serving.table_store import TableStore
 from kernbench.workloads.serving.workload import Workload
 
-_LONGEST = 8192  #: [token] of max_model_len where the model's file does not say it
+_LONGEST = 8192  #: [token] of `max_model_len` if the model's file does not state it
 
 
 @dataclass(frozen=True, slots=True)
 class _Stage:
-    """A stage of an engine, and what one of its devices has."""
+    """A stage of an engine, with the contents of the memory of one of its devices."""
 
     step: MachineStep
-    draft: MachineStep | None  #: the draft model, if it is there
-    token_bytes: int  #: [byte] of a token in the KV cache, that of the draft model included
-    taken: int  #: [byte] of the memory without the KV cache
-    adapter_bytes: int  #: [byte] of an adapter
+    draft: MachineStep | None  #: the draft model, if this stage has it
+    token_bytes: int  #: [byte] of a token in the KV cache, including that of the draft model
+    taken: int  #: [byte] of the memory that is occupied without the KV cache
+    adapter_bytes: int  #: [byte] of one adapter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """What `kbsim serve` runs. `engine`: options of `EngineOptions` that are not the default.
+    """The input of `kbsim serve`. `engine`: options of `EngineOptions` that differ from their defaults.
 
-    `num_gpu_blocks`, `max_model_len`: by default from the memory and the model. `exact`: every distinct step is simulated,
-    without a table. `sample`: steps of the run that are simulated to measure the table's error. `draft`: the model of the
-    drafts of `speculation`, with its bits and devices those of `model`. `swap_space_gib`: [GiB] of the host, of each device,
-    for blocks of preempted requests. `host_link_gb_s`: [GB/s] from each device to the host, by default of the machine. `pp`:
-    stages of a pipeline, each of `tp` devices. `dp`: engines with a copy of the model each, which a `Deployment` puts behind
-    its router; on a system they are on other PEs of the same system. With `ep` they share the experts of a mixture.
+    `num_gpu_blocks`, `max_model_len`: the defaults follow from the memory and the model. `exact`: every distinct step is
+    simulated, without a table. `sample`: the number of steps of the run that are simulated to measure the error of the table.
+    `draft`: the model of the drafts of `speculation`; it has the bits and devices of `model`. `swap_space_gib`: [GiB] host
+    memory of each device for blocks of preempted requests. `host_link_gb_s`: [GB/s] from each device to the host; the default
+    is that of the machine. `pp`: the number of stages of a pipeline, each of `tp` devices. `dp`: the number of engines, each
+    with a copy of the model, which a `Deployment` puts behind its router; on a system, they use different PEs of the same
+    system. With `ep` they share the experts of a mixture.
     """
 
     model: Model
@@ -79,12 +80,13 @@ class Scenario:
     lora: Lora | None = None
     swap_space_gib: float = 0.0
     host_link_gb_s: float | None = None
-    capture_sizes: tuple[int, ...] | None = None  #: [token] to which steps are padded; None: those of the machine's software
-    energy: bool = False  #: whether that of steps is simulated
-    tables: Path | None = None  #: folder in which tables are kept; None: where programs are kept
+    #: [token] sizes to which steps are padded; None for the sizes of the machine's software
+    capture_sizes: tuple[int, ...] | None = None
+    energy: bool = False  #: whether the energy of steps is simulated
+    tables: Path | None = None  #: folder of the stored tables; None for the folder of the stored programs
 
     def step(self) -> MachineStep:
-        """What times a step."""
+        """The object that times a step."""
         return machine_step(
             self.model, self.machine, w=self.w, a=self.a, kv=self.kv, tp=self.tp, pp=self.pp, layers=self.layers,
             dp=self.dp, routing=self.routing, ep=self.ep, runtime=self.runtime,
@@ -106,11 +108,12 @@ class Scenario:
                 raise InputError(Problem("scenario", "it must be a number of at least 0", name, value))
 
     def draft_step(self) -> MachineStep | None:
-        """What times a pass of the draft model; None without one. Of a pipeline, the last stage has it."""
+        """The object that times a pass of the draft model; None without a draft model. In a pipeline, the last stage has the
+        draft model."""
         return None if self.draft is None else replace(self, model=self.draft, draft=None, speculation=None, pp=1, dp=1).step()
 
     def _stages(self, step: MachineStep) -> list[_Stage]:
-        """What each stage has beside the layers of the model."""
+        """The contents of each stage in addition to the layers of the model."""
         found, draft = [], self.draft_step()
         for stage in step.stages:
             mine = draft if stage is step.stages[-1] else None
@@ -122,7 +125,7 @@ class Scenario:
         return found
 
     def host_bytes_per_ns(self) -> float | None:
-        """[byte/ns] of the link of a device to the host; None if nothing says it."""
+        """[byte/ns] of the link from a device to the host; None if neither the scenario nor the machine states it."""
         if self.host_link_gb_s is not None or isinstance(self.machine, NpuConfig):
             return self.host_link_gb_s
         return float(self.machine.io.pcie.link.bytes_per_cycle * self.machine.freq_ghz)
@@ -162,7 +165,7 @@ class Scenario:
         return EngineOptions(num_gpu_blocks=blocks, max_model_len=longest, **given, **self.engine)
 
     def timer(self, step: MachineStep) -> MachineTimer:
-        """Exact, or with the table of before."""
+        """A timer that is exact, or that uses a table."""
         if self.energy and not step.energy_pj([Sequences(1)]):
             rule = "the model of this machine gives no energy of operations"
             raise InputError(
@@ -174,7 +177,7 @@ class Scenario:
     def _timer(self, step: MachineStep, sample: int, extra: Sequence[ExtraWork] = ()) -> MachineTimer:
         sizes = step.capture_sizes if self.capture_sizes is None else self.capture_sizes
         beside = self.pp * (1 if step.sharers > 1 else self.dp)
-        share = 1.0 if self.machine.chip is not None else 1 / beside  # a file of a chip is one of its devices
+        share = 1.0 if self.machine.chip is not None else 1 / beside  # the file of a chip describes one of the devices
         if self.exact:
             return ExactTimer(step, sizes, extra=extra, energy=self.energy, static_share=share)
         kept = cache_folder("serving") if self.tables is None else self.tables
@@ -186,7 +189,7 @@ class Scenario:
         )  # fmt: skip
 
     def _extra(self, stage: _Stage) -> list[ExtraWork]:
-        """What the devices of a stage do beside the model."""
+        """The work of the devices of a stage in addition to the model."""
         found: list[ExtraWork] = []
         link, pj = self.host_bytes_per_ns(), stage.step.dram_pj_per_byte
         if stage.draft is not None:
@@ -204,7 +207,7 @@ class Scenario:
         return found
 
     def run(self, trace: StepTrace | None = None) -> ScenarioResult:
-        """Serve the workload. `trace`: where each step is written."""
+        """Serve the workload. `trace`: the trace to which each step is written."""
         step = self.step()
         options, timer = self.engine_options(step), self.timer(step)
         if trace is not None:
@@ -222,40 +225,39 @@ class Scenario:
 
     @property
     def devices(self) -> int:
-        """Machine files that stand side by side for an engine: a file of one chip for each of its devices, else the file holds
-        all of it."""
+        """The number of machine files that an engine uses: for a file of one chip, one for each device; otherwise one."""
         return self.tp * self.pp * self.dp if self.machine.chip is not None else 1
 
     def at_rate(self, rate: float, seed: int = 0) -> Scenario:
-        """The same with another rate of requests and seed."""
+        """The same scenario with another request rate and seed."""
         arrivals = replace(self.workload.arrivals, request_rate=rate)
         return replace(self, workload=replace(self.workload, arrivals=arrivals, seed=seed))
 
 
 @dataclass(frozen=True, slots=True)
 class ScenarioResult:
-    """A run with what it was of."""
+    """The result of a run, with its scenario."""
 
     scenario: Scenario
     options: EngineOptions
     timer: MachineTimer
     result: ServingResult
-    cost_of_machines: Cost | None = None  #: of all engines; None: not known
+    cost_of_machines: Cost | None = None  #: of all engines; None if not known
     engines: int = 1
-    idle_mw_ns: float = 0.0  #: [pJ] of static power over the run, of all engines
-    fleet: list[dict[str, Any]] | None = None  #: what each group of different engines did
-    groups: tuple[EngineGroup, ...] = ()  #: of engines that differ, or that do different parts of a request
+    idle_mw_ns: float = 0.0  #: [pJ] static energy of all engines over the run
+    fleet: list[dict[str, Any]] | None = None  #: the results of each group of different engines
+    groups: tuple[EngineGroup, ...] = ()  #: groups of engines that differ, or that serve different parts of a request
 
     @property
     def engine_groups(self) -> tuple[EngineGroup, ...]:
-        """The groups; engines that are all equal are one."""
+        """The groups; if all engines are equal, they are one group."""
         alone = EngineGroup(
             self.timer.step, self.result.record.timeline, self.machine, count=self.engines, blocks=self.options.usable_blocks
         )
         return self.groups or (alone,)
 
     def to_dict(self, goals_ms: dict[str, float] | None = None) -> dict[str, Any]:
-        """As `kbsim serve --json` prints it."""
+        """The data that `kbsim serve --json` prints."""
         tables = self.timer.tables
         table = None
         if tables:
@@ -284,22 +286,23 @@ class ScenarioResult:
 
     @property
     def machine(self) -> str:
-        """The machine file, or those of the groups."""
+        """The machine file, or the machine files of the groups."""
         return ", ".join(dict.fromkeys(one["machine"] for one in self.fleet)) if self.fleet else self.scenario.machine.source
 
     def cost(self) -> dict[str, float | None] | None:
-        """What tokens cost at the rate of the steady part, or of the run; None where the machine states no price or power."""
+        """The cost of tokens at the rate of the steady part, or else of the run; None if the machine states no price or
+        power."""
         rates = self.result.rates(self.result.steady)
         return None if self.cost_of_machines is None else token_cost(self.cost_of_machines, rates)
 
     def energy(self) -> dict[str, Any] | None:
-        """[J] of the run by part of the machine, and of a million tokens; None if it was not asked for."""
+        """[J] of the run by part of the machine, and of a million tokens; None if energy was not simulated."""
         return run_energy(self.result, self.idle_mw_ns) if self.scenario.energy else None
 
 
 def run_energy(result: ServingResult, static_pj: float) -> dict[str, Any]:
-    """[J] of a run by part of the machine, and of a million tokens. `static_pj`: of static power over the run; what steps do
-    not have of it is `idle`."""
+    """[J] of a run by part of the machine, and of a million tokens. `static_pj`: the static energy over the run; the part that
+    steps do not include is `idle`."""
     parts = {name: pj / 1e12 for name, pj in sorted(result.record.energy_pj.items())}
     parts["idle"] = max(0.0, static_pj / 1e12 - parts.get("static", 0.0))
     total, output = sum(parts.values()), result.count_tokens("output")
@@ -315,7 +318,7 @@ def run_energy(result: ServingResult, static_pj: float) -> dict[str, Any]:
 
 
 def token_cost(cost: Cost, rates: Mapping[str, float]) -> dict[str, float | None]:
-    """[$] and [J] from the supply of a million tokens at these rates, of machines with this price and power."""
+    """[$] and [J] from the power supply for a million tokens at these rates, on machines with this price and power."""
     found: dict[str, float | None] = {}
     for name, value, seconds in (("usd", cost.usd_per_hour, 3600), ("supply_joules", cost.watts, 1)):
         for tokens, of in (("output_tokens", "output_tokens"), ("tokens", "total_tokens")):

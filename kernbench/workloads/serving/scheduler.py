@@ -1,4 +1,4 @@
-"""What a scheduler is: it takes requests, and says what the next step computes."""
+"""The interface of a scheduler, which receives requests and selects the work of the next step."""
 
 from __future__ import annotations
 
@@ -9,23 +9,26 @@ from dataclasses import dataclass, field
 from kernbench.workloads.blocks.batch import Sequences
 from kernbench.workloads.serving.request import Request, State
 
-#: What the first request of the queue has too little of when a step is scheduled.
+#: The resource that the first request of the queue lacks when a step is scheduled.
 BLOCKED = ("kv_blocks", "sequence_slots", "token_budget")
 
 
 @dataclass(slots=True)
 class Tokens:
-    """The tokens that a step gave."""
+    """The tokens that a step produced."""
 
-    first: list[Request] = field(default_factory=list)  #: requests that got their first token
-    continued: int = 0  #: requests that got a token in this step and in the one before
-    further: int = 0  #: tokens beyond the first of each request: accepted drafts
-    gaps_ns: list[int] = field(default_factory=list)  #: [ns] since the token before, of requests that missed steps between
+    first: list[Request] = field(default_factory=list)  #: requests with their first token
+    continued: int = 0  #: number of requests with a token in this step and in the previous one
+    further: int = 0  #: accepted drafts, which are tokens beyond the first of each request
+    #: [ns] since the previous token, for requests that missed steps since then
+    gaps_ns: list[int] = field(default_factory=list)
     ended: list[Request] = field(default_factory=list)  #: requests that have all their tokens
-    verified: list[tuple[int, int]] = field(default_factory=list)  #: of requests with drafts: how many, how many accepted
+    #: number of drafts and number of accepted drafts, for requests with drafts
+    verified: list[tuple[int, int]] = field(default_factory=list)
 
     def given(self, request: Request, end_ns: int, previous_ns: int) -> None:
-        """The step gave the request one token or more. Steps [ns]: it ended at `end_ns`, the one before at `previous_ns`."""
+        """The step produced one or more tokens of the request. [ns] The step ended at `end_ns`, and the previous one at
+        `previous_ns`."""
         if request.first_token_ns is None:
             request.first_token_ns = end_ns
             self.first.append(request)
@@ -40,11 +43,12 @@ class Tokens:
 
 
 class StepBatch:
-    """What one step computes: so many new tokens of each request, in the order in which they were scheduled.
+    """The work of one step: a number of new tokens for each request, in the order in which they were scheduled.
 
-    `scheduled`: requests and their new tokens. `preempted`: requests whose blocks were taken away for this step, in that order.
-    `running`, `waiting`: how many requests are; `kv_blocks`: blocks of the KV cache that requests have. `blocked`: what the
-    first of the queue has too little of, one of `BLOCKED`. They are reported, and change nothing.
+    `scheduled`: requests and their new tokens. `preempted`: requests whose blocks were taken for this step, in this order.
+    `running`, `waiting`: the numbers of these requests; `kv_blocks`: the number of blocks of the KV cache with requests.
+    `blocked`: the resource that the first request of the queue lacks, one of `BLOCKED`. These values are reported, and have no
+    effect on the run.
     """
 
     def __init__(
@@ -56,21 +60,21 @@ class StepBatch:
         self.waiting = waiting
         self.kv_blocks = kv_blocks
         self.blocked = blocked
-        #: prefills, whole or in chunks: request, new tokens, tokens before them
+        #: prefills, whole or in chunks, as request, new tokens, and earlier tokens
         self.chunks: list[tuple[Request, int, int]] = []
         self._decodes: list[tuple[Request, int]] = []
-        self.decode_context = 0  #: [token] before the new ones, the sum over all decodes
+        self.decode_context = 0  #: [token] sum of the earlier tokens of all decodes
         for request, tokens in scheduled:
             if tokens == 1 and request.computed >= request.prompt:
                 self._decodes.append((request, request.computed))
                 self.decode_context += request.computed
             else:
                 self.chunks.append((request, tokens, request.computed))
-        self.decodes = len(self._decodes)  #: requests that decode
-        self.drafts = 0  #: [token] that they verify beside their own, the sum
+        self.decodes = len(self._decodes)  #: number of requests that decode
+        self.drafts = 0  #: [token] sum of the drafts that decodes verify in addition to their own tokens
         self.adapters: frozenset[int] = frozenset()  #: LoRA adapters of its requests
-        self.adapter_loads = 0  #: of `adapters`, those that have no place in the memory yet
-        self.swapped_blocks = 0  #: of the KV cache that go to the host or come from it before the step
+        self.adapter_loads = 0  #: number of `adapters` that are not in memory yet
+        self.swapped_blocks = 0  #: number of blocks of the KV cache that are moved to the host or back before the step
         self._scheduled = [(request, tokens, request.computed) for request, tokens in scheduled]
 
     def __bool__(self) -> bool:
@@ -78,28 +82,28 @@ class StepBatch:
 
     @property
     def prefill_tokens(self) -> int:
-        """New tokens of all prefills."""
+        """The number of new tokens of all prefills."""
         return sum(tokens for _, tokens, _ in self.chunks)
 
     @property
     def tokens(self) -> int:
-        """Tokens that the step computes."""
+        """The number of tokens that the step computes."""
         return self.prefill_tokens + self.decodes + self.drafts
 
     def charge(self, pj: float) -> None:
-        """The step starts: each of its tokens takes so much of its energy [pJ]."""
+        """The step starts: add this energy [pJ] to each of its tokens."""
         for request, tokens, _ in self._scheduled:
             request.energy_pj += tokens * pj
 
     def rows(self) -> list[tuple[int, int, int]]:
-        """Number of the request, its new tokens, and the tokens before them, in the order in which they were scheduled.
+        """For each request, its number, its new tokens, and its earlier tokens, in the order in which they were scheduled.
 
         Valid until the scheduler makes the next batch.
         """
         return [(request.id, tokens, before) for request, tokens, before in self._scheduled]
 
     def sequences(self) -> list[Sequences]:
-        """The batch as a step of `kernbench.step_timer` takes it. Valid until the scheduler makes the next batch."""
+        """The batch in the format of `kernbench.step_timer`. Valid until the scheduler makes the next batch."""
         found = [Sequences(tokens, before) for _, tokens, before in self.chunks]
         return found + [Sequences(1, before) for before in self._decode_contexts()]
 
@@ -107,15 +111,15 @@ class StepBatch:
         return [before for _, before in self._decodes]
 
     def commit(self) -> None:
-        """The step starts: its tokens count as computed, and its requests run."""
+        """The step starts: its tokens count as computed, and its requests are running."""
         for request, tokens, _ in self._scheduled:
             request.computed += tokens
             request.state = State.RUNNING
 
     def complete(self, end_ns: int, previous_ns: int) -> Tokens:
-        """The step has ended: every request whose last known token was computed gets one more.
+        """The step has ended: every request whose last known token was computed gets one more token.
 
-        `previous_ns`: [ns] when the previous step ended.
+        `previous_ns`: [ns] the end of the previous step.
         """
         found = Tokens()
         for request, tokens, before in self._scheduled:
@@ -127,7 +131,7 @@ class StepBatch:
 
 
 class Scheduler(ABC):
-    """What runs in the next step. Subclass it to bring your own policy: three methods.
+    """Selects the requests of the next step. Make a subclass with three methods for a new policy.
 
     The engine calls `add` when a request arrives, `schedule` when a step can start, and `finish` when a request has all its
     tokens or its client has left.
@@ -148,23 +152,23 @@ class Scheduler(ABC):
     [2.0, 4.0, 6.0]
     """
 
-    #: whether the engine asks for the next step when one starts, not when it has ended
+    #: whether the engine schedules the next step when a step starts instead of when it has ended
     asynchronous = False
-    #: steps that are under way at a time: as many as a pipeline has stages
+    #: number of steps that can be in progress: the number of stages of a pipeline
     batches_in_flight = 1
 
     @abstractmethod
     def add(self, request: Request) -> None:
-        """A request has arrived. A scheduler that cannot ever run it sets its state to REJECTED."""
+        """A request has arrived. A scheduler that can never run the request sets its state to REJECTED."""
 
     @abstractmethod
     def schedule(self, now_ns: int) -> StepBatch:
-        """The next step, which starts now; an empty batch if nothing can run."""
+        """The next step, which starts now; an empty batch if no request can run."""
 
     @abstractmethod
     def finish(self, request: Request) -> None:
-        """A request has ended: all its tokens are there, or its client has left. What it holds is free."""
+        """A request has ended: it has all its tokens, or its client has left. The scheduler frees its resources."""
 
     def cached_tokens(self, request: Request) -> int:
-        """[token] of the prompt that a prefix cache holds now, for routers that ask. None without such a cache."""
+        """[token] of the prompt that a prefix cache holds now, for routers. None without a prefix cache."""
         return 0

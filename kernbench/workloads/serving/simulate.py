@@ -16,10 +16,11 @@ def simulate(
     requests: Iterable[Request], scheduler: Scheduler, timer: StepTimer, *, max_concurrency: int | None = None,
     trace: StepTrace | None = None,
 ) -> ServingResult:  # fmt: skip
-    """Serve all requests, which are in the order of their arrivals, and measure them.
+    """Serve all requests, which must be in the order of their arrivals, and measure them.
 
-    `max_concurrency`: a request is sent only when fewer are under way; its time starts then. The requests can come from a
-    generator: memory does not grow with their number. `trace`: where each step is written as it ends.
+    `max_concurrency`: a request is sent only when fewer requests are in progress; its time starts when it is sent. The requests
+    can come from a generator: the memory use does not grow with their number. `trace`: the trace to which each step is written
+    at its end.
 
     >>> from kernbench.serving import ContinuousBatching, EngineOptions, Request, fixed_step, simulate
     >>> engine = ContinuousBatching(EngineOptions(num_gpu_blocks=64, max_model_len=256))

@@ -1,4 +1,4 @@
-"""Speculative decoding: how many tokens are proposed, and how many of them the model accepts."""
+"""Speculative decoding: the number of tokens that are proposed, and the number that the model accepts."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ Method = Literal["draft_model", "ngram"]
 METHODS: tuple[Method, ...] = ("draft_model", "ngram")
 _WHERE = "speculative_config"
 _ACCEPTANCE = ("synthetic_acceptance_rates", "synthetic_acceptance_length", "acceptance_rate")
-_MOST = 64  #: drafts of a step
+_MOST = 64  #: limit of the drafts of a step
 _MASK = (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speculation:
-    """Drafts of a step and what becomes of them. There are no real tokens, so acceptance is drawn.
+    """The drafts of a step, and their acceptance. There are no real tokens, so acceptance is random.
 
-    `rates`: for each position the share of steps in which the drafts up to it are all accepted, as vLLM's
-    `synthetic_acceptance_rates`; they do not rise. `model`: of the drafts, for `draft_model`. `match_rate`: the share of
-    steps in which `ngram` finds drafts. A draw depends on `seed`, the request and its output so far, and on nothing else:
-    the schedule does not change what is accepted.
+    `rates`: for each position, the share of steps in which all drafts up to this position are accepted, as in vLLM's
+    `synthetic_acceptance_rates`; the values must not increase. `model`: the model of the drafts, for `draft_model`.
+    `match_rate`: the share of steps in which `ngram` finds drafts. A draw depends only on `seed`, the request and its output so
+    far, so the schedule does not change which drafts are accepted.
 
     >>> from kernbench.serving import Speculation
     >>> spec = Speculation(method="ngram", rates=(1.0, 0.5))
@@ -61,29 +61,29 @@ class Speculation:
 
     @property
     def tokens(self) -> int:
-        """Drafts of a step, at most."""
+        """The largest number of drafts of a step."""
         return len(self.rates)
 
     @property
     def lookahead(self) -> int:
-        """[token] for which a running request has room in the KV cache, because the draft model writes there."""
+        """[token] for which a running request needs space in the KV cache, because the draft model writes there."""
         return self.tokens if self.method == "draft_model" else 0
 
     def drafts(self, request: int, outputs: int) -> int:
-        """Tokens that are proposed after this many outputs of a request."""
+        """The number of tokens that are proposed after this many output tokens of a request."""
         return self.tokens if self.match_rate == 1 or _uniform(self.seed, request, outputs, 1) < self.match_rate else 0
 
     def accepted(self, request: int, outputs: int) -> int:
-        """How many of `tokens` drafts are accepted after this many outputs of a request."""
+        """The number of accepted drafts, of `tokens` drafts, after this many output tokens of a request."""
         drawn = _uniform(self.seed, request, outputs, 0)
         return sum(drawn < rate for rate in self.rates)
 
 
 def parse_speculation(text: str | Mapping[str, Any]) -> Speculation:
-    """Speculation as `vllm serve --speculative-config` states it: a JSON object. InputError for a text that is not valid.
+    """Speculation in the format of `vllm serve --speculative-config`: a JSON object. InputError for a text that is not valid.
 
-    Acceptance is one of `synthetic_acceptance_rates`, `synthetic_acceptance_length` (the mean number of tokens that a step
-    gives; as in vLLM, with the smallest variance) and `acceptance_rate` (of each draft after accepted ones).
+    Acceptance is given by one of `synthetic_acceptance_rates`, `synthetic_acceptance_length` (the mean number of tokens of a
+    step; as in vLLM, with the smallest variance) and `acceptance_rate` (of each draft after accepted drafts).
 
     >>> from kernbench.serving import parse_speculation
     >>> parse_speculation('{"method": "ngram", "num_speculative_tokens": 3, "synthetic_acceptance_length": 2.5}').rates
@@ -142,7 +142,7 @@ def _number(plain: Mapping[str, Any], name: str) -> float:
 
 
 def _uniform(*words: int) -> float:
-    """At least 0 and less than 1, of these numbers alone (SplitMix64)."""
+    """A number of at least 0 and less than 1 that depends only on these numbers (SplitMix64)."""
     state = 0
     for word in words:
         state = (state + word + 0x9E3779B97F4A7C15) & _MASK

@@ -1,4 +1,4 @@
-"""Tables of integers that grow without bound: the last rows are in memory, the others in an unnamed file."""
+"""Tables of integers of unlimited length: the last rows are in memory, the others in an unnamed file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ROWS = 1 << 15  #: rows in memory
 
 
 class Spill:
-    """Columns of 64-bit integers. Rows are appended; columns are read when all rows are there."""
+    """Columns of 64-bit integers. Rows are appended; columns can be read when all rows are present."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names = tuple(names)
@@ -30,7 +30,7 @@ class Spill:
         return self._stored + len(self._rows) // len(self.names)
 
     def append(self, *values: int) -> None:
-        """One row."""
+        """Append one row."""
         self._rows.extend(values)
         if len(self._rows) >= _ROWS * len(self.names):
             if self._file is None:
@@ -40,7 +40,7 @@ class Spill:
             self._rows = array("q")
 
     def blocks(self) -> Iterator[NDArray[np.int64]]:
-        """The rows in order, some thousands at a time, as arrays of rows and columns."""
+        """The rows in order, in arrays of some thousands of rows."""
         if self._file is not None:
             self._file.seek(0)
             for _ in range(self._stored // _ROWS):
@@ -51,7 +51,7 @@ class Spill:
             yield np.array(self._rows, np.int64).reshape(-1, len(self.names))
 
     def column(self, name: str) -> NDArray[Any]:
-        """All values of a column, in the smallest type of integers that holds them."""
+        """All values of a column, in the smallest integer type that holds them."""
         place = self.names.index(name)
         found: NDArray[Any] = np.zeros(len(self), np.int8)
         at = 0

@@ -1,4 +1,4 @@
-"""Mean, standard deviation and percentiles of what a run measured."""
+"""Mean, standard deviation and percentiles of the measured values of a run."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 PERCENTILES = (50, 90, 95, 99)
-_PART = 1 << 14  #: values that are summed at a time
+_PART = 1 << 14  #: number of values that are summed at a time
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Of a number of values, in their unit. Percentiles interpolate linearly between values, as numpy does."""
+    """Statistics of a number of values, in the unit of the values. Percentiles interpolate linearly between values, as numpy
+    does."""
 
     count: int
     mean: float
@@ -35,7 +36,8 @@ class Summary:
 
 
 def summary(values: NDArray[np.float64], weights: NDArray[Any] | None = None) -> Summary | None:
-    """Of values, each as often as its weight says, which is more than 0; None of none. It may change the order of `values`."""
+    """The summary of values, each with a weight of more than 0; None if there are no values. The function may change the order
+    of `values`."""
     if not len(values):
         return None
     if weights is None:
@@ -66,7 +68,7 @@ def summary(values: NDArray[np.float64], weights: NDArray[Any] | None = None) ->
 
 
 def _sum(values: NDArray[np.float64], weights: NDArray[Any] | None) -> float:
-    """Rounded once, so that it is equal on every machine; products of numpy's linear algebra are not."""
+    """The sum, rounded once, so that it is equal on every machine; products of numpy's linear algebra are not."""
     parts = (slice(first, first + _PART) for first in range(0, len(values), _PART))
     if weights is None:
         return math.fsum(chain.from_iterable(values[part].tolist() for part in parts))
@@ -77,9 +79,9 @@ _BATCH = 5
 
 
 def truncation(values: NDArray[np.float64]) -> int | None:
-    """How many of the first values are of the warm-up, by the rule MSER-5; None of fewer than 20 values.
+    """The number of first values that belong to the warm-up, by the rule MSER-5; None for fewer than 20 values.
 
-    The cut is where the standard error of the means of five values behind it is smallest; it is at most half of them.
+    The cut is where the standard error of the means of five values after the cut is smallest; it is at most half of the values.
     """
     count = len(values) // _BATCH
     if count < 4:

@@ -1,4 +1,4 @@
-"""How long a step takes: the work of the device, and that of the host beside it."""
+"""The time of a step: the work of the device, and the work of the host in parallel."""
 
 from __future__ import annotations
 
@@ -16,29 +16,30 @@ from kernbench.workloads.serving.table_store import TableStore
 
 
 class StepTimer(ABC):
-    """Times steps. `kernbench.serving.step_timer` makes one of a step of a model on a machine."""
+    """Times steps. `kernbench.serving.step_timer` makes a timer from a step of a model on a machine."""
 
     @abstractmethod
     def device_ns(self, batch: StepBatch) -> int:
-        """[ns] of the device; of a pipeline, with nothing else under way."""
+        """[ns] of the device; for a pipeline, without other steps in progress."""
 
     def stages_ns(self, batch: StepBatch) -> Sequence[tuple[int, int]]:
-        """[ns] of each stage of a pipeline, and of the hand-off behind it. A device alone is one stage."""
+        """[ns] of each stage of a pipeline, and of the hand-off after it. A single device is one stage."""
         return ((self.device_ns(batch), 0),)
 
     def replicas_ns(self, batches: Sequence[StepBatch]) -> int:
-        """[ns] of the device for a step of replicas that share experts. A batch may be empty, but not all of them.
+        """[ns] of the device for a step of replicas that share experts. Some batches may be empty, but not all.
 
         By default the step takes as long as if each replica had the batch that takes longest.
         """
         return max(self.device_ns(batch) for batch in batches if batch)
 
     def host_ns(self, batch: StepBatch) -> int:
-        """[ns] of the host: scheduler, sampler, tokens out. It runs beside the device if scheduling is asynchronous."""
+        """[ns] of the host: scheduler, sampler, and output of tokens. The host works in parallel with the device if scheduling
+        is asynchronous."""
         return 0
 
     def energy_pj(self, batch: StepBatch) -> Mapping[str, float]:
-        """[pJ] of a step by part of the machine; empty where it is not asked for or not known."""
+        """[pJ] of a step by part of the machine; empty if energy is not simulated or not known."""
         return {}
 
     def replicas_pj(self, batches: Sequence[StepBatch]) -> Mapping[str, float]:
@@ -57,15 +58,15 @@ class FormulaTimer(StepTimer):
 
 
 def fixed_step(ns: int) -> FormulaTimer:
-    """Every step takes so long."""
+    """A timer with which every step takes this time."""
     return FormulaTimer(lambda batch: ns)
 
 
 class MachineTimer(StepTimer):
-    """Steps of a model on a machine. `capture_sizes`: tokens of steps that are captured in graphs, ascending: a step is
-    padded to the next of them. `extra`: what the device does beside the model. `energy`: whether the energy of steps is
-    simulated too. `static_share`: of the static power of the machine, what the devices of these steps take; others of the same
-    machine work beside them.
+    """Steps of a model on a machine. `capture_sizes`: token numbers of steps that are captured in graphs, ascending: a step is
+    padded to the next of them. `extra`: work of the device in addition to the model. `energy`: whether the energy of steps is
+    simulated. `static_share`: the share of the machine's static power that counts for the devices of these steps; other devices
+    of the same machine work in parallel.
     """
 
     def __init__(
@@ -101,7 +102,7 @@ class MachineTimer(StepTimer):
 
     @abstractmethod
     def decode_pj(self, requests: int, context: float) -> dict[str, float]:
-        """[pJ] of a pass as `decode_ns` times it."""
+        """[pJ] of a pass for which `decode_ns` gives the time."""
 
     @abstractmethod
     def model_ns(self, batch: StepBatch) -> float:
@@ -109,23 +110,24 @@ class MachineTimer(StepTimer):
 
     @abstractmethod
     def decode_ns(self, requests: int, context: float) -> float:
-        """[ns] of a pass that gives each of so many requests a token, with this many before it on average."""
+        """[ns] of a pass that computes one token for each of this number of requests, with this mean number of earlier
+        tokens."""
 
     def hand_off_ns(self, tokens: int) -> float:
-        """[ns] to hand so many tokens to the next stage of a pipeline."""
+        """[ns] to send this number of tokens to the next stage of a pipeline."""
         return self.step.hand_off_ns(tokens)
 
     def hand_off_pj(self, tokens: int) -> Mapping[str, float]:
-        """[pJ] of it."""
+        """[pJ] of the same hand-off."""
         return self.step.hand_off_pj(tokens)
 
     @property
     def tables(self) -> tuple[TableTimer, ...]:
-        """Those whose entries it interpolates."""
+        """The tables whose entries the timer interpolates."""
         return ()
 
     def save(self) -> None:
-        """Keep what was simulated, where it is kept."""
+        """Store the simulated results, if there is a store."""
         for one in self.extra:
             one.save()
 
@@ -133,20 +135,20 @@ class MachineTimer(StepTimer):
         return self.step.host_ns(len(batch.chunks) + batch.decodes)
 
     def padding(self, tokens: int) -> int:
-        """[token] that are added to a step of so many."""
+        """[token] that are added to a step with this number of tokens."""
         place = bisect_left(self._sizes, tokens)
         return self._sizes[place] - tokens if place < len(self._sizes) else 0
 
     def exact_ns(self, sequences: Sequence[Sequences]) -> float:
-        """[ns] of a step, simulated."""
+        """[ns] of a step from a simulation."""
         return self.step.device_ns(self.padded(sequences))
 
     def exact_ns_of(self, replicas: Sequence[Sequence[Sequences]]) -> float:
-        """[ns] of a step of replicas that share experts, simulated."""
+        """[ns] of a step of replicas that share experts, from a simulation."""
         return self.step.replicas_ns([self.padded(sequences) if sequences else () for sequences in replicas])
 
     def padded(self, sequences: Sequence[Sequences]) -> Sequence[Sequences]:
-        """The step as it runs. What pads it has no context."""
+        """The step after padding. Padding tokens have no context."""
         pad = self.padding(sum(one.tokens * one.count for one in sequences))
         return [*sequences, Sequences(1, 0, pad)] if pad else sequences
 
@@ -183,27 +185,27 @@ class ExactTimer(MachineTimer):
 
 @dataclass(frozen=True, slots=True)
 class TableError:
-    """How far interpolated steps are from exact ones, in a sample of a run."""
+    """The error of interpolated steps against exact ones, in a sample of a run."""
 
     steps: int
-    mean: float  #: of the relative error without its sign
-    bias: float  #: of the relative error; more than 0: interpolated steps take longer
+    mean: float  #: mean of the absolute relative error
+    bias: float  #: mean of the relative error; if it is more than 0, interpolated steps take longer
     worst: float
 
 
 _PROMPT = 512  #: [token] of the longest prompt in an entry of the table
 _NO_CONTEXT = ((0, 1.0),)
 _ONE_TOKEN = ((1, 1.0),)
-_SLOPE = (512, 2048)  #: tokens of a chunk and context, of which the slope over the context is taken
+_SLOPE = (512, 2048)  #: tokens of a chunk and of its context, from which the slope over the context is computed
 
 
 class TableTimer(MachineTimer):
     """Interpolates between steps that are simulated when they are first needed.
 
-    An entry has so many tokens of prefill, as new prompts of at most 512 tokens, and so many decodes with the same context.
-    Keys that prefills attend to beyond those of the entry are added, in proportion to their number. `width`: the tokens of a
-    decode with all its drafts; between it and one token a decode, times are interpolated too. `sample`: so many steps of a run
-    are kept, to be simulated for `error`.
+    An entry has a number of tokens of prefill, as new prompts of at most 512 tokens, and a number of decodes with equal
+    contexts. The time of further keys to which prefills attend is added in proportion to their number. `width`: the tokens of a
+    decode with all its drafts; between one token and this number, times are interpolated too. `sample`: the number of steps of
+    a run that are kept and then simulated for `error`.
     """
 
     def __init__(
@@ -212,7 +214,7 @@ class TableTimer(MachineTimer):
     ) -> None:  # fmt: skip
         super().__init__(step, capture_sizes, extra=extra, energy=energy, static_share=static_share)
         self.store = TableStore() if store is None else store
-        self.filled = 0  #: entries that were simulated for this run
+        self.filled = 0  #: number of entries that were simulated for this run
         self._axes = step.edges
         self._widths = (1, width)
         self._known: dict[tuple[int, int, int, int], float] = {}
@@ -241,7 +243,7 @@ class TableTimer(MachineTimer):
         return self._interpolated_pj(*self._sizes_of(batch))
 
     def _sizes_of(self, batch: StepBatch) -> tuple[float, float, float, float, float]:
-        """Tokens of prefill, decodes, their mean context, keys that prefills attend to, tokens of a decode."""
+        """Tokens of prefill, number of decodes, their mean context, keys to which prefills attend, and tokens of a decode."""
         prefill = pairs = 0.0
         for _, tokens, before in batch.chunks:
             prefill += tokens
@@ -337,7 +339,7 @@ class TableTimer(MachineTimer):
         return self._simulated(*self._corner(tokens, decodes, context, width))
 
     def _corner(self, tokens: int, decodes: int, context: int, width: int) -> tuple[str, list[Sequences]]:
-        """The name of an entry and its step."""
+        """The name and the step of an entry."""
         whole, rest = divmod(tokens, _PROMPT)
         sequences = [Sequences(_PROMPT, 0, whole)] if whole else []
         sequences += [Sequences(rest)] if rest else []
@@ -360,7 +362,7 @@ class TableTimer(MachineTimer):
         return found
 
     def _slope(self) -> float:
-        """[ns] of one more key that one more token of a prefill attends to."""
+        """[ns] The time that each key adds for each token of a prefill that attends to it."""
         if self._slope_ns is None:
             tokens, context = _SLOPE
             more = self._simulated(*_slope_corner())
@@ -368,7 +370,7 @@ class TableTimer(MachineTimer):
         return self._slope_ns
 
     def _keep(self, batches: Sequence[StepBatch], found: float) -> None:
-        """Keep a step of the run with equal chances for each."""
+        """Keep a random sample of the steps, in which each step has equal chances."""
         self._seen += 1
         if len(self._sample) < self._most:
             self._sample.append(([batch.sequences() if batch else [] for batch in batches], found))
@@ -378,16 +380,16 @@ class TableTimer(MachineTimer):
                 self._sample[place] = [batch.sequences() if batch else [] for batch in batches], found
 
     def errors(self) -> list[float]:
-        """Simulate the steps that were kept: the relative error of each."""
+        """Simulate the kept steps; returns the relative error of each."""
         return [found / self.exact_ns_of(replicas) - 1 for replicas, found in self._sample]
 
     def error(self) -> TableError | None:
-        """Of the steps that were kept; None if there are none."""
+        """The error of the kept steps; None if there are none."""
         return table_error([self])
 
 
 def table_error(tables: Iterable[TableTimer]) -> TableError | None:
-    """Of the steps that were kept of all these tables; None if there are none."""
+    """The error of the kept steps of all these tables; None if there are none."""
     errors = [error for one in tables for error in one.errors()]
     if not errors:
         return None
@@ -395,7 +397,7 @@ def table_error(tables: Iterable[TableTimer]) -> TableError | None:
 
 
 class PipelineTimer(MachineTimer):
-    """Steps of a pipeline. `stages`: what times each of them; equal stages have one timer."""
+    """Steps of a pipeline. `stages`: the timer of each stage; equal stages have one timer."""
 
     def __init__(self, step: Pipeline, stages: Sequence[MachineTimer]) -> None:
         super().__init__(step, step.capture_sizes, energy=any(one.energy for one in stages))
@@ -436,13 +438,14 @@ class PipelineTimer(MachineTimer):
 
 
 def _slope_corner() -> tuple[str, list[Sequences]]:
-    """The name of the entry of a chunk behind a context, and its step."""
+    """The name and the step of the entry of a chunk after a context."""
     tokens, context = _SLOPE
     return f"{tokens} after {context}", [Sequences(tokens, context)]
 
 
 def _edges(edges: Sequence[int], value: float) -> tuple[tuple[int, float], ...]:
-    """The edges around a value, each with its share: one if the value is an edge, or 0. Past the last edge the line goes on."""
+    """The edges around a value, each with its share; a single edge if the value is 0 or equals an edge. Beyond the last edge,
+    values are extrapolated linearly."""
     if not value:
         return ((0, 1.0),)
     place = bisect_left(edges, value)
@@ -455,7 +458,7 @@ def _edges(edges: Sequence[int], value: float) -> tuple[tuple[int, float], ...]:
 
 
 def step_timer(step: MachineStep, make: Callable[[MachineStep], MachineTimer] = TableTimer) -> MachineTimer:
-    """Times a step by a table, or as `make` says; of a pipeline, each stage that differs has a timer of its own.
+    """A timer with a table, or the timer that `make` makes; for a pipeline, each distinct stage has its own timer.
 
     >>> from kernbench import load_config
     >>> from kernbench.serving import Request, StepBatch, machine_step, step_timer

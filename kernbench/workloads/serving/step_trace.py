@@ -1,4 +1,4 @@
-"""Steps as a trace in Chrome's format, which chrome://tracing and Perfetto open; one event a line."""
+"""A trace of steps in Chrome's format, which chrome://tracing and Perfetto open; each event is a line."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _HEAD = b'{"displayTimeUnit":"ms","traceEvents":[\n{"ph":"M","pid":0,"name":"pro
 
 
 class Bottlenecks:
-    """The resource that limits steps. Steps whose sizes are nearest to the same powers of four have one that is simulated."""
+    """The resources that limit steps. Steps whose sizes round to the same powers of four share one simulated step."""
 
     def __init__(self, step: MachineStep) -> None:
         self._step = step
         self._known: dict[tuple[Sequences, ...], tuple[str, float]] = {}
 
     def of(self, batch: StepBatch) -> tuple[str, float]:
-        """Its name, and the share of the step that it needs alone."""
+        """The name of the resource, and the share of the step that it needs alone."""
         found = []
         if chunks := len(batch.chunks):
             before = sum(before for _, _, before in batch.chunks)
@@ -36,7 +36,7 @@ class Bottlenecks:
 
 
 def _power(value: float, least: int = 1) -> int:
-    """The nearest power of four, by ratio, or `least` below 1."""
+    """The nearest power of four, by ratio; `least` for values below 1."""
     found = 1
     while 2 * found <= value:
         found *= 4
@@ -46,7 +46,7 @@ def _power(value: float, least: int = 1) -> int:
 class StepTrace:
     """Writes a slice for each step, and counters of requests and of blocks of the KV cache.
 
-    `bottlenecks`: what limits the device in steps; None: it is not written.
+    `bottlenecks`: the limits of steps; None to leave them out.
     """
 
     def __init__(self, out: BinaryIO, bottlenecks: Bottlenecks | None = None) -> None:
@@ -56,7 +56,7 @@ class StepTrace:
         out.write(_HEAD)
 
     def step(self, batch: StepBatch, start_ns: int, end_ns: int, stages: Sequence[tuple[int, int]] = ()) -> None:
-        """A step has ended. `stages`: [ns] start and end in each stage of a pipeline, which has a track each."""
+        """A step has ended. `stages`: [ns] start and end in each stage of a pipeline; each stage has its own track."""
         self.steps += 1
         prefill = batch.prefill_tokens
         what: dict[str, object] = {
@@ -77,5 +77,5 @@ class StepTrace:
         self._out.write(b",\n" + json.dumps({"pid": 0, **event}, separators=(",", ":")).encode())
 
     def close(self) -> None:
-        """The last line."""
+        """Write the last line."""
         self._out.write(b"\n]}\n")

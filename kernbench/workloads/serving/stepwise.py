@@ -1,6 +1,6 @@
-"""Continuous batching as vLLM V1 does it (release 0.19), request by request: drafts, adapters, swap and a radix tree.
+"""Continuous batching as in vLLM V1 (release 0.19), request by request: with drafts, adapters, swap and a radix tree.
 
-`ContinuousBatching` gives the same batches where every decode gains one token a step, and takes less time.
+`ContinuousBatching` makes the same batches faster if every decode gains one token in each step.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ class Row:
     """A request in a step."""
 
     request: Request
-    tokens: int  #: that the step computes
-    before: int  #: [token] that were computed before
-    drafts: int  #: of `tokens`, those that may be rejected
-    decodes: bool  #: whether it has computed all that it knew before
-    samples: bool = False  #: whether the step gives it tokens
+    tokens: int  #: tokens that the step computes
+    before: int  #: [token] that were computed earlier
+    drafts: int  #: the part of `tokens` that may be rejected
+    decodes: bool  #: whether all its earlier known tokens were computed
+    samples: bool = False  #: whether the step produces tokens of the request
 
 
 class StepwiseBatching(Batching):
-    """Serves each running request in the order of admission, then admits requests that wait.
+    """Serves each running request in the order of admission, and then admits waiting requests.
 
-    A decode computes its last token and its drafts. Rejected drafts are taken back when the step ends.
+    A decode computes its last token and its drafts. Rejected drafts are removed when the step ends.
 
     >>> from kernbench.serving import EngineOptions, Request, Speculation, StepwiseBatching, fixed_step, simulate
     >>> spec = Speculation(method="ngram", rates=(1.0, 1.0, 0.0))
@@ -44,7 +44,7 @@ class StepwiseBatching(Batching):
     def __init__(self, options: EngineOptions) -> None:
         super().__init__(options)
         self._radix = options.prefix_cache == "radix"
-        self._loaded: OrderedDict[int, None] = OrderedDict()  # adapters in the memory, the least recently used first
+        self._loaded: OrderedDict[int, None] = OrderedDict()  # adapters in memory, the least recently used first
 
     def finish(self, request: Request) -> None:
         if request in self.running:
@@ -61,7 +61,7 @@ class StepwiseBatching(Batching):
     def schedule(self, now_ns: int) -> StepwiseBatch:
         batch = StepwiseBatch(self)
         budget = self._serve(batch, self.options.scheduled_tokens)
-        # also those of requests that are not in this step: they may be in the next one, or in a batch that is under way
+        # includes requests that are not in this step: they may be in the next one, or in a batch in progress
         adapters = {one.adapter for one in self.running if one.adapter is not None and not _ends(one)}
         batch.blocked = "kv_blocks" if batch.preempted else self._admit(batch, budget, now_ns, adapters)
         for row in batch.plan:
@@ -78,9 +78,11 @@ class StepwiseBatching(Batching):
         return batch
 
     def _load(self, adapters: frozenset[int]) -> int:
-        """Bring adapters into the memory, in the place of those that were used least recently. How many had none."""
+        """Load adapters into memory, in the place of the least recently used ones. Returns the number of adapters that were not
+        in memory."""
         loads = 0
-        for adapter in sorted(adapters, key=lambda one: (one not in self._loaded, one)):  # none of the step's own is lost
+        # an adapter of the step itself is never evicted
+        for adapter in sorted(adapters, key=lambda one: (one not in self._loaded, one)):
             if adapter in self._loaded:
                 self._loaded.move_to_end(adapter)
                 continue
@@ -91,7 +93,7 @@ class StepwiseBatching(Batching):
         return loads
 
     def _serve(self, batch: StepwiseBatch, budget: int) -> int:
-        """Give running requests their tokens, and preempt where blocks are missing. The tokens that are left."""
+        """Give running requests their tokens, and preempt requests if blocks are missing. Returns the remaining tokens."""
         options, spec = self.options, self.options.speculation
         lookahead = spec.lookahead if spec is not None else 0
         given: dict[Request, Row] = {}
@@ -114,7 +116,7 @@ class StepwiseBatching(Batching):
                 victim = self._victim()
                 self.running.remove(victim)
                 row = given.pop(victim, None)
-                if row is not None:  # it comes before this one
+                if row is not None:  # the preempted request comes before this one
                     budget += row.tokens
                     i -= 1
                 self._preempt(batch, victim)
@@ -132,7 +134,8 @@ class StepwiseBatching(Batching):
         return budget
 
     def _allocate(self, request: Request, tokens: int, room: int) -> None:
-        """Blocks up to `room`, for so many tokens behind those computed. Full blocks of known tokens can be found at once."""
+        """Allocate blocks up to `room`, for this number of tokens after the computed ones. Full blocks of known tokens can be
+        found immediately."""
         if room > len(request.blocks):
             request.blocks += self.pool.take(room - len(request.blocks))
         known = min(request.computed + tokens, request.tokens)
@@ -142,7 +145,7 @@ class StepwiseBatching(Batching):
                 self._name(request, known if self._radix else min(known, sum(count for _, count in request.prefix)))
 
     def _name(self, request: Request, tokens: int) -> None:
-        """Its first full blocks can be found."""
+        """Make its first full blocks available to other requests."""
         count = tokens // self.options.block_size
         keys = request_keys(request, self._prefixes.keys(request), count)
         for i, key in enumerate(keys):
@@ -174,7 +177,7 @@ class StepwiseBatching(Batching):
 
 
 def _ends(request: Request) -> bool:
-    """Whether it ends with the step that runs, whatever is rejected."""
+    """Whether the request ends with the step in progress, even if all drafts are rejected."""
     held = request._placeholders
     return held > 0 and request.computed + 2 - held >= request.prompt + request.output
 
@@ -209,7 +212,7 @@ class StepwiseBatch(StepBatch):
         return found + [Sequences(row.tokens, row.before) for row in self.plan if row.decodes]
 
     def commit(self) -> None:
-        """Drafts of the step before that were rejected are known now: contexts are shorter."""
+        """Rejected drafts of the previous step are now known, and contexts become shorter."""
         for row in self.plan:
             if row.decodes and row.request.state == State.RUNNING:
                 row.before = row.request.computed - row.tokens
@@ -227,7 +230,7 @@ class StepwiseBatch(StepBatch):
                 accepted = min(row.drafts, options.speculation.accepted(request.id, request.generated))
                 found.verified.append((row.drafts, accepted))
                 rejected = row.drafts - accepted
-                if request.computed:  # else it was preempted since
+                if request.computed:  # otherwise it was preempted since
                     request.computed -= rejected
                 if request._placeholders:
                     request._placeholders -= rejected

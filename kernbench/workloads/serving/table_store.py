@@ -1,4 +1,4 @@
-"""Entries of tables of steps, kept between runs by what they depend on."""
+"""Stored entries of tables of steps, kept between runs; each file is named by the data on which its entries depend."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _BYTES = 64 << 20
 
 
 class TableStore:
-    """Entries by name. With a folder, those of the same `content` are read from it, and `save` writes them back.
+    """Entries by name. With a folder, entries of the same `content` are read from it, and `save` writes them back.
 
-    `content`: all that the entries depend on, as plain data.
+    `content`: all data on which the entries depend, as plain data.
     """
 
     def __init__(self, folder: str | os.PathLike[str] | None = None, content: Any = None) -> None:
@@ -53,7 +53,8 @@ class TableStore:
         self._new = True
 
     def save(self) -> None:
-        """Write the entries, with those that another run has written since. InputError where the folder cannot be written."""
+        """Write the entries, including those that another run has written in the meantime. Raises InputError if the folder
+        cannot be written."""
         if self.path is None or not self._new:
             return
         try:
@@ -72,7 +73,7 @@ class TableStore:
 
 
 def _read(path: Path) -> tuple[dict[str, float], dict[str, dict[str, float]]]:
-    """The times and energies of a file; none if it is not there. InputError if it is damaged."""
+    """The times and energies of a file; empty if the file does not exist. InputError if it is damaged."""
     if not path.exists():
         return {}, {}
     try:

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 
 from kernbench.workloads.serving.scheduler import StepBatch, Tokens
 
-MOST = 1024  #: intervals; past it, pairs of neighbours become one
-_FIRST_NS = 10_000_000  #: [ns] of an interval at first
+MOST = 1024  #: limit of the intervals; above it, pairs of neighbours are merged
+_FIRST_NS = 10_000_000  #: [ns] initial length of an interval
 
 
 @dataclass(slots=True)
 class Interval:
-    """Sums over an interval. Those in `ns` are times, the others counts; `*_ns` of a number is its integral over time."""
+    """Sums over an interval. Fields in `ns` are times, and the others are counts; a field `*_ns` of a number is its integral
+    over time."""
 
     busy_ns: int = 0
     running_ns: int = 0
@@ -23,12 +24,12 @@ class Interval:
     prefill_steps: int = 0  #: steps with prefill
     prefill_tokens: int = 0
     chunks: int = 0  #: prefills of all steps, whole or in chunks
-    chunk_context: int = 0  #: [token] before those, the sum
-    decodes: int = 0  #: of all steps
-    decode_context: int = 0  #: [token] before those, the sum
+    chunk_context: int = 0  #: [token] sum of the earlier tokens of these prefills
+    decodes: int = 0  #: decodes of all steps
+    decode_context: int = 0  #: [token] sum of the earlier tokens of these decodes
     prefill_decodes: int = 0  #: the same of steps with prefill
     prefill_decode_context: int = 0
-    drafts: int = 0  #: [token] that decodes verify beside their own
+    drafts: int = 0  #: [token] drafts that decodes verify in addition to their own tokens
     prefill_drafts: int = 0  #: the same of steps with prefill
     tokens: int = 0
     preempted: int = 0
@@ -37,7 +38,7 @@ class Interval:
     energy_pj: float = 0.0
 
     def take(self, other: Interval) -> None:
-        """Add the sums of another one."""
+        """Add the sums of another interval."""
         for name in self.__slots__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
@@ -50,7 +51,7 @@ class Timeline:
         self.intervals: list[Interval] = []
 
     def step(self, batch: StepBatch, tokens: Tokens, start_ns: int, took: int, energy_pj: float = 0.0) -> None:
-        """A step has ended. `took`: [ns] its time, divided by the number of steps that can be under way."""
+        """A step has ended. `took`: [ns] its time, divided by the number of steps that can be in progress."""
         now = self.at(start_ns)
         now.steps += 1
         now.busy_ns += took
@@ -74,7 +75,7 @@ class Timeline:
         now.kv_ns += took * batch.kv_blocks
 
     def at(self, now_ns: int) -> Interval:
-        """The interval that holds this time."""
+        """The interval that contains this time."""
         place = now_ns // self.length_ns
         while place >= MOST:
             self.coarsen(2 * self.length_ns)
@@ -84,7 +85,7 @@ class Timeline:
         return self.intervals[place]
 
     def coarsen(self, length_ns: int) -> None:
-        """Join neighbours until an interval is so long; lengths of all time lines differ by powers of two."""
+        """Merge neighbours until an interval has this length; the lengths of different timelines differ by powers of two."""
         while self.length_ns < length_ns:
             halved = self.intervals[::2]
             for one, other in zip(halved, self.intervals[1::2], strict=False):

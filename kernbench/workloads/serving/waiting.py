@@ -1,4 +1,4 @@
-"""Requests that wait, in the order of a policy."""
+"""Waiting requests, in the order of a policy."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from heapq import heappop, heappush
 from kernbench.workloads.serving.options import Policy
 from kernbench.workloads.serving.request import Request, State
 
-_NO_TARGET = 1 << 62  #: [ns] the deadline of a request that has none
+_NO_TARGET = 1 << 62  #: [ns] deadline of a request without a target
 
 
 class Waiting:
     """The queue of one engine.
 
     `fcfs`: in the order of arrival, a preempted request first. `priority`: by priority, then arrival. `slo`: preempted requests
-    first, then those that can still meet their target by deadline, then the late ones by arrival.
+    first, then requests that can still meet their target, by deadline, and then late requests, by arrival.
     """
 
     def __init__(self, policy: Policy) -> None:
@@ -30,7 +30,7 @@ class Waiting:
         return self._count
 
     def add(self, request: Request) -> None:
-        """It arrives."""
+        """A request arrives."""
         self._count += 1
         if self._policy == "fcfs":
             self._first.append(request)
@@ -42,7 +42,7 @@ class Waiting:
             heappush(self._heap, (deadline, request.arrival_ns, request.id, request))
 
     def put_back(self, request: Request) -> None:
-        """It was preempted."""
+        """A request was preempted."""
         if self._policy == "priority":
             self.add(request)
         else:
@@ -50,7 +50,7 @@ class Waiting:
             self._first.appendleft(request)
 
     def restore(self, requests: Sequence[Request]) -> None:
-        """Put back what was popped, in that order."""
+        """Put popped requests back, in this order."""
         for request in reversed(requests):
             if self._policy == "fcfs" or request.state == State.PREEMPTED:
                 self.put_back(request)
@@ -58,11 +58,11 @@ class Waiting:
                 self.add(request)
 
     def drop(self, request: Request) -> None:
-        """It has ended while it waited: `peek` passes over it, as its state says so."""
+        """The request has ended while it waited; `peek` skips it because of its state."""
         self._count -= 1
 
     def peek(self, now_ns: int) -> Request | None:
-        """The first one."""
+        """The first request."""
         first = self._first
         while first and first[0].state >= State.FINISHED:
             first.popleft()
@@ -80,7 +80,7 @@ class Waiting:
         return late[0][2] if late else None
 
     def pop(self, request: Request) -> None:
-        """Take away what `peek` returned."""
+        """Remove the request that `peek` returned."""
         self._count -= 1
         if self._first:
             self._first.popleft()

@@ -1,4 +1,4 @@
-"""The requests of a run: lengths that are drawn, or a file that says them."""
+"""The requests of a run: their lengths are drawn, or come from a file."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from kernbench.workloads.serving.request import Request
 
 Dataset = Literal["random", "sharegpt", "burstgpt", "prefix_repetition", "custom"]
 DATASETS: tuple[Dataset, ...] = ("random", "sharegpt", "burstgpt", "prefix_repetition", "custom")
-MOST_TOKENS = 1 << 24  #: of one request
-MOST_LINE = 1 << 20  #: [byte] of a line of a file
-SHAREGPT_BYTES = 1 << 30  #: [byte] of a file of conversations
-TOKEN_BYTES = 4  #: [byte] of text a token, where a file has text and no counts
+MOST_TOKENS = 1 << 24  #: limit of the tokens of one request
+MOST_LINE = 1 << 20  #: [byte] limit of a line of a file
+SHAREGPT_BYTES = 1 << 30  #: [byte] limit of a file of conversations
+TOKEN_BYTES = 4  #: [byte] of text for each token, if a file has text instead of counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """Requests in the words of `vllm bench serve`.
+    """Requests; the fields have the names of the options of `vllm bench serve`.
 
     `dataset_name`: `random` draws lengths around `random_input_len` and `random_output_len`, each within its
-    `random_range_ratio`, after a prefix of `random_prefix_len` tokens that all share. `prefix_repetition` gives each of
-    `prefix_repetition_num_prefixes` prefixes to as many requests. `sharegpt` and `burstgpt` read files of these names,
-    `custom` any JSON Lines or CSV file with `input_tokens` and `output_tokens`, and perhaps `arrival_s`, `prefix` with
-    `prefix_tokens`, `priority`, `ttft_target_ms`, `abort_ms` and `adapter`. Arrivals of a file are replayed unless
-    `arrivals` has a rate. `adapters`: each request has one of so many LoRA adapters, drawn by the seed, unless the file says
-    which.
+    `random_range_ratio`, after a common prefix of `random_prefix_len` tokens. `prefix_repetition` gives each of
+    `prefix_repetition_num_prefixes` prefixes to the same number of requests. `sharegpt` and `burstgpt` read files of these
+    names. `custom` reads any JSON Lines or CSV file with `input_tokens` and `output_tokens`, and optionally `arrival_s`,
+    `prefix` with `prefix_tokens`, `priority`, `ttft_target_ms`, `abort_ms` and `adapter`. Arrivals of a file are replayed
+    unless `arrivals` has a rate. `adapters`: each request has one of this number of LoRA adapters, which the file states or the
+    seed selects.
 
     >>> from kernbench.serving import Arrivals, Workload
     >>> load = Workload(num_prompts=2, random_input_len=64, random_output_len=8, arrivals=Arrivals(request_rate=10), seed=1)
@@ -88,7 +88,7 @@ class Workload:
 
     @property
     def count(self) -> int | None:
-        """How many requests are drawn, or at most read; None for all of the file."""
+        """The number of requests that are drawn, or the largest number that is read; None for the whole file."""
         if self.dataset_name in ("random", "prefix_repetition") and self.num_prompts is None:
             return 1000
         return self.num_prompts
@@ -144,7 +144,7 @@ class Workload:
         count = self.count or 0
         names = [number % self.prefix_repetition_num_prefixes for number in range(count)]
         draws = Draws(self.seed, 0)
-        for last in range(count - 1, 0, -1):  # Fisher and Yates
+        for last in range(count - 1, 0, -1):  # the shuffle of Fisher and Yates
             other = draws.below(last + 1)
             names[last], names[other] = names[other], names[last]
         for name in names:
@@ -152,7 +152,7 @@ class Workload:
             yield {"prompt": prefix + suffix, "output": self.prefix_repetition_output_len, "prefix": shared}
 
     def _rows(self, names: tuple[str, ...]) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Where it is and the values by name, of each row of a JSON Lines or CSV file."""
+        """The location and the values by name of each row of a JSON Lines or CSV file."""
         path = Path(os.fspath(self.dataset_path or ""))
         kind = path.suffix.lower()
         if kind not in (".jsonl", ".csv"):
@@ -230,7 +230,8 @@ class Workload:
                     raise InputError(Problem(where, "it must be text", f"conversations[{place}].value", text))
                 lengths.append(-(-len(text.encode("utf-8", "replace")) // TOKEN_BYTES))
             prompt, output = lengths[0], self.sharegpt_output_len or lengths[1]
-            if prompt >= 4 and output >= 4 and prompt <= 1024 and prompt + output <= 2048:  # what vLLM's benchmark takes
+            # the conversations that vLLM's benchmark accepts
+            if prompt >= 4 and output >= 4 and prompt <= 1024 and prompt + output <= 2048:
                 yield {"where": where, "prompt": prompt, "output": output}
 
 

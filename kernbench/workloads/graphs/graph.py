@@ -1,4 +1,4 @@
-"""A graph of operators, and the work that its nodes are lowered to."""
+"""A graph of operators, and the work to which its nodes are lowered."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ import numpy as np
 from kernbench.workloads.graphs.orders import Order
 
 Array = np.ndarray[Any, Any]
-SMALL = 1 << 16  #: [element] of a constant that is computed with
-INDEX_BITS = 32  #: of an element of an integer tensor
+SMALL = 1 << 16  #: [element] limit of the constants whose values are computed
+INDEX_BITS = 32  #: bits of an element of an integer tensor
 
 
 def number_of(value: Array | None) -> float | None:
-    """A constant of one element as a number; None for anything else."""
+    """The number in a constant of one element; None for any other tensor."""
     if value is None or value.size != 1:
         return None
     try:
         return float(value.reshape(()))
-    except (TypeError, ValueError):  # a text, a complex number
+    except (TypeError, ValueError):  # a string or a complex number
         return None
 
 
@@ -37,13 +37,13 @@ class Tensor:
 
     @property
     def elements(self) -> int:
-        """All of them; 1 of a scalar."""
+        """The number of elements; 1 for a scalar."""
         return prod(self.shape)
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """An operator. An input that is left out is an empty name."""
+    """An operator. The name of an omitted input is empty."""
 
     name: str
     op: str
@@ -54,7 +54,7 @@ class Node:
     opset: int = 0
 
     def input(self, index: int) -> str:
-        """The name of an input; empty if it is left out."""
+        """The name of an input; empty if the input is omitted."""
         return self.inputs[index] if index < len(self.inputs) else ""
 
 
@@ -62,9 +62,9 @@ class Node:
 class Graph:
     """Nodes in topological order.
 
-    `tensors`: the tensors with known shapes. `known`: values that do not depend on the inputs. `unknown`: why nodes have
-    outputs without a shape, by number, as far as it is known. `assumed`: what bounds say of branches and loops that depend on
-    the inputs, one line each.
+    `tensors`: the tensors with known shapes. `known`: values that do not depend on the inputs. `unknown`: for the numbers of
+    nodes whose outputs have no known shape, the reason, if it is known. `assumed`: the assumptions of bounds about branches and
+    loops that depend on the inputs, one line each.
     """
 
     name: str
@@ -91,7 +91,7 @@ class Window:
 
     @property
     def positions(self) -> int:
-        """Places of the kernel that an output looks at."""
+        """Positions of the kernel that an output reads."""
         return self.kernel[0] * self.kernel[1]
 
     @property
@@ -100,7 +100,7 @@ class Window:
         return self.positions == 1 and self.strides == (1, 1) and self.size == self.out
 
     def rows_of(self, first: int, last: int) -> tuple[int, int]:
-        """The input rows `[a, b)` that outputs of rows `[first, last]` look at; at least one."""
+        """The input rows `[a, b)` that outputs of rows `[first, last]` read; at least one row."""
         low = first * self.strides[0] - self.pads[0]
         high = last * self.strides[0] - self.pads[0] + (self.kernel[0] - 1) * self.dilations[0] + 1
         low = min(max(low, 0), self.size[0] - 1)
@@ -109,11 +109,12 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """Matrices of `a` [m, k] times matrices of `b` [k, n], or [n, k] where it is `swapped`, to matrices of `out` [m, n].
+    """Matrices of `a` [m, k] times matrices of `b` [k, n], or [n, k] if it is `swapped`; the results are the matrices of `out`
+    [m, n].
 
-    `matrices`: number of the matrix of a, of b and of out, for each product. With a `window` the rows of `a` are what it
-    looks at, `groups` products side by side. `blocks`: groups of the operator in one product, whose matrix has zeros elsewhere.
-    `tile`: rows and columns of outputs in one row of `out`, each with a copy of the filters in the matrix.
+    `matrices`: for each product, the number of the matrix in a, in b and in out. With a `window`, the rows of `a` are the
+    elements under the window, `groups` products side by side. `blocks`: groups of the operator in one product, whose matrix has
+    zeros elsewhere. `tile`: rows and columns of outputs in one row of `out`, each with a copy of the filters in the matrix.
     """
 
     a: str
@@ -133,12 +134,12 @@ class Product:
 
     @property
     def macs(self) -> int:
-        """Of all its matrices, without those of zeros."""
+        """The MACs of all its matrices, without products with zeros that the lowering inserted."""
         return len(self.matrices) * self.groups * self.m * self.n * (self.depth or self.k)
 
     @property
     def copies(self) -> tuple[int, int]:
-        """How much larger the matrix is than the filters, as a fraction."""
+        """The size of the matrix divided by the size of the filters, as a fraction."""
         return (self.k * prod(self.tile), self.depth) if self.depth else (1, 1)
 
 
@@ -147,7 +148,7 @@ class Vector:
     """A vector operation on `batch` rows of `length` elements of `a`; of a reduction a row makes one element.
 
     `b`: the second input, as large as `a`. `params`: operands that are needed as a whole: gains, biases, broadcast tensors.
-    `gathers`: those of `a` and `b` whose elements are read from other positions; `order`: which positions, of all of them.
+    `gathers`: the inputs `a` and `b` whose elements are read from other positions; `order`: these positions.
     """
 
     op: str
@@ -164,7 +165,7 @@ class Vector:
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """The largest or the sum of what a window looks at: a copy, and a VE_ADD for each further place of it."""
+    """The maximum or the sum of the elements under a window: a copy, and a VE_ADD for each further position of the window."""
 
     a: str
     out: str
@@ -173,7 +174,8 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A copy of elements of `sources` to `out`: concatenated, reordered or selected. `order`: where those of one source are."""
+    """A copy of elements of `sources` to `out`: concatenated, reordered or selected. `order`: the positions of the elements, if
+    there is one source."""
 
     sources: tuple[str, ...]
     out: str
@@ -182,7 +184,8 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows of a table in DRAM, in sequence: `count` of `length` elements. `indices`: of a tensor, or `known`."""
+    """A sequence of rows of a table in DRAM: `count` rows of `length` elements. `indices`: the tensor with the numbers of the
+    rows; or `known`, the numbers themselves."""
 
     table: str
     out: str
@@ -212,9 +215,10 @@ def read_by(work: Work) -> tuple[str, ...]:
 
 @dataclass(slots=True)
 class Lowered:
-    """A graph as work. `jobs`: (number of a node, work); `views`: tensors that are the bytes of another one.
+    """A graph after lowering, as pieces of work. `jobs`: (number of a node, work); `views`: tensors that share the bytes of
+    another one.
 
-    `notes`: what became of nodes without work of their own, by number; `missing`: nodes that cannot be lowered, and why.
+    `notes`: by number, the reason why a node has no work of its own; `missing`: nodes that cannot be lowered, with the reason.
     """
 
     graph: Graph
@@ -225,7 +229,7 @@ class Lowered:
     missing: dict[int, str] = field(default_factory=dict)
 
     def bytes_at(self, name: str) -> str:
-        """The tensor whose bytes it is."""
+        """The tensor that owns the bytes of this one."""
         while name in self.views:
             name = self.views[name]
         return name

@@ -1,4 +1,4 @@
-"""Nodes of a graph to work: each by the rule of its operator; those without a rule are listed with the reason."""
+"""Lowers nodes of a graph to work, each by the rule of its operator; nodes without a rule are listed with the reason."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ Rule = Callable[["Lowering", Node], None]
 
 
 class Grouping(Protocol):
-    """Chooses how convolutions of many groups are multiplied."""
+    """Chooses how convolutions with many groups are multiplied."""
 
     def together(self, groups: int, k: int, n: int) -> int:
-        """How many groups of `[k, n]` are one product."""
+        """The number of groups of `[k, n]` that form one product."""
 
     def tiled(self, window: Window) -> tuple[tuple[int, int], int]:
-        """Rows and columns of outputs, and channels, of one product of a convolution with a filter for each channel."""
+        """Rows and columns of outputs, and channels, in one product of a convolution with a filter for each channel."""
 
     def dense(self, window: Window, filters: int) -> tuple[int, int]:
-        """Rows and columns of outputs in one row of the product of a convolution whose filters look at all channels."""
+        """Rows and columns of outputs in one row of the product of a convolution whose filters read all channels."""
 
 
-MOST_ENTRIES = 1 << 18  #: of a program: more take half a gigabyte and half a minute to write
+MOST_ENTRIES = 1 << 18  #: limit of the entries of a program: to write more takes half a gigabyte and half a minute
 RULES: dict[str, Rule] = {}  #: by operator; filled by the modules `ops_*`
 _OF_MICROSOFT = frozenset((
     "BiasGelu", "FastGelu", "Gelu", "GroupQueryAttention", "MultiHeadAttention", "QuickGelu", "SimplifiedLayerNormalization",
@@ -38,11 +38,11 @@ _DOMAINS: dict[str, frozenset[str] | None] = {"": None, "com.microsoft": _OF_MIC
 
 
 class CannotLower(Exception):
-    """A node has no lowering; the text says why."""
+    """A node has no lowering; the text gives the reason."""
 
 
 def rule(*operators: str) -> Callable[[Rule], Rule]:
-    """Makes a function the rule of operators."""
+    """Registers a function as the rule of these operators."""
 
     def register(function: Rule) -> Rule:
         RULES.update(dict.fromkeys(operators, function))
@@ -64,7 +64,7 @@ def rules() -> dict[str, Rule]:
 
 
 class Lowering:
-    """The lowering of one graph: the inputs and the outputs of rules."""
+    """The lowering of one graph: rules read their inputs from it and write their outputs to it."""
 
     def __init__(self, graph: Graph, activation_bits: int, grouping: Grouping | None) -> None:
         self.graph = graph
@@ -77,7 +77,7 @@ class Lowering:
         self._temporaries = 0
 
     def run(self) -> Lowered:
-        """All nodes."""
+        """Lower all nodes."""
         rules()
         for number, node in enumerate(self.graph.nodes):
             self._number, before = number, len(self.result.jobs)
@@ -115,7 +115,8 @@ class Lowering:
             RULES[node.op](self, node)
 
     def _without_elements(self, node: Node) -> bool:
-        """Whether a node makes only tensors without elements, or makes its result of such a tensor: there is nothing to do."""
+        """Whether a node makes only tensors without elements, or computes its result from such a tensor; such a node needs no
+        work."""
         tensors = self.result.tensors
         outputs = [name for name in node.outputs if name]
         empty = [name for name in node.inputs if name and not tensors[name].elements]
@@ -144,7 +145,7 @@ class Lowering:
         self.note("computed beforehand")
 
     def ready(self, name: str) -> None:
-        """The values of an output do not depend on those of inputs: they are there before the run."""
+        """The values of an output do not depend on the inputs of the graph, and are known before the run."""
         self.result.tensors[name] = replace(self.result.tensors[name], source="weight")
         self.note("computed beforehand")
 
@@ -157,35 +158,36 @@ class Lowering:
         return self.tensor(name).shape
 
     def out(self, node: Node) -> Tensor:
-        """The first output; CannotLower if others are asked for too."""
+        """The first output; raises CannotLower if other outputs are used too."""
         self.only(node, 1)
         return self.tensor(node.outputs[0])
 
     def only(self, node: Node, count: int) -> None:
-        """CannotLower if more than the first `count` outputs are used."""
+        """Raises CannotLower if more than the first `count` outputs are used."""
         for name in node.outputs[count:]:
             if name and (name in self.graph.outputs or self.patterns.consumers(name)):
                 raise CannotLower(f"its output {name} is not computed")
 
     def operand(self, name: str) -> str:
-        """A tensor as vector engines read it: constants at the activations' width."""
+        """A tensor as vector engines read it: constants have the width of activations."""
         return self._constant(name, "operand", self.activation_bits) if self.tensor(name).source == "weight" else name
 
     def _constant(self, name: str, what: str, bits: int) -> str:
-        """A constant at another width, which it has before the run."""
+        """A constant at another width; it is converted before the run."""
         own = f"{name} ({what})"
         self.result.tensors.setdefault(own, replace(self.tensor(name), name=own, bits=bits))
         return own
 
     def temporary(self, *shape: int, like: str = "") -> str:
-        """A new tensor of activations; `like`: of elements of the width that another tensor has."""
+        """A new tensor of activations; `like`: a tensor whose element width the new one gets."""
         self._temporaries += 1
         name = f"{self.graph.nodes[self._number].name}:{self._temporaries}"
         self.result.tensors[name] = Tensor(name, shape, self.tensor(like).bits if like else self.activation_bits)
         return name
 
     def add(self, work: Work) -> None:
-        """A piece of work of this node. A vector engine streams two inputs of one width: the other one is converted before."""
+        """Add a piece of work of this node. A vector engine streams two inputs of one width: an input of another width is
+        converted first."""
         if isinstance(work, Vector) and work.b:
             a, b, out = (self.tensor(name) for name in (work.a, work.b, work.out))
             if a.bits != b.bits and a.bits != out.bits:
@@ -195,7 +197,7 @@ class Lowering:
         self.result.jobs.append((self._number, work))
 
     def _converted(self, tensor: Tensor, like: Tensor) -> str:
-        """A copy of a tensor with elements of the width that another tensor has."""
+        """A copy of a tensor whose elements have the width of another tensor."""
         if tensor.source == "weight":
             return self._constant(tensor.name, f"of {like.bits} bits", like.bits)
         name = self.temporary(*tensor.shape, like=like.name)
@@ -203,12 +205,12 @@ class Lowering:
         return name
 
     def view(self, out: str, of: str, note: str = "the same bytes") -> None:
-        """`out` is the bytes of another tensor."""
+        """`out` shares the bytes of another tensor."""
         self.result.views[out] = of
         self.note(note)
 
     def note(self, text: str) -> None:
-        """The state of a node without work."""
+        """Set the note of a node without work."""
         self.result.notes[self._number] = text
 
     @property
@@ -223,7 +225,7 @@ class Lowering:
         return self.graph.known[name]
 
     def integers(self, node: Node, attribute: str, index: int) -> tuple[int, ...] | None:
-        """Integers that older opsets have as an attribute and newer ones as an input; None if they are left out."""
+        """Integers that older opsets have as an attribute and newer ones as an input; None if the node has neither."""
         if attribute in node.attributes:
             found = node.attributes[attribute]
             return tuple(found) if isinstance(found, list | tuple) else (int(found),)
@@ -254,19 +256,19 @@ class Lowering:
         return shape
 
     def limited(self, what: str, count: int) -> int:
-        """A number of pieces of work. CannotLower if it is more than any program could have."""
+        """Checks a number of pieces of work. Raises CannotLower if the number is above the limit of a program."""
         if count > MOST_ENTRIES:
             raise CannotLower(f"it has {count} {what}, and a program has at most {MOST_ENTRIES} entries")
         return count
 
 
 def lower_graph(graph: Graph, activation_bits: int, grouping: Grouping | None = None) -> Lowered:
-    """A graph as work. `grouping`: which groups of a convolution are one product; by default each by itself."""
+    """A graph as work. `grouping`: the groups of a convolution that form one product; by default, each group is a product."""
     return Lowering(graph, activation_bits, grouping).run()
 
 
 def missing_lines(lowered: Lowered) -> Iterator[tuple[str, str]]:
-    """`(node, reason)` of each that cannot be lowered."""
+    """`(node, reason)` of each node that cannot be lowered."""
     for number, reason in lowered.missing.items():
         node = lowered.graph.nodes[number]
         yield f"{node.name} ({node.op})", reason

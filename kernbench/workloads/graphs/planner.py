@@ -1,9 +1,9 @@
 """Chooses tiles, blocks and scratchpad places of a graph for one machine, as the planner of layers does.
 
-Everything streams through rings: weight tiles, blocks of activations, blocks of results. Tensors stay in the scratchpad from
-the work that makes them to the work that last reads them where there is room, those first that save most transfers for the
-room they take. Among the divisions of the scratchpad whose time at full rate is at most 5% above the best, the planner takes
-the one with most buffers.
+Everything streams through rings: weight tiles, blocks of activations, blocks of results. If there is room, a tensor stays in
+the scratchpad from the work that makes it to the work that reads it last; the tensors that save most transfers for their size
+have priority. The planner considers the divisions of the scratchpad whose time at full rate is at most 5% above the best, and
+takes the one with most buffers.
 """
 
 from __future__ import annotations
@@ -25,43 +25,44 @@ from kernbench.workloads.graphs.split import Splitter, can_be_cut
 from kernbench.workloads.scratchpad import DoesNotFit, Need, ScratchpadPlan
 from kernbench.workloads.transfers import load_cycles, tile_sizes
 
-_SLACK = (21, 20)  # cycles that better buffering may cost, over the least
-_ROOMS = 32  # sizes of the room for products that are cut that are tried
-_GAIN = (11, 10)  # by how much a product must be faster with k cut
+_SLACK = (21, 20)  # factor over the fewest cycles that a plan with better buffering may take
+_ROOMS = 32  # number of sizes that are tried for the room of products whose dimension k is cut
+_GAIN = (11, 10)  # factor by which a product must become faster if k is cut
 _FEW_TILES = ((32, 4), (16, 4), (8, 4), (4, 4), (2, 4), (1, 4))
-_SHARES = (32, 16, 8, 4, 64, 128)  # of the scratchpad a block of activations is one in so many, at most
-_RING_SHARE = 8  # of the scratchpad a ring of more than two slots is one in so many, at most
-_BLOCKS_SHARE = 4  # the same for the ring of what is read: a block may be a single job of a tensor engine
-_BEHIND = 4  # a tensor keeps its place for so many pieces of work more, so that these need not wait for it
+_SHARES = (32, 16, 8, 4, 64, 128)  # a block of activations takes at most one of this number of equal shares of the scratchpad
+_RING_SHARE = 8  # a ring of more than two slots takes at most one of this number of equal shares of the scratchpad
+_BLOCKS_SHARE = 4  # the same for a ring of tensors that are read, because a block may be a single job of a tensor engine
+_BEHIND = 4  # a tensor keeps its place for this number of further pieces of work, so that they need not wait for it
 
 
 @dataclass(slots=True)
 class Life:
-    """A tensor that is computed, or an input, from the work that first touches it to the last."""
+    """The lifetime of a tensor that is computed, or of an input: from the work that first uses it to the work that uses it
+    last."""
 
     name: str
     nbytes: int
     first: int
     last: int
-    made: bool  #: by work; else it is in DRAM from the start
-    out: bool = False  #: it is needed in DRAM at the end
+    made: bool  #: whether work makes it; otherwise it is in DRAM from the start
+    out: bool = False  #: whether it is needed in DRAM at the end
     reads: int = 0
 
     @property
     def saved(self) -> int:
-        """[byte] of transfers that a place in the scratchpad saves."""
+        """[byte] The transfers that a place in the scratchpad saves."""
         times = self.reads + (0 if self.out else 1) if self.made else self.reads - 1
         return self.nbytes * times
 
 
 @dataclass(frozen=True, slots=True)
 class GraphPlan:
-    """How a graph runs on a machine."""
+    """The plan of a graph on a machine."""
 
     level: Level
     sizes: list[Size]  #: of each piece of work
     lives: dict[str, Life]
-    same_place: dict[str, str]  #: a tensor that is made where another one was
+    same_place: dict[str, str]  #: tensors that are made in the place of another tensor, with the name of that tensor
     resident: frozenset[str]
     scratchpad: ScratchpadPlan
     least_cycles: int
@@ -69,7 +70,8 @@ class GraphPlan:
 
 
 def plan_graph(lowered: Lowered, config: NpuConfig, grain: Grain = COARSE) -> GraphPlan:
-    """The plan without cuts of k where there is one. InputError if no way to divide the scratchpad has room for everything."""
+    """The plan without cuts of k, if there is one. Raises InputError if no division of the scratchpad has room for
+    everything."""
     sizes = Sizes(lowered, config, grain)
     lives, same_place = _lives(lowered, sizes)
     plans = []
@@ -89,7 +91,7 @@ def plan_graph(lowered: Lowered, config: NpuConfig, grain: Grain = COARSE) -> Gr
 def plan_with_cuts(lowered: Lowered, config: NpuConfig, grain: Grain = COARSE) -> GraphPlan | None:
     """The plan with the fewest estimated cycles in which the dimension k of a product is cut; None if there is none.
 
-    Products are cut that have no room otherwise, and those that take less time so.
+    The dimension k is cut in products that do not fit otherwise, and in products that become faster.
     """
     products = [work for _, work in lowered.jobs if isinstance(work, Product) and can_be_cut(work)]
     if not products:
@@ -107,7 +109,7 @@ def plan_with_cuts(lowered: Lowered, config: NpuConfig, grain: Grain = COARSE) -
 
 
 def reloads(plan: GraphPlan, lowered: Lowered, config: NpuConfig) -> bool:
-    """Whether the weights of a product are loaded again and again, for longer than the product takes."""
+    """Whether the weights of a product are loaded several times, and the loads take longer than the product."""
     sizes = Sizes(lowered, config)
     for (_, work), size in zip(lowered.jobs, plan.sizes, strict=True):
         if isinstance(work, Product) and can_be_cut(work) and not size.held and work.m > size.rows:
@@ -118,9 +120,10 @@ def reloads(plan: GraphPlan, lowered: Lowered, config: NpuConfig) -> bool:
 
 
 def _with_cuts(sizes: Sizes, splitter: Splitter, level: Level, *, every: bool) -> list[Size] | None:
-    """The sizes at a level, with k cut where a product does not fit or takes less time so; None if other work does not fit.
+    """The sizes at a level, with k cut if a product does not fit or becomes faster; None if other work does not fit.
 
-    `every`: the products that are cut take all room that other work leaves; else products that may stay whole keep theirs.
+    `every`: the products that are cut take all room that other work leaves; otherwise products that may stay whole keep their
+    room.
     """
     jobs, config, whole = sizes.lowered.jobs, sizes.config, sizes.each(level)
     may = [isinstance(work, Product) and can_be_cut(work) for _, work in jobs]
@@ -165,14 +168,14 @@ def _lives(lowered: Lowered, sizes: Sizes) -> tuple[dict[str, Life], dict[str, s
             if not sizes.is_weight(name):
                 life = _life(lives, lowered, sizes, name, number, made=False)
                 life.last = number
-                life.reads += 2 if _overlaps(work) else 1  # neighbouring blocks look at the same rows
+                life.reads += 2 if _overlaps(work) else 1  # neighbouring blocks read some rows in common
         made = _life(lives, lowered, sizes, work.out, number, made=True)
         made.last, made.out = max(made.last, number), lowered.bytes_at(work.out) in roots
     return lives, _same_places(lowered, sizes, lives)
 
 
 def _overlaps(work: Work) -> bool:
-    """Whether a window looks at rows more than once."""
+    """Whether a window reads some rows more than once."""
     window = work.window if isinstance(work, Product | Pool) else None
     return window is not None and window.kernel[0] > 1
 
@@ -231,7 +234,7 @@ def _plan(
 
 
 def _made_in(name: str, same_place: dict[str, str]) -> list[str]:
-    """The tensors that are made in the place of one."""
+    """The tensors that are made in the place of this one."""
     return [other for other in same_place if _place_of(other, same_place) == name]
 
 
@@ -249,7 +252,7 @@ def _rings(sizes: Sizes, level: Level, cut: list[Size]) -> dict[str, int]:
         return count * (ceil_div(nbytes + 2 * align, line) * line + more) if nbytes else 0
 
     def more(nbytes: int, share: int = _RING_SHARE) -> int:
-        """As many as all tensor engines can work on, where they take a small part of the scratchpad."""
+        """As many slots as all tensor engines can work on, if these slots take a small part of the scratchpad."""
         for count in range(sizes.config.te.engines + 2, 2, -1):
             if slots(count, nbytes) <= sizes.config.spm.size_bytes // share:
                 return slots(count, nbytes)
@@ -266,7 +269,8 @@ def _rings(sizes: Sizes, level: Level, cut: list[Size]) -> dict[str, int]:
 
 
 def _least(sizes: Sizes, cut: list[Size], resident: frozenset[str]) -> int:
-    """Each piece of work takes as long as its weights or its products, and all of it as long as all that moves."""
+    """A lower bound of the cycles: each piece of work takes at least the time of its weights or of its products, and the graph
+    takes at least the time of all transfers."""
     total, cycles = 0, 0
     for (_, work), size in zip(sizes.lowered.jobs, cut, strict=True):
         weights, others = sizes.moved(work, size, resident)
@@ -279,7 +283,7 @@ def _least(sizes: Sizes, cut: list[Size], resident: frozenset[str]) -> int:
 def product_cycles(work: Work, sizes: Sizes, size: Size | None = None) -> int:
     """Cycles of a product with all tensor engines at full rate; 0 of other work.
 
-    `size`: cut so, which a systolic array takes longer for: it fills and drains for each piece.
+    `size`: the cut of the product; a systolic array takes longer for a cut product, because it fills and drains for each piece.
     """
     if not isinstance(work, Product):
         return 0
@@ -292,10 +296,10 @@ def product_cycles(work: Work, sizes: Sizes, size: Size | None = None) -> int:
 
 
 def vector_cycles(work: Work, sizes: Sizes) -> int:
-    """[cycle] of one vector engine for what no plan avoids, as one job at full rate.
+    """[cycle] of one vector engine for the work that every plan has, as one job at full rate.
 
-    That is every operation, and what the windows of a convolution look at, copied once: the array reads rows of neighbouring
-    bytes. Other copies are the planner's, and count 0.
+    This work is every operation, and one copy of the elements under the windows of a convolution, because the array reads rows
+    of neighbouring bytes. Other copies depend on the plan, and count 0.
     """
     ve, tensors = sizes.config.ve, sizes.lowered.tensors
     match work:
@@ -314,7 +318,7 @@ def vector_cycles(work: Work, sizes: Sizes) -> int:
 
 
 def _cut(work: Product, size: Size) -> Counter[tuple[int, int, int]]:
-    """How many products `(m, n, k)` a piece of work is."""
+    """The number of products `(m, n, k)` of a piece of work."""
     images, rows = (1, work.m) if work.window is None else (work.window.images, prod(work.window.out))
     times, found = len(work.matrices) * work.groups * images, Counter[tuple[int, int, int]]()
     for m, blocks in _pieces(rows, size.rows):
@@ -324,11 +328,11 @@ def _cut(work: Product, size: Size) -> Counter[tuple[int, int, int]]:
 
 
 def _pieces(length: int, step: int) -> list[tuple[int, int]]:
-    """Lengths of the pieces, and how many have each."""
+    """Lengths of the pieces, and the number of pieces of each length."""
     whole, rest = divmod(length, step)
     return [(step, whole)] * bool(whole) + [(rest, 1)] * bool(rest)
 
 
 def macs_of(work: Product) -> int:
-    """The MACs of all its matrices, without those of zeros."""
+    """The MACs of all its matrices, without products with zeros that the lowering inserted."""
     return work.macs

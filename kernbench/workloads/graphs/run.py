@@ -1,4 +1,4 @@
-"""A graph on a machine: its program, its run, and the figures of both, node by node."""
+"""A graph on a machine: its program, its run, and the figures of both for each node."""
 
 from __future__ import annotations
 
@@ -33,47 +33,48 @@ from kernbench.workloads.graphs.sizes import COARSE, FINE, Grain, Sizes
 from kernbench.workloads.hazards import Emitter
 from kernbench.workloads.limit import ENDLESS, StoppedError
 
-EXPLAINED = 1.5  #: times the roofline, above which the reason is shown
+EXPLAINED = 1.5  #: threshold of cycles over the roofline above which the reason is shown
 _MOST_BEYOND = 3
-_MOST_COMPARED = 1 << 15  # entries of a program that is simulated in several ways to find the fastest
+_MOST_COMPARED = 1 << 15  # limit of the entries of a program that is simulated in several variants to find the fastest
 ROLES = ("weights", "activations")
 
 
 @dataclass(slots=True)
 class NodeRow:
-    """What a node took. `cycles`: from the end of what was done before to its own end; all rows together make the run."""
+    """The results of a node. `cycles`: from the end of the previous work to the end of the node; the sum over all rows is the
+    run."""
 
     name: str
     op: str
-    note: str = ""  #: what became of it, where it has no jobs; how its dimension k is cut, if it is
+    note: str = ""  #: the reason why the node has no jobs, or how its dimension k is cut
     jobs: int = 0
     macs: int = 0
     bytes: Counter[str] = field(default_factory=Counter)  #: of DRAM by role, alignment included
     cycles: int = 0
     busy: Counter[str] = field(default_factory=Counter)  #: [engine-cycle] by kind of engine
-    least: int = 0  #: [cycle] its products with all tensor engines at full rate
+    least: int = 0  #: [cycle] of its products with all tensor engines at full rate
 
 
 @dataclass(frozen=True, slots=True)
 class Beyond:
-    """An operator far above the roofline: its cycles beyond those of its products, and the kind of engine that is busiest."""
+    """An operator far above the roofline: its cycles above those of its products, and the busiest kind of engine."""
 
     op: str
     cycles: int
     engine: str
-    busy: int  #: [cycle] of each engine
+    busy: int  #: [cycle] busy time of each engine
 
 
 @dataclass(frozen=True, slots=True)
 class GraphRun:
-    """A run with its floors: what it must move and multiply at least, at full rate."""
+    """A run with its lower bounds: the bytes and the MACs that are necessary, at full rate."""
 
     lowered: Lowered
     plan: GraphPlan
     machine: NpuConfig
     cycles: int
     rows: list[NodeRow]
-    limit: tuple[str, int]  #: the largest bound of the program, and that bound
+    limit: tuple[str, int]  #: the name and the value of the largest bound of the program
     energy_pj: dict[str, float]
     least_bytes: int
     dram_cycles: int
@@ -83,12 +84,12 @@ class GraphRun:
 
     @property
     def ns(self) -> float:
-        """Its time."""
+        """[ns] The time of the run."""
         return float(cycles_to_ns(self.cycles, self.machine.freq_ghz))
 
     @property
     def macs(self) -> int:
-        """Of all nodes."""
+        """The MACs of all nodes."""
         return sum(row.macs for row in self.rows)
 
     @property
@@ -98,16 +99,16 @@ class GraphRun:
 
     @property
     def roofline(self) -> int:
-        """[cycle] The largest of what it must move, multiply, and compute on vector engines, each at full rate."""
+        """[cycle] The largest of the times for transfers, products and vector operations, each at full rate."""
         return max(self.dram_cycles, self.mac_cycles, self.vector_cycles)
 
     @property
     def over_roofline(self) -> float:
-        """Its cycles over the roofline; 0 of a run without a roofline."""
+        """The cycles of the run over the roofline; 0 for a run without a roofline."""
         return self.cycles / self.roofline if self.roofline else 0.0
 
     def beyond(self) -> list[Beyond]:
-        """The operators that take most more than their products at full rate, largest first."""
+        """The operators with the most cycles above those of their products at full rate, largest first."""
         more, busy = Counter[str](), dict[str, Counter[str]]()
         for row in self.rows:
             more[row.op] += row.cycles - row.least
@@ -122,11 +123,11 @@ class GraphRun:
         return found
 
     def share(self, cycles: int) -> float:
-        """Of its cycles; 0 of a run that took none."""
+        """The share of the cycles of the run; 0 for a run without cycles."""
         return cycles / self.cycles if self.cycles else 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """For `--json`."""
+        """The data for `--json`."""
         name, bound = self.limit
         return {
             "status": "done",
@@ -165,9 +166,9 @@ def _row_dict(row: NodeRow) -> dict[str, Any]:
 class GraphProgram:
     """A graph lowered and planned for a machine: an NPU, or the first PE of a system.
 
-    `machine`: what it is planned for, the NPU or the PE as one; `target`: what runs.
-    `max_cycles`: of a run; None: as many as it takes, whatever the machine's file says of single programs.
-    InputError with a line for each node that cannot be lowered, unless `partial`; where something does not fit.
+    `machine`: the NPU, or one PE as an NPU, for which the program is planned; `target`: the machine that runs. `max_cycles`:
+    the limit of a run; None for no limit, even if the machine's file has one for single programs. Raises InputError with a line
+    for each node that cannot be lowered, unless `partial` is set, and if a tensor does not fit.
     """
 
     def __init__(
@@ -185,7 +186,7 @@ class GraphProgram:
         self.plan: GraphPlan
         self.program: Program
         self.memory: Memory
-        self.works: dict[int, int]  #: by the id of an entry: the number of its work
+        self.works: dict[int, int]  #: the number of the work of an entry, by the entry's id
         self.dram_used: int
         self._make(COARSE)
         if self.lowered.jobs and len(self.program.entries) <= _MOST_COMPARED:
@@ -194,14 +195,14 @@ class GraphProgram:
             self._compare_cuts()
 
     def _entries(self, plan: GraphPlan) -> Counter[int]:
-        """About as many entries as each node takes."""
+        """An estimate of the number of entries of each node."""
         sizes, per_node = Sizes(self.lowered, self.machine), Counter[int]()
         for (number, work), size in zip(self.lowered.jobs, plan.sizes, strict=True):
             per_node[number] += sizes.entries(work, size, plan.resident)
         return per_node
 
     def _check_entries(self) -> None:
-        """InputError if the program would be too long; it names the node with most entries."""
+        """Raises InputError if the program would be too long; the error names the node with most entries."""
         per_node = self._entries(self.plan)
         count = per_node.total()
         if count > MOST_ENTRIES:
@@ -223,7 +224,7 @@ class GraphProgram:
         return emit.end(), memory
 
     def _make(self, grain: Grain) -> None:
-        """The plan and the program, with work cut so far."""
+        """Make the plan and the program, with the cuts that are known so far."""
         self.plan = plan_graph(self.lowered, self.machine, grain)
         if self._entries(self.plan).total() > MOST_ENTRIES and not any(size.cut for size in self.plan.sizes):
             self.plan = plan_with_cuts(self.lowered, self.machine, grain) or self.plan
@@ -231,12 +232,12 @@ class GraphProgram:
         self._take(self.plan)
 
     def _take(self, plan: GraphPlan) -> None:
-        """The program of a plan."""
+        """Use the program of this plan."""
         self.plan, self.works = plan, {}
         self.program, self.memory = self._emit()
 
     def _compare_cuts(self) -> None:
-        """Where weights are loaded again and again, keeps the program with k of products cut if it ends sooner."""
+        """If weights are loaded several times, keep the program in which k of products is cut, if it ends sooner."""
         if any(size.cut for size in self.plan.sizes) or not reloads(self.plan, self.lowered, self.machine):
             return
         cut = plan_with_cuts(self.lowered, self.machine)
@@ -248,14 +249,15 @@ class GraphProgram:
             _, self.plan, self.program, self.memory, self.works, self.dram_used = whole
 
     def _fastest(self) -> None:
-        """Keeps the program that ends soonest: cut coarsely or finely, with the engines as emitted or those of `balance`."""
+        """Keep the program that ends soonest: with coarse or fine cuts, and with the engines as emitted or as chosen by
+        `balance`."""
         coarse = self._choose_engines(), self.plan, self.program, self.memory, self.works, self.dram_used
         self._make(FINE)
         if self._choose_engines() >= coarse[0]:
             _, self.plan, self.program, self.memory, self.works, self.dram_used = coarse
 
     def _choose_engines(self) -> int:
-        """[cycle] of the program, with the faster of the two choices of engines."""
+        """[cycle] of the program with the faster of the two choices of engines."""
         emitted = list(self.program.entries)
         before = self._cycles()
         self.program.entries[:] = balanced(emitted, self.machine)
@@ -265,7 +267,7 @@ class GraphProgram:
         return min(before, after)
 
     def _cycles(self) -> int:
-        """[cycle] of the program on the machine that it is planned for."""
+        """[cycle] of the program on the machine for which it is planned."""
         machine = Machine(self.machine, self.program)
         machine.run()
         return machine.result().cycles
@@ -276,7 +278,7 @@ class GraphProgram:
         return [self.lowered.graph.nodes[number].name for number, _ in self.lowered.jobs]
 
     def run(self) -> GraphRun:
-        """Simulates it; a graph without work takes no cycles. StoppedError if it is longer than it may be."""
+        """Simulate the program; a graph without work takes no cycles. Raises StoppedError if the run reaches its limit."""
         if not self.lowered.jobs:
             return self._nothing()
         machine = Machine(self.target, self.program)
@@ -306,13 +308,13 @@ class GraphProgram:
         )
 
     def _nothing(self) -> GraphRun:
-        """The run of a graph of which no node has work."""
+        """The run of a graph whose nodes have no work."""
         least, dram_cycles, *_ = self.floor()
         rows, limit = self._empty_rows(), ("nothing", 0)
         return GraphRun(self.lowered, self.plan, self.machine, 0, rows, limit, {}, least, dram_cycles, 0, 0, 0)
 
     def _empty_rows(self) -> list[NodeRow]:
-        """A row for each node, with what became of it."""
+        """A row for each node, with its note."""
         lowered = self.lowered
         rows = [NodeRow(node.name, node.op, lowered.notes.get(i, "")) for i, node in enumerate(lowered.graph.nodes)]
         sizes = Sizes(lowered, self.machine)
@@ -353,7 +355,8 @@ class GraphProgram:
         return rows
 
     def floor(self) -> tuple[int, int, int, int]:
-        """[byte] of weights, inputs and outputs; [cycle] of these once at full rate, of all products, of vector operations."""
+        """[byte] of weights, inputs and outputs; [cycle] of these at full rate when they move once, of all products, and of
+        vector operations."""
         sizes = Sizes(self.lowered, self.machine)
         once = dict.fromkeys(name for _, work in self.lowered.jobs for name in read_by(work))
         tensors = self.lowered.tensors
@@ -370,5 +373,5 @@ class GraphProgram:
         return least, ceil_div(least * rate.denominator, rate.numerator), cycles, vectors
 
     def _is_table(self, name: str) -> bool:
-        """Only some rows of it are read."""
+        """Whether only some of its rows are read."""
         return any(getattr(work, "table", "") == name for _, work in self.lowered.jobs)

@@ -1,10 +1,11 @@
-"""A graph computed from the tiles of its program, and compared with a reference: proof that the tiling computes the model.
+"""A graph computed from the tiles of its program and compared with a reference: evidence that the tiling computes the model.
 
-Two passes. The first follows bytes: the jobs of the program, in the order of their completion on the machine, move objects
-through scratchpad and DRAM. A job reads what its work needs, from where the program put it, or what it makes is not valid. The
-second computes values: products tile by tile from the tiles of the first pass, other operators by `onnx.reference`, with
-NaN wherever a tile was not valid or is missing. Positions are those of storage: the order of elements inside a block of a
-product is not followed, and a job that waits for a block may read any of it.
+The check has two passes. The first pass follows bytes: the jobs of the program move objects through scratchpad and DRAM in the
+order in which the jobs complete on the machine. The result of a job is valid only if the job reads the inputs of its work from
+the places where the program put them. The second pass computes values: products tile by tile from the tiles of the first pass,
+and other operators by `onnx.reference`, with NaN wherever a tile was not valid or is missing. Positions are those of storage:
+the check does not follow the order of elements inside a block of a product, and a job that waits for a block may read any part
+of the block.
 """
 
 from __future__ import annotations
@@ -29,24 +30,25 @@ from kernbench.workloads.graphs.run import GraphProgram
 from kernbench.workloads.graphs.sizes import ELEMENTWISE, Size
 from kernbench.workloads.graphs.split import Cut
 
-MOST_FAULTS = 20  #: that are kept
-#: Operators whose results are not the same in two runs.
+MOST_FAULTS = 20  #: limit of the faults that are kept
+#: Operators whose results differ between two runs.
 RANDOM = frozenset(("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"))
 _COLUMNS = "the columns of"
 
 
 @dataclass(slots=True)
 class Verification:
-    """What a check found. `worst`: the largest error over the tolerance, by output; at most 1 where all are equal."""
+    """The result of a check. `worst`: the largest error divided by the tolerance, by output; if all values are at most 1, the
+    outputs are equal."""
 
     model: str
     jobs: int = 0
-    tiles: int = 0  #: of products, each computed by itself
+    tiles: int = 0  #: number of tiles of products, each of which is computed separately
     faults: list[str] = field(default_factory=list)
     worst: dict[str, float] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """For `--json`."""
+        """The data for `--json`."""
         return {
             "passed": self.passed,
             "jobs": self.jobs,
@@ -57,13 +59,13 @@ class Verification:
 
     @property
     def passed(self) -> bool:
-        """Whether every job read what it needs, and all outputs are equal."""
+        """Whether every job read its inputs, and all outputs are equal."""
         return not self.faults and all(error <= 1 for error in self.worst.values())
 
 
 @dataclass(slots=True)
 class _Sums:
-    """Products of slabs that are added: which slabs, of which operands, and the job that wrote them last."""
+    """The sum of several products of slabs: the slabs, their operands, and the job that last wrote the sum."""
 
     slabs: tuple[int, ...]
     left: tuple[int, int, int]  #: matrix, row, rows
@@ -78,9 +80,10 @@ class _Object:
     name: str
     at: int
     job: int = -1
-    row: tuple[int, int] = (0, 0)  #: slice and tile of a weight
-    part: tuple[int, int, int] = (0, 0, 0)  #: of several rows: where the first one begins, their number and bytes
-    sums: _Sums | None = None  #: of a product whose dimension k is cut: what has been added so far
+    row: tuple[int, int] = (0, 0)  #: slice and tile, for a weight
+    #: for several rows: the start of the first row, the number of rows, and the bytes of a row
+    part: tuple[int, int, int] = (0, 0, 0)
+    sums: _Sums | None = None  #: for a product whose dimension k is cut: the sum so far
 
 
 @dataclass(slots=True)
@@ -93,7 +96,7 @@ class _Tile:
     rows: int
     col: int
     cols: int
-    slabs: tuple[int, ...] = ()  #: of k where it is cut, in the order in which they were added
+    slabs: tuple[int, ...] = ()  #: slabs of k, if k is cut, in the order in which they were added
     depth: int = 0  #: elements of k in a slab
 
 
@@ -104,15 +107,16 @@ class Replay:
         self.made, self.memory, self.lowered = made, memory, made.lowered
         self.config = made.machine
         self.objects: list[_Object | None] = [None]
-        self.owner: Array = np.zeros(self.config.spm.size_bytes, np.int32)  # by byte of scratchpad: the object
-        self.offset: Array = np.zeros(self.config.spm.size_bytes, np.int64)  # and the byte of it
-        self.done: dict[str, Array] = {}  # by region of DRAM: whose bytes are there, by byte; 0: nobody's
+        self.owner: Array = np.zeros(self.config.spm.size_bytes, np.int32)  # by byte of the scratchpad: the object
+        self.offset: Array = np.zeros(self.config.spm.size_bytes, np.int64)  # by byte of the scratchpad: the byte of the object
+        self.done: dict[str, Array] = {}  # by region of DRAM and by byte: the owner of the byte; 0 for none
         self._names: list[str] = [""]
         self.covered: dict[int, Array] = {}  # by work: the bytes of its result that valid jobs made
         self.tiles: dict[int, list[_Tile]] = defaultdict(list)
         self.found = Verification(made.lowered.graph.name)
         self._regions = sorted((region.base, region.end, region.name) for region in memory.dram.regions)
-        self._pending: dict[int, Callable[[int], None]] = {}  # by job: what to do when the location of its result is known
+        # by job: the function to call when the location of its result is known
+        self._pending: dict[int, Callable[[int], None]] = {}
         self._bases = [base for base, _, _ in self._regions]
         self._weights = {
             tile.dram_addr: (name, number, index)
@@ -122,7 +126,7 @@ class Replay:
         }
 
     def run(self) -> Verification:
-        """All jobs, by their completion."""
+        """All jobs, in the order of their completion."""
         machine = Machine(self.made.target, self.made.program)
         machine.run()
         times = {time.id: time for time in machine.result().entries}
@@ -184,7 +188,7 @@ class Replay:
         self.offset[place : place + nbytes] = np.arange(nbytes)
 
     def _store(self, entry: Any, name: str, at: int, place: int, nbytes: int) -> None:
-        """Bytes of a result go to DRAM: now the location of those that were made in a ring is known."""
+        """Bytes of a result are stored in DRAM, which gives the location of results that were made in a ring."""
         done = self._done(name)
         first = 0
         while first < nbytes:
@@ -214,7 +218,7 @@ class Replay:
         self._pending.pop(made.job)(at)
 
     def _job(self, entry: Any, number: int) -> None:
-        """A product or a vector operation of a work."""
+        """A product or a vector operation of a piece of work."""
         work, size = self.lowered.jobs[number][1], self.made.plan.sizes[number]
         *reads, write = regions_of(entry, self.config)
         found = [self._read(entry, region.addr, region.nbytes) for region in reads]
@@ -281,7 +285,7 @@ class Replay:
             self._resolve(made, write.addr - storage.spm)
 
     def _slab_product(self, entry: Any, work: Product, cut: Cut, left: _Object, right: _Object) -> _Sums | None:
-        """The product of a slab of both operands; None if these are not parts of the same slab."""
+        """The product of a slab of both operands; None if they are not parts of the same slab."""
         if self._tag(left.name) != self._tag(work.a) or self._tag(right.name) != self._tag(work.b):
             self._fault(entry, f"its inputs are {left.name} and {right.name}, not {work.a} and {work.b}")
             return None
@@ -306,7 +310,7 @@ class Replay:
         return _Sums((slab,), (row // work.m, row % work.m, entry.m), (of_b, col, entry.n), entry.id)
 
     def _all_slabs(self, entry: Any, number: int, work: Product, cut: Cut, whole: _Sums, at: int, nbytes: int) -> None:
-        """A sum of all slabs whose place in the result is known: whether it is the product of this place."""
+        """A sum of all slabs whose place in the result is known: checks that the sum is the product of this place."""
         out = self.lowered.tensors[work.out].bits // 8
         matrix, inside = divmod(at // out, work.m * work.n)
         block = inside // (cut.rows * work.n) * cut.rows
@@ -324,7 +328,8 @@ class Replay:
         self.tiles[number].append(_Tile(of, 0, block, rows, col, whole.right[2], whole.slabs, cut.depth))
 
     def _there(self, work: Work) -> list[tuple[str, Array]]:
-        """The tensors of which a job reads elements at other positions, and which of their bytes are in the scratchpad now."""
+        """The tensors of which a job reads elements at other positions, and which of their bytes are in the scratchpad at this
+        time."""
         alone = isinstance(work, Copy) and len(work.sources) == 1
         names = work.gathers if isinstance(work, Vector) else work.sources if isinstance(work, Copy) and alone else ()
         found = []
@@ -338,7 +343,7 @@ class Replay:
         return found
 
     def _reads_what_is_there(self, entry: Any, work: Work, at: int, nbytes: int, there: list[tuple[str, Array]]) -> bool:
-        """Whether all elements that a job reads at other positions were there; `at`: bytes of its result."""
+        """Whether all elements that a job reads at other positions were in the scratchpad; `at`: bytes of its result."""
         tensors = self.lowered.tensors
         for name, held in there:
             assert isinstance(work, Copy | Vector)
@@ -357,7 +362,7 @@ class Replay:
         return -2 if found is None or found.at < 0 else found.at + int(self.offset[addr])
 
     def _read(self, entry: Any, addr: int, nbytes: int) -> _Object | None:
-        """The object in some bytes; None if there is none, or another one in some of them."""
+        """The object in these bytes; None if there is none, or if some bytes belong to another object."""
         numbers = np.unique(self.owner[addr : addr + nbytes])
         names = {found.name if found is not None else "" for found in (self.objects[int(number)] for number in numbers)}
         if "" in names or len({self._tag(name) for name in names}) > 1:
@@ -386,7 +391,7 @@ class Replay:
     def _made(
         self, entry: Any, number: int, work: Work, size: Size, at: int, nbytes: int, found: list[Any], starts: list[int]
     ) -> None:
-        """A job whose result has its location: whether its inputs are those of this location."""
+        """The location of a job's result is known: checks that its inputs are those of this location."""
         tensors = self.lowered.tensors
         out = tensors[work.out].bits // 8
         first = at // out
@@ -414,7 +419,7 @@ class Replay:
     ) -> bool:
         wide = work.n * work.groups
         rows_each = work.m if work.window is None else prod(work.window.out)
-        stack, inside = divmod(first, rows_each * wide)  # of matrices, or of images
+        stack, inside = divmod(first, rows_each * wide)  # number of the matrix or image
         block = inside // (size.rows * wide) * size.rows
         rows = min(size.rows, rows_each - block)
         column = (inside - block * wide) // rows
@@ -445,7 +450,8 @@ class Replay:
 
 
 class Values:
-    """The second pass: values from valid tiles, node by node. `weights`: of all tensors that are known before the run."""
+    """The second pass: values from valid tiles, for one node after another. `weights`: the values of all tensors that are known
+    before the run."""
 
     def __init__(self, replay: Replay, inputs: Mapping[str, Array], weights: Mapping[str, Array]) -> None:
         self.replay, self.lowered = replay, replay.lowered
@@ -467,7 +473,7 @@ class Values:
         return self.values
 
     def _product(self, number: int, node: Node) -> list[Array] | None:
-        """A MatMul, Gemm or Conv from its tiles; None for others."""
+        """A MatMul, Gemm or Conv from its tiles; None for other operators."""
         found = [one for one in self.works[number] if isinstance(self.lowered.jobs[one][1], Product)]
         if node.op not in ("MatMul", "Gemm", "Conv") or node.domain or len(found) != 1:
             return None
@@ -505,7 +511,7 @@ class Values:
         images, channels, *size = x.shape
         filters, _, *kernel = weights.shape
         window = work.window
-        if window is None:  # one place of the kernel
+        if window is None:  # one position of the kernel
             rows = np.moveaxis(x, 1, -1).reshape(-1, 1, channels)
             places = tuple(size)
         else:
@@ -542,7 +548,7 @@ class Values:
         return in_tiles(weights.reshape(-1, *size), work, strides, dilations)
 
     def _poison(self, number: int, node: Node) -> None:
-        """NaN where a valid job is missing; everywhere, where a step inside of the node lacks something."""
+        """Put NaN where a valid job is missing, and everywhere if a step inside the node lacks an input."""
         for one in self.works[number]:
             work = self.lowered.jobs[one][1]
             covered = self.replay.covered.get(one)
@@ -559,12 +565,12 @@ class Values:
 
 
 def _partial(work: Work, elements: int) -> bool:
-    """Whether a work makes only a part of a tensor that others make too: a head."""
+    """Whether a piece of work makes only a part of a tensor, such as one head, and other work makes the rest."""
     return isinstance(work, Product) and len(work.matrices) * work.m * work.n * work.groups < elements
 
 
 def in_blocks(weights: Array, blocks: int) -> Array:
-    """Matrices `[group][column][depth]` with so many groups in one, and zeros between them."""
+    """Matrices `[group][column][depth]` with this number of groups in one matrix, and zeros between the groups."""
     groups, columns, depth = weights.shape
     made = np.zeros((groups // blocks, blocks, columns, blocks, depth))
     for number in range(blocks):
@@ -573,7 +579,8 @@ def in_blocks(weights: Array, blocks: int) -> Array:
 
 
 def in_tiles(filters: Array, work: Product, strides: list[int], dilations: list[int]) -> Array:
-    """Filters `[channel][row][column]` as matrices of tiles: a filter for each output of a tile, at its place."""
+    """Filters `[channel][row][column]` as matrices of tiles: a copy of the filter for each output of a tile, at the position of
+    the output."""
     assert work.window is not None
     (rows, columns), (high, wide) = filters.shape[1:], work.window.kernel
     made = np.zeros((work.groups, work.blocks, *work.tile, work.blocks, high, wide))
@@ -588,7 +595,8 @@ def in_tiles(filters: Array, work: Product, strides: list[int], dilations: list[
 
 
 def dense_tiles(filters: Array, work: Product, strides: list[int], dilations: list[int]) -> Array:
-    """Filters `[filter][channel][row][column]` as the matrix of tiles: every filter for each output of a tile, at its place."""
+    """Filters `[filter][channel][row][column]` as the matrix of tiles: a copy of every filter for each output of a tile, at the
+    position of the output."""
     assert work.window is not None
     count, channels, rows, columns = filters.shape
     made = np.zeros((count, *work.tile, channels, *work.window.kernel))
@@ -601,7 +609,7 @@ def dense_tiles(filters: Array, work: Product, strides: list[int], dilations: li
 
 
 def columns_of(x: Array, window: Any, groups: int) -> Array:
-    """What a window looks at, side by side: `[image x place][group][channel x position]`."""
+    """The elements under each window, as one row: `[image x place][group][channel x position]`."""
     images, channels = x.shape[:2]
     padded = np.zeros((images, channels, *(n + 2 * (p + k * d) for n, p, k, d in zip(
         window.size, window.pads, window.kernel, window.dilations, strict=True))))  # fmt: skip
@@ -619,7 +627,7 @@ def columns_of(x: Array, window: Any, groups: int) -> Array:
 
 
 def evaluate(node: Node, inputs: list[Array | None]) -> list[Array]:
-    """The outputs of one node by `onnx.reference`. InputError if it has none."""
+    """The outputs of one node by `onnx.reference`. Raises InputError if the reference does not have the operator."""
     from onnx import TypeProto, helper
     from onnx.reference import ReferenceEvaluator
 
@@ -639,7 +647,7 @@ def evaluate(node: Node, inputs: list[Array | None]) -> list[Array]:
     try:
         with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
             values = ReferenceEvaluator(helper.make_model(graph, opset_imports=[opset])).run(None, named)
-    except Exception as error:  # whatever the reference raises for an operator or a type that it does not have
+    except Exception as error:  # the reference raises various exceptions for operators and types that it does not have
         raise InputError(Problem(f"node {node.name} ({node.op})", f"onnx.reference cannot compute it: {error}")) from None
     found = iter(values)
     return [np.asarray(next(found)) if name else np.zeros(0) for name in node.outputs]
@@ -663,7 +671,8 @@ def verify(
 
 
 def error_of(value: Array, wanted: Array) -> float:
-    """The largest error over the tolerance of a type; infinite for another shape, or for NaN or infinity where none belongs."""
+    """The largest error divided by the tolerance of the type; infinite for a wrong shape, and for NaN or infinity where the
+    reference has none."""
     if value.shape != wanted.shape:
         return float("inf")
     narrow = wanted.dtype.kind == "V" and not wanted.dtype.names and value.dtype == wanted.dtype  # bfloat16, float8, int4

@@ -1,4 +1,5 @@
-"""Sweeps: one spec, many points. Every result is stored, and none is computed twice. `kernbench.sweep(...)` runs one."""
+"""Sweeps: one spec describes many points. Every result is stored, and no result is computed twice. `kernbench.sweep(...)` runs
+a sweep."""
 
 from kernbench.common.callable_package import call_as
 

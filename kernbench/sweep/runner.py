@@ -1,4 +1,4 @@
-"""Runs the points of a sweep that have no result in its store. A result counts when it is on the disk, and not before."""
+"""Runs the points of a sweep that have no result in its store. A result counts only after it is on the disk."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kernbench.sweep.store import Store
 from kernbench.sweep.store.tables import Row
 from kernbench.sweep.work import Work
 
-COMMIT_SECONDS = 0.25  # a result waits at most so long for others before it is written
+COMMIT_SECONDS = 0.25  # [s] the longest time that a result waits for other results before it is written
 COMMIT_ROWS = 256
 NO_BUDGET = Budget()
 
@@ -25,10 +25,10 @@ Stored = Callable[[Sequence[Row]], None]  #: called with results that are on dis
 
 
 class Executor(Protocol):
-    """Something that runs tasks."""
+    """An object that runs tasks."""
 
     def results(self, tasks: Iterable[Task]) -> Generator[Row | None, None, None]:
-        """A row for each task, in any order, each once; None now and then, at least every second."""
+        """Yields one row for each task, in any order; None from time to time, at least every second."""
         ...
 
 
@@ -36,11 +36,11 @@ class Executor(Protocol):
 class Outcome:
     """The outcome of a run of a sweep."""
 
-    points: int  #: of this shard
-    known: int  #: points whose results existed before
+    points: int  #: number of points of this shard
+    known: int  #: number of points that had results before
     ran: int = 0
     by_status: Counter[str] = field(default_factory=Counter)  #: number of points that ran
-    stopped: str = ""  #: by which budget
+    stopped: str = ""  #: the budget that stopped the run
 
     @property
     def failed(self) -> int:
@@ -54,7 +54,7 @@ def in_shard(points: Sequence[Point], shard: tuple[int, int]) -> list[Point]:
 
 
 def missing(points: Sequence[Point], store: Store, *, retry: bool) -> list[Task]:
-    """The tasks without a result, or with a damaged one, each key once; with `retry` also those that failed."""
+    """The tasks that have no result or a damaged result, without duplicate keys; with `retry` also those that failed."""
     known = store.statuses([point.task.key for point in points])
     wanted: dict[str, Task] = {}
     for point in points:
@@ -65,7 +65,7 @@ def missing(points: Sequence[Point], store: Store, *, retry: bool) -> list[Task]
 
 
 class Writer:
-    """Gathers results and writes them, some at a time."""
+    """Collects results and writes several at a time."""
 
     def __init__(self, store: Store, outcome: Outcome, stored: Stored) -> None:
         self._store = store
@@ -75,14 +75,14 @@ class Writer:
         self._written = time.monotonic()
 
     def take(self, row: Row | None) -> None:
-        """One more, or none so far: what waits is written when it is much, or has waited."""
+        """Add a result, or None. Pending results are written if they are many, or if they have waited long enough."""
         if row is not None:
             self._waiting.append(row)
         if len(self._waiting) >= COMMIT_ROWS or time.monotonic() - self._written >= COMMIT_SECONDS:
             self.write()
 
     def write(self) -> None:
-        """Write pending rows, and report them only then."""
+        """Write the pending rows, and report them only afterwards."""
         rows, self._waiting = self._waiting, []
         self._written = time.monotonic()
         if rows:
@@ -101,7 +101,7 @@ def run_missing(
     retry: bool = False,
     stored: Stored = lambda rows: None,
 ) -> Outcome:
-    """Run the points that have no result yet. An interrupt ends it with everything stored that had come."""
+    """Run the points that have no result yet. After an interrupt, all results that had arrived are stored."""
     tasks = missing(points, store, retry=retry)
     outcome = Outcome(len(points), len(points) - len(tasks))
     writer = Writer(store, outcome, stored)
@@ -118,7 +118,7 @@ def run_missing(
 
 
 def _within(budget: Budget, tasks: Sequence[Task], outcome: Outcome) -> Iterator[Task]:
-    """The tasks that a budget allows."""
+    """The tasks within the budget."""
     begin = time.monotonic()
     for i, task in enumerate(tasks):
         if budget.points is not None and i >= budget.points:
@@ -130,24 +130,24 @@ def _within(budget: Budget, tasks: Sequence[Task], outcome: Outcome) -> Iterator
         yield task
 
 
-TRIED = 5  # points that are run for it, spread over those that are missing
-TRIED_SECONDS = 3.0  # after which no further one is
-START_SECONDS = 0.7  # until the processes of a pool work
+TRIED = 5  # number of missing points that are run for an estimate; they are evenly spaced
+TRIED_SECONDS = 3.0  # [s] no further point begins after this time
+START_SECONDS = 0.7  # [s] time until the processes of a pool are ready
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Of one shard."""
+    """The estimate for one shard."""
 
-    points: int  #: of the shard
-    known: int  #: points whose results are in the store
-    to_run: int  #: within the budget
-    tried: int  #: points that were run for the estimate; their results are not kept
-    seconds: float | None  #: estimate for the remaining points, or None
+    points: int  #: number of points of the shard
+    known: int  #: number of points whose results are in the store
+    to_run: int  #: number of points to run within the budget
+    tried: int  #: number of points that were run for the estimate; their results are not kept
+    seconds: float | None  #: [s] estimate for the remaining points, or None
 
 
 def estimate(points: Points, place: Path, shard: tuple[int, int], workers: int) -> Estimate:
-    """The estimate; a store is looked at where there is one, and nothing is written."""
+    """The estimate; an existing store is read, and nothing is written."""
     mine = in_shard(points.points, shard)
     tasks = list({point.task.key: point.task for point in mine}.values())
     known = len(mine) - len(tasks)

@@ -1,8 +1,9 @@
-"""Searches: points of a sweep that are chosen by the results of earlier ones.
+"""Searches: points of a sweep are chosen by the results of earlier points.
 
-Points are proposed in batches, and a batch is proposed when all results of the one before are known. So the points depend on
-the spec alone, and not on who runs them or how fast. A search that was interrupted is repeated from its first batch: results
-that are in the store are not computed again, so it soon comes to where it was (ADR 57).
+Points are proposed in batches. A batch is proposed when all results of the previous batch are known. Therefore the points
+depend only on the spec, and not on the computers that run them or on their speed. An interrupted search is repeated from its
+first batch. Results in the store are not computed again, so the search quickly reaches the point where it was interrupted (ADR
+57).
 """
 
 from __future__ import annotations
@@ -29,57 +30,59 @@ from kernbench.sweep.store.sweeps import keep_sweep
 from kernbench.sweep.store.tables import Row
 from kernbench.sweep.targets.target import ProgramTarget, WorkloadTarget
 
-MOST_REFUSED = 20  #: times the number of trials: proposals that may be no points of the sweep
+#: a search ends if this number times the number of trials is exceeded by proposals that are not points of the sweep
+MOST_REFUSED = 20
 
 
 @dataclass
 class Proposal:
-    """A combination of levels that a searcher wants to know about, and what became of it."""
+    """A combination of levels that a searcher proposes, and the result of the proposal."""
 
     number: int
-    machine: int  #: position in the spec's machines
+    machine: int  #: index in the spec's machines
     levels: tuple[Level, ...]
-    point: Point | None = None  #: None: conditions exclude it, or it is not valid
-    row: Row | None = None  #: None: it was not run
-    bound: Fraction | None = None  #: [goal] that it cannot be better than, where it was not run for this reason
+    point: Point | None = None  #: None if conditions exclude the combination, or if it is not valid
+    row: Row | None = None  #: None if the point was not run
+    #: [goal] lower bound of a point that was not run because this bound is worse than the best result
+    bound: Fraction | None = None
 
     @property
     def values(self) -> tuple[Any, ...]:
-        """One for each of the spec's names."""
+        """The values for the spec's names, in order."""
         return tuple(value for level in self.levels for value in level)
 
 
 class Searcher(Protocol):
-    """Something that chooses points."""
+    """An algorithm that chooses points."""
 
     def ask(self) -> list[Proposal]:
-        """The next batch; empty at the end."""
+        """The next batch; empty at the end of the search."""
         ...
 
     def tell(self, batch: Sequence[Proposal]) -> None:
-        """What became of it, in its order."""
+        """Receive the results of a batch, in the order of the batch."""
         ...
 
 
 @dataclass
 class Searched:
-    """What a search has done."""
+    """The progress of a search."""
 
     points: Points
     outcome: Outcome
     proposals: int = 0
-    pruned: int = 0  #: not run, because their lower bound was worse than the best result
+    pruned: int = 0  #: number of points that were not run because their lower bound was worse than the best result
     largest: list[tuple[dict[str, Any], Any]] = field(default_factory=list)  #: values of other axes, and the largest value
 
 
 class Feed:
-    """Tasks for an executor, which come in batches: it is empty between them, and not at its end."""
+    """Tasks for an executor, which arrive in batches. An empty feed may get more tasks before its end."""
 
     def __init__(self) -> None:
         self._tasks: list[Task] = []
 
     def put(self, tasks: Sequence[Task]) -> None:
-        """More of them, after those that are in it."""
+        """Append tasks."""
         self._tasks = self._tasks[::-1] + list(tasks)
         self._tasks.reverse()
 
@@ -93,7 +96,7 @@ class Feed:
 
 
 class Search:
-    """One search, run to its end or to its budget. `searched` is known at any time."""
+    """One search, run to its end or to its budget. `searched` is valid at any time."""
 
     def __init__(
         self, spec: Spec, store: Store, executor: Executor, *, retry: bool = False, stored: Stored = lambda rows: None
@@ -105,13 +108,13 @@ class Search:
         self._keys = Keys(spec)
         self._by_key: dict[str, Point] = {}
         self._rows: dict[str, Row] = {}
-        self._best: Fraction | None = None  # of the goal, less being better, if points are pruned
+        self._best: Fraction | None = None  # best value of the goal if points are pruned; smaller is better
         self._writer = Writer(store, self.searched.outcome, stored)
         self._feed = Feed()
         self._begin = time.monotonic()
 
     def run(self) -> Searched:
-        """Run it. Points that have results are in the store's sweep, also after an interrupt."""
+        """Run the search. Points with results belong to the sweep in the store, also after an interrupt."""
         try:
             with closing(self.executor.results(self._feed)) as results:
                 while not self.searched.outcome.stopped and (batch := self.searcher.ask()):
@@ -127,14 +130,15 @@ class Search:
         return self.searched
 
     def _batch(self, batch: Sequence[Proposal], results: Iterator[Row | None]) -> None:
-        """The results of a batch."""
+        """Run a batch and return its results."""
         self.searched.proposals += len(batch)
         wanted: dict[str, Task] = {}
         for proposal in batch:
             proposal.point = self._point(proposal)
             if proposal.point is not None and proposal.point.task.key not in self._rows:
                 wanted[proposal.point.task.key] = proposal.point.task
-        # Bounds are asked before the store, so that results of other sweeps do not change what the searcher learns.
+        # Bounds are computed before the store is read, so that the searcher learns the same with any results of other sweeps in
+        # the store.
         pruned = {key: bound for key, task in wanted.items() if (bound := self._hopeless(task)) is not None}
         self._know({key: task for key, task in wanted.items() if key not in pruned})
         to_run = self._within_budget([task for key, task in wanted.items() if key not in self._rows and key not in pruned])
@@ -150,14 +154,14 @@ class Search:
             self._close(proposal, pruned)
 
     def _know(self, wanted: dict[str, Task]) -> None:
-        """Take results that the store has."""
+        """Take the results that are in the store."""
         for key, row in self.store.sound_rows(list(wanted)).items():
             if row.ended or not self.retry:
                 self._rows[key] = row
                 self.searched.outcome.known += 1
 
     def _close(self, proposal: Proposal, pruned: dict[str, Fraction]) -> None:
-        """What became of a proposal, and whether it is the best so far."""
+        """Complete a proposal, and note whether its result is the best so far."""
         point = proposal.point
         if point is None:
             return
@@ -178,7 +182,8 @@ class Search:
             self._best = value
 
     def _point(self, proposal: Proposal) -> Point | None:
-        """The point; None if there is none. InputError for a machine that is not valid, unless the spec leaves those out."""
+        """The point; None if the proposal is not a point. InputError if the machine is not valid, unless the spec skips invalid
+        machines."""
         if not place_holds(self.spec, 0, proposal.machine, proposal.values):
             return None
         try:
@@ -189,7 +194,7 @@ class Search:
             return None
 
     def _hopeless(self, task: Task) -> Fraction | None:
-        """The lower bound of a point that cannot be better than the best."""
+        """The lower bound of a point that cannot be better than the best result."""
         search, target = self.spec.search, self.spec.targets[0]
         if not isinstance(search, Sampled) or not search.prune or self._best is None or self.spec.goals not in PRUNED:
             return None
@@ -199,7 +204,7 @@ class Search:
             config = self.spec.machines[task.machine].again(task.settings)
             machine = target.longest(config, task.params)[1]
             cycles = machine.bounds.cycles
-        except InputError:  # the run says why
+        except InputError:  # the run reports the error
             return None
         bound = Fraction(cycles) if self.spec.goals[0][0] == "cycles" else cycles_to_ns(cycles, machine.config.freq_ghz)
         return bound if bound >= self._best else None
@@ -215,18 +220,18 @@ class Search:
         return tasks[: max(left, 0)]
 
 
-#: Goals for which a lower bound of cycles says that a point cannot be the best.
+#: Goals for which a lower bound of cycles can show that a point is not the best.
 PRUNED = ((("ns", "min"),), (("cycles", "min"),))
 
 
 def _score(row: Row, goal: tuple[str, str]) -> Fraction | None:
-    """A row's number for a goal, less being better."""
+    """A row's number for a goal, where smaller is better."""
     value = goal_value(row, goal[0]) if row.status == "done" else None
     return None if value is None else -value if goal[1] == "max" else value
 
 
 class _Drawn:
-    """Points that a sampler of Optuna draws."""
+    """A search by a sampler of Optuna."""
 
     def __init__(self, spec: Spec) -> None:
         assert isinstance(spec.search, Sampled)
@@ -268,7 +273,8 @@ class _Drawn:
             self._study.tell(trial, values)
 
     def _values(self, proposal: Proposal) -> list[float] | None:
-        """What Optuna learns: the goals, or the bound of a point that was not run; nothing of a point without a result."""
+        """The values that Optuna learns: the goals, or the bound of a point that was not run; nothing for a point without a
+        result."""
         if proposal.bound is not None:
             return [float(proposal.bound)]
         if proposal.row is None or proposal.row.status != "done":
@@ -278,7 +284,7 @@ class _Drawn:
 
 
 def _suggested(trial: Any, axis: Axis) -> Level:
-    """A level of an axis: numbers by their order, anything else as categories."""
+    """A level of an axis: numbers are ordered, and all other values are categories."""
     name = "+".join(axis.names)
     if axis.span is not None:
         return axis.at(Fraction(trial.suggest_float(name, 0.0, 1.0)))
@@ -291,7 +297,7 @@ def _suggested(trial: Any, axis: Axis) -> Level:
 
 
 def optuna_module() -> Any:
-    """Optuna, which says nothing; InputError without it."""
+    """The module of Optuna with its log switched off; InputError if Optuna is not installed."""
     try:
         optuna = import_module("optuna")
     except ImportError:
@@ -304,7 +310,8 @@ def optuna_module() -> Any:
 class _Bisected:
     """The largest value of one axis whose results meet a condition, for each combination of the other axes.
 
-    The condition must hold up to some value and not above it. Each step halves what is left; all combinations go together.
+    The condition must hold up to some value, and must not hold above this value. Each step halves the remaining interval; all
+    combinations advance together.
     """
 
     def __init__(self, spec: Spec) -> None:
@@ -315,8 +322,9 @@ class _Bisected:
         self._condition = Condition(self.search.meets)
         others = [axis.levels if i != self._at else ((None,),) for i, axis in enumerate(spec.axes)]
         self._places = [(machine, levels) for machine in spec.machine_of[0] for levels in product(*others)]
-        self._holds = [-1] * len(self._places)  # position of the largest level known to meet it
-        self._breaks = [len(self._levels)] * len(self._places)  # and of the smallest known not to
+        self._holds = [-1] * len(self._places)  # position of the largest level for which the condition is known to hold
+        # position of the smallest level for which the condition is known not to hold
+        self._breaks = [len(self._levels)] * len(self._places)
         self._asked: list[tuple[int, int]] = []
 
     def ask(self) -> list[Proposal]:
@@ -338,7 +346,7 @@ class _Bisected:
                 self._breaks[i] = level
 
     def found(self) -> list[tuple[dict[str, Any], Any]]:
-        """For each combination the values of its axes, and the largest value; None if none meets the condition."""
+        """For each combination, the values of its axes and the largest value; None if no value meets the condition."""
         told = []
         several = len(self.spec.machine_of[0]) > 1
         for (machine, levels), level in zip(self._places, self._holds, strict=True):

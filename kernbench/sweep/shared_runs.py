@@ -1,7 +1,7 @@
-"""Runs that the processes of a sweep have in common: what one of them has simulated, the others need not.
+"""Runs that the processes of a sweep share: a run that one process has simulated is not simulated by the others.
 
-A file of a folder that the pool makes and removes. Its keys are digests of all that a run depends on, so equal keys have
-equal values. It is only a saving: a process that cannot read or write the file simulates by itself.
+The runs are in a file of a folder that the pool creates and removes. The keys are digests of everything that a run depends on,
+so equal keys have equal values. Sharing is optional: a process that cannot read or write the file simulates all its runs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TypeVar
 
 import msgspec
 
-FOLDER = "KERNBENCH_SHARED_RUNS"  #: the variable that tells a process the folder
+FOLDER = "KERNBENCH_SHARED_RUNS"  #: the environment variable with the path of the folder
 BUSY_SECONDS = 1.0
 
 T = TypeVar("T")
@@ -26,13 +26,14 @@ T = TypeVar("T")
 
 @contextmanager
 def shared_runs() -> Iterator[dict[str, str]]:
-    """A folder for the processes of a sweep: the variables that they need."""
+    """Create a folder for the processes of a sweep; yields the environment variables that these processes need."""
     with TemporaryDirectory(prefix="kernbench-", ignore_cleanup_errors=True) as folder:
         yield {FOLDER: folder}
 
 
 def shared(key: Hashable, kind: type[T], make: Callable[[], T]) -> T:
-    """The value of a key, from another process if it has made it; made here otherwise. The `repr` of a key says all of it."""
+    """The value of a key; taken from another process if that process has computed it, and computed here otherwise. The `repr`
+    of a key must describe the key completely."""
     database = _database()
     if database is None:
         return make()
@@ -48,7 +49,7 @@ def shared(key: Hashable, kind: type[T], make: Callable[[], T]) -> T:
 
 
 def forget_folder() -> None:
-    """Look at the variable again: a copy of a process has another folder than the process."""
+    """Read the environment variable again, because a copy of a process uses another folder."""
     _database.cache_clear()
 
 

@@ -1,4 +1,4 @@
-"""Sweeps on Slurm without Dask: an array of jobs, a shard each, and a job that merges their stores."""
+"""Sweeps on Slurm without Dask: an array of jobs with one shard each, and a job that merges the stores of the shards."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kernbench.common.errors import InputError, Problem
 
 COMMAND = "kbsim sweep submit"
 MOST_SHARDS = 100_000
-_SUBMITTED = re.compile(r"([0-9]+)(;.*)?")  # of `sbatch --parsable`: the job, and the cluster if there are several
+_SUBMITTED = re.compile(r"([0-9]+)(;.*)?")  # output of `sbatch --parsable`: the job, and the cluster if there are several
 _KBSIM = "from kernbench.cli.main import main; main()"
 
 
@@ -25,26 +25,26 @@ class Array:
     spec: Path
     store: Path
     shards: int
-    jobs: int  #: processes of a shard
-    options: tuple[str, ...] = ()  #: of sbatch, as `--partition=long`
+    jobs: int  #: number of processes of a shard
+    options: tuple[str, ...] = ()  #: options of sbatch, such as `--partition=long`
     allow_code: tuple[str, ...] = ()
 
     @property
     def script(self) -> Path:
-        """Where the script of the array is written; that of the merge is beside it."""
+        """The path of the array's script; the script of the merge is in the same folder."""
         return self.store.with_suffix(".array.sh")
 
     @property
     def merge_script(self) -> Path:
-        """Where the script of the merge is written."""
+        """The path of the merge's script."""
         return self.store.with_suffix(".merge.sh")
 
     def shard_store(self, shard: str) -> str:
-        """The store of a shard, whose number is a text of the shell."""
+        """The store of a shard; the shard's number is a shell variable."""
         return f"{shlex.quote(str(self.store.with_suffix('')))}.shard-{shard}.sqlite"
 
     def array_text(self) -> str:
-        """The script of the array. A shard that is submitted again runs only what its store does not have."""
+        """The text of the array's script. A shard that is submitted again runs only what its store does not have."""
         run = [*_kbsim(), "sweep", "run", str(self.spec), "--jobs", str(self.jobs), "--quiet"]
         for path in self.allow_code:
             run += ["--allow-code", path]
@@ -53,13 +53,13 @@ class Array:
         return _script(head, f'{shlex.join(run)} --shard "$SLURM_ARRAY_TASK_ID/{self.shards}" --store {store}')
 
     def merge_text(self) -> str:
-        """The script of the merge, which begins when all shards are done."""
+        """The text of the merge's script, which runs when all shards are done."""
         merge = shlex.join([*_kbsim(), "sweep", "merge", str(self.store)])
         stores = " ".join(self.shard_store(str(shard)) for shard in range(1, self.shards + 1))
         return _script([f"--job-name={_name(self.spec)}-merge", *self.options], f"{merge} {stores}")
 
     def write(self) -> None:
-        """Both scripts."""
+        """Write both scripts."""
         for place, text in ((self.script, self.array_text()), (self.merge_script, self.merge_text())):
             try:
                 place.write_text(text, encoding="utf-8")
@@ -68,7 +68,7 @@ class Array:
                 raise InputError(Problem(str(place), f"it cannot be written: {error.strerror}")) from None
 
     def submit(self) -> tuple[str, str]:
-        """The numbers of the two jobs. InputError if there is no sbatch, or if sbatch refuses."""
+        """Submit both jobs and return their numbers. InputError if sbatch does not exist or refuses a job."""
         if shutil.which("sbatch") is None:
             rule = f"there is no sbatch on this computer; {self.script} and {self.merge_script} are written"
             remedy = f"run the command on a login node of the cluster, or sbatch {self.script} there"
@@ -83,7 +83,7 @@ def _kbsim() -> list[str]:
 
 
 def _name(spec: Path) -> str:
-    """A job's name: what Slurm takes without quoting."""
+    """A job's name, reduced to characters that Slurm accepts without quoting."""
     return "kernbench-" + re.sub(r"[^A-Za-z0-9_.-]", "_", spec.stem)
 
 

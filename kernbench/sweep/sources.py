@@ -1,4 +1,5 @@
-"""Hashes of Python sources, so that a bench that was changed is another point: its file and what it imports from beside it."""
+"""Hashes of Python sources, so that a changed bench gives new points. A hash covers the bench's file and the modules in its
+folder that it imports."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from kernbench.config.system.parts import BUILTIN
 
 
 def source_digest(path: Path) -> str:
-    """SHA-256 over a module's text and those of the modules in its folder that it imports, and they in turn."""
+    """SHA-256 over the text of a module and of the modules in its folder that it imports, directly or indirectly."""
     folder = path.resolve().parent
     found: dict[str, bytes] = {}
     waiting = [path.resolve()]
@@ -33,20 +34,20 @@ def source_digest(path: Path) -> str:
 
 
 def component_digests(config: MachineConfig) -> list[str]:
-    """Digests of the Python code that a machine names as components, by kind. InputError if it is not allowed, or not
-    there.
+    """Digests of the Python code that a machine names as components, by kind. InputError if the code is not allowed or does not
+    exist.
     """
     return [f"{kind} {_digest(file)}" for kind, file in _code_of(config)]
 
 
 def check_code(config: MachineConfig) -> None:
-    """InputError if a machine names Python that is not allowed, or not there; nothing is imported."""
+    """InputError if a machine names Python code that is not allowed or does not exist; nothing is imported."""
     for _ in _code_of(config):
         pass
 
 
 def _code_of(config: MachineConfig) -> Iterator[tuple[str, str | None]]:
-    """The kinds that a machine has code for, and its files."""
+    """The kinds for which a machine has code, and the files of this code."""
     for kind, spec in sorted(config.components.items()):  # type: ignore[attr-defined]  # both kinds have it
         if spec.impl == BUILTIN:
             continue
@@ -67,11 +68,11 @@ def _text(path: Path) -> bytes:
 
 
 def _beside(text: bytes, folder: Path) -> Iterator[Path]:
-    """Files of a folder that a module may import: every part of an imported name is looked for."""
+    """Files of a folder that a module may import; every part of an imported name is looked up."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError):
-        return  # importing it says what is wrong
+        return  # the import reports the error
     for node in ast.walk(tree):
         names: list[str] = []
         if isinstance(node, ast.Import):

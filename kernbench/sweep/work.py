@@ -1,4 +1,4 @@
-"""Runs tasks: the same work in a process of a pool, in a thread, on a cluster. Nothing here depends on where it is."""
+"""Runs tasks in a process of a pool, in a thread, or on a cluster. The code is the same in all these cases."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ class Context(msgspec.Struct, frozen=True):
     """The common data of the tasks of a sweep, in plain JSON types; it is sent once."""
 
     targets: list[dict[str, Any]]
-    machines: list[tuple[str, dict[str, Any]]]  #: label, and `to_dict()` of the base
+    machines: list[tuple[str, dict[str, Any]]]  #: label, and `to_dict()` of the base machine
     version: str = VERSION
     model_version: int = MODEL_VERSION
 
     @classmethod
     def of(cls, spec: Spec) -> Context:
-        """That of a spec."""
+        """The context of a spec."""
         return cls([target.plain() for target in spec.targets], [(one.label, one.base) for one in spec.machines])
 
 
 class TimeLimitError(BaseException):
-    """A run took longer than the sweep allows. Code of benches does not catch it by `except Exception`."""
+    """A run took longer than the limit of the sweep. A bench's `except Exception` does not catch this error."""
 
 
 class Work:
-    """Targets and machines, made from their context once, and then run many times."""
+    """Targets and machines that are made once from their context and run many times."""
 
     def __init__(self, targets: Sequence[Target], machines: Sequence[Machines]) -> None:
         self.targets = targets
@@ -46,9 +46,9 @@ class Work:
 
     @classmethod
     def of(cls, context: Context, allow_code: AllowCode = ()) -> Work:
-        """InputError if this is another version of the package, whose results would be filed under the wrong keys.
+        """InputError if the context is from another version of the package, because results would get the wrong keys.
 
-        `allow_code`: directories and files of Python that targets and machines may name; a context itself allows none.
+        `allow_code`: directories and files of Python code that targets and machines may name; a context itself allows none.
         """
         if (context.version, context.model_version) != (VERSION, MODEL_VERSION):
             rule = f"it has version {VERSION} of kernbench, model {MODEL_VERSION}, and the sweep is of {context.version}"
@@ -58,7 +58,7 @@ class Work:
         return cls(targets, [Machines(*one, allowed) for one in context.machines])
 
     def run(self, task: Task) -> Row:
-        """The row of a task. Every exception inside becomes the error of its row, except an interrupt."""
+        """The row of a task. Every exception of the run becomes the error of its row, except an interrupt."""
         begin = time.perf_counter()
         try:
             config = self.machines[task.machine].again(task.settings)

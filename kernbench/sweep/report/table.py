@@ -28,7 +28,7 @@ from kernbench.trace.reader import open_trace
 from kernbench.trace.why import explain
 from kernbench.trace.writer import TraceFile
 
-MISSING = "missing"  #: status of a point without a result
+MISSING = "missing"  #: status of a point that has no result
 RESULT = ("status", "cycles", "ns", "jobs", "jobs_hash")  #: columns of every row, then METRICS and `error`
 FACTS = ("target", "machine")
 
@@ -66,16 +66,16 @@ class SweepTable:
 
     @property
     def goals(self) -> Sequence[Goal]:
-        """What is better."""
+        """The goals of the sweep."""
         return self.about.goals
 
     def place(self, entry: Entry) -> dict[str, Any]:
-        """What of `names` a point is."""
+        """The location of a point: its value for each of `names`."""
         known = {"target": entry.target, "machine": entry.machine, **dict(zip(self.about.names, entry.values, strict=True))}
         return {name: known[name] for name in self.names}
 
     def value(self, entry: Entry, name: str) -> Any:
-        """What of one of `names` a point is."""
+        """The value of a point for one of `names`."""
         return entry.values[self._columns[name]] if name in self._columns else getattr(entry, name)
 
     @cached_property
@@ -95,12 +95,12 @@ class SweepTable:
 
     @cached_property
     def expressions(self) -> tuple[str, ...]:
-        """The goals that are no plain numbers of a row."""
+        """The goals that are expressions instead of numbers of a row."""
         return tuple(dict.fromkeys(name for name, _ in self.goals if name not in GOALS))
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Of the table in full."""
+        """The columns of the complete table."""
         taken = ("number", *FACTS, *RESULT, *METRICS, "error")
         axes = [f"axis {name}" if name in taken else name for name in self.about.names]
         return ("number", "target", "machine", *axes, *RESULT, *METRICS, *self.expressions, "error")
@@ -118,7 +118,7 @@ class SweepTable:
 
 
 def read_table(store: Store, name: str | None = None) -> SweepTable:
-    """The table of a sweep; without a name of the only one in the store."""
+    """The table of a sweep; without a name, the table of the only sweep in the store."""
     which = sweep_named(store, name)
     lines = list(read_lines(store, which))
     rows = store.rows(list(dict.fromkeys(line.task.key for line in lines)))
@@ -127,12 +127,12 @@ def read_table(store: Store, name: str | None = None) -> SweepTable:
 
 
 def plain_text(value: Any) -> str:
-    """A value as a table shows it: texts as they are, the rest as JSON."""
+    """A value as a table shows it: a text is unchanged, and any other value is JSON."""
     return value if isinstance(value, str) else json.dumps(value)
 
 
 def csv_bytes(table: SweepTable) -> bytes:
-    """The table in full as CSV, UTF-8 (RFC 4180, but lines end in a line feed)."""
+    """The complete table as CSV in UTF-8 (RFC 4180, but lines end in a line feed)."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(table.columns)
@@ -142,12 +142,12 @@ def csv_bytes(table: SweepTable) -> bytes:
 
 
 def dicts(table: SweepTable) -> list[dict[str, Any]]:
-    """The table in full as JSON objects."""
+    """The complete table as JSON objects."""
     return [dict(zip(table.columns, table.cells(entry), strict=True)) for entry in table.entries]
 
 
 def parquet_bytes(table: SweepTable) -> bytes:
-    """The table in full as Parquet; InputError without the extra `analysis`. A column of mixed types is text."""
+    """The complete table as Parquet; InputError without the extra `analysis`. A column of mixed types is text."""
     try:
         pa, pq = import_module("pyarrow"), import_module("pyarrow.parquet")
     except ImportError:
@@ -168,8 +168,8 @@ def parquet_bytes(table: SweepTable) -> bytes:
 
 
 def reasons_of(table: SweepTable, entries: Sequence[Entry], *, allow_code: AllowCode = ()) -> dict[str, str]:
-    """A sentence for each of some points, by key; each is run again. InputError if a bench of the sweep is not here, or
-    the sweep names Python that `allow_code` does not."""
+    """One sentence for each of the given points, by key; every such point is run again. InputError if a bench of the sweep does
+    not exist here, or if the sweep names Python code that `allow_code` does not allow."""
     if not entries:
         return {}
     work = Work.of(table.about.context, allow_code)

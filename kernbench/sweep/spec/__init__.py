@@ -1,4 +1,4 @@
-"""The spec of a sweep, `kernbench/sweep/1`: what it runs, on which machine, what varies, and how much of it."""
+"""The spec of a sweep, `kernbench/sweep/1`: the targets, the machines, the axes, and the limits."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from kernbench.sweep.machines import Machines
 from kernbench.sweep.targets.target import Target
 
 SCHEMA = "kernbench/sweep/1"
-PARAM = "param."  #: an axis of this beginning varies a parameter of the targets
-MACHINE = "machine"  #: the axis of base machines
+PARAM = "param."  #: prefix of axes that vary a parameter of the targets
+MACHINE = "machine"  #: name of the axis of base machines
 DEFAULT_GOALS = (("ns", "min"),)
 
 Goal = tuple[str, str]  #: a number of a result or an expression of such numbers, and `min` or `max`
@@ -23,7 +23,7 @@ Goal = tuple[str, str]  #: a number of a result or an expression of such numbers
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Points that are drawn, instead of the whole grid."""
+    """Points that are sampled instead of the complete grid."""
 
     kind: Literal["random", "sobol"]
     count: int
@@ -42,18 +42,18 @@ class Limits:
 class Budget:
     """Limits of a whole sweep; None for no limit."""
 
-    points: int | None = None  #: that are run, at most
-    seconds: float | None = None  #: after which no further one begins
+    points: int | None = None  #: most points that are run
+    seconds: float | None = None  #: [s] no further point begins after this time
 
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """A search whose points a sampler chooses by the results of earlier ones."""
+    """A search in which a sampler chooses points by the results of earlier points."""
 
-    trials: int  #: points to look at
+    trials: int  #: number of proposed points
     sampler: Literal["tpe", "nsga2"]
     seed: int = 0
-    batch: int = 8  #: points that are chosen at once
+    batch: int = 8  #: number of points that are chosen together
     prune: bool = True  #: points whose lower bound is worse than the best result are not run
 
 
@@ -67,7 +67,7 @@ class Largest:
 
 @dataclass(frozen=True)
 class Spec:
-    """A spec that was read and whose names exist. `load_spec` makes it."""
+    """A spec that was read, and whose names were checked. `load_spec` makes a Spec."""
 
     name: str
     targets: tuple[Target, ...]
@@ -77,15 +77,15 @@ class Spec:
     sample: Sample | None = None
     limits: Limits = Limits()
     budget: Budget = Budget()
-    goals: tuple[Goal, ...] = DEFAULT_GOALS  #: what is better
+    goals: tuple[Goal, ...] = DEFAULT_GOALS  #: goals by which points are compared
     constraints: tuple[str, ...] = ()  #: conditions on results; a point that breaks one is not among the best
-    search: Sampled | Largest | None = None  #: instead of running all points
-    skip_invalid: bool = False  #: points that break a rule of the machine are left out, and not an error
+    search: Sampled | Largest | None = None  #: if it is None, all points are run
+    skip_invalid: bool = False  #: whether points that break a rule of the machine are skipped instead of refused
     document: Document | None = None
     machine_of: Mapping[int, tuple[int, ...]] = field(default_factory=dict)  #: by target: positions in `machines`
-    allowed_code: AllowedCode = field(default_factory=AllowedCode)  #: what benches and machines may name
+    allowed_code: AllowedCode = field(default_factory=AllowedCode)  #: Python code that benches and machines may name
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What varies, in order."""
+        """The names that vary, in order."""
         return tuple(name for axis in self.axes for name in axis.names)

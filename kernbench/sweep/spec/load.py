@@ -1,4 +1,5 @@
-"""Loads a spec: a YAML or JSON file of `kernbench/sweep/1`, its targets, machines and axes, every name and value in it checked.
+"""Loads a spec, which is a YAML or JSON file of `kernbench/sweep/1`. Its targets, machines and axes, and every name and value
+in them, are checked.
 
 Every problem is recorded with its location, and reading continues.
 """
@@ -32,18 +33,19 @@ from kernbench.workloads.catalogue import WORKLOADS
 
 
 class Reader:
-    """A document and what was found wrong in it. Getters return None or an empty value if a value is absent or refused."""
+    """A document, and the problems that were found in it. Getters return None or an empty value if a value is absent or
+    refused."""
 
     def __init__(self, document: Document) -> None:
         self.document = document
         self.found: list[tuple[PathLike, str, Any, str]] = []
 
     def refuse(self, path: PathLike, rule: str, value: Any = ABSENT, remedy: str = "") -> None:
-        """Keep a problem."""
+        """Record a problem."""
         self.found.append((path, rule, value, remedy))
 
     def check(self) -> None:
-        """InputError if there is a problem so far."""
+        """InputError if a problem was recorded."""
         if self.found:
             raise InputError(self.document.problems(self.found))
 
@@ -80,7 +82,7 @@ class Reader:
         return []
 
     def text(self, path: PathLike, default: str | None = None) -> str | None:
-        """The text at a path, not empty."""
+        """The text at a path, which must not be empty."""
         value = self.get(path)
         if isinstance(value, str) and value:
             return value
@@ -89,7 +91,7 @@ class Reader:
         return default
 
     def choice(self, path: PathLike, allowed: Sequence[str], default: str) -> str:
-        """One of some texts."""
+        """One of the allowed texts."""
         value = self.get(path)
         if value is ABSENT:
             return default
@@ -126,7 +128,7 @@ class Reader:
         return float(value)
 
     def size(self, path: PathLike) -> int | None:
-        """Bytes, at least one."""
+        """A size in bytes, at least 1."""
         value = self.get(path)
         if value is ABSENT:
             return None
@@ -144,7 +146,7 @@ RANGE_KEYS = ("from", "to", "step", "count", "scale", "multiple_of")
 
 
 def read_axes(read: Reader, sampled: bool) -> tuple[Axis, ...]:
-    """The axes of `axes`, then the groups of `zip`. `sampled`: a range need not say its values."""
+    """The axes of `axes`, then the groups of `zip`. `sampled`: a range need not list its values."""
     found = [
         axis
         for name, given in read.mapping(("axes",)).items()
@@ -154,7 +156,7 @@ def read_axes(read: Reader, sampled: bool) -> tuple[Axis, ...]:
         group = _group(read, ("zip", i))
         if group is not None:
             found.append(group)
-    seen: dict[str, PathLike] = {}  # paths that it sets, by name
+    seen: dict[str, PathLike] = {}  # by name: the paths that earlier axes set
     for axis in found:
         for name in axis.names:
             if name in seen:
@@ -164,10 +166,10 @@ def read_axes(read: Reader, sampled: bool) -> tuple[Axis, ...]:
 
 
 def _check_earlier(read: Reader, axis: Axis, name: str, seen: Mapping[str, PathLike]) -> PathLike:
-    """What an axis sets; refuse it where points have nothing of what an earlier one set."""
+    """The path that an axis sets. An axis is refused if it would overwrite what an earlier axis sets."""
     try:
         path = normal_path(parse_overrides({name: None})[0].path)
-    except InputError:  # no path: its points say so
+    except InputError:  # the name is not a path; the points report the error
         return ()
     for other, there in seen.items():
         if other != name and there[: len(path)] == path:
@@ -180,7 +182,7 @@ def _check_earlier(read: Reader, axis: Axis, name: str, seen: Mapping[str, PathL
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON has it; exact rationals as numbers or `p/q`."""
+    """A value as JSON; exact rationals are numbers or `p/q`."""
     if isinstance(value, Fraction):
         return plain_number(value)
     if isinstance(value, Mapping):
@@ -291,7 +293,7 @@ SUFFIXES = (".json", ".yaml", ".yml")
 
 
 def read_targets(read: Reader, folder: Path, allowed: AllowedCode) -> tuple[Target, ...]:
-    """The targets; their labels are all different. Files are looked for in the spec's folder."""
+    """The targets; every target must have a different label. Relative files are in the spec's folder."""
     if not read.items(("targets",)):
         read.refuse(("targets",), "a sweep must have at least one target")
     found: list[Target] = []
@@ -331,7 +333,7 @@ def _target(read: Reader, given: Any, path: PathLike, folder: Path, allowed: All
             read.refuse(place, f"it must be a bench, a file, or one of {', '.join(sorted(WORKLOADS))}", name)
             return None
         return WorkloadTarget(name)
-    # Modules of targets are imported only for their targets: those of all kinds take longer than a short sweep.
+    # Modules of targets are imported only if a target needs them: importing all modules takes longer than a short sweep.
     if kind == "llm":
         from kernbench.sweep.targets.llm import LlmTarget
 
@@ -360,12 +362,12 @@ def _target(read: Reader, given: Any, path: PathLike, folder: Path, allowed: All
 
 
 def _kind_of(name: str) -> str:
-    """The target of a plain name, as on the command line."""
+    """The target for a plain name, as on the command line."""
     if name.lower().endswith(SUFFIXES):
         return "program"
     if name in WORKLOADS:
         return "workload"
-    from kernbench.runtime_api.discovery import is_bench_target  # inside: few sweeps have a bench
+    from kernbench.runtime_api.discovery import is_bench_target  # imported here because few sweeps have a bench
 
     return "bench" if ".py" in name or is_bench_target(name) else "workload"
 
@@ -373,7 +375,7 @@ def _kind_of(name: str) -> str:
 def read_machines(
     read: Reader, targets: tuple[Target, ...], folder: Path, allowed: AllowedCode
 ) -> tuple[list[Machines], dict[int, tuple[int, ...]]]:
-    """The base machines with `set` applied, and for each target which of them it runs on."""
+    """The base machines with `set` applied, and for each target the machines on which it runs."""
     settings = {str(path): plain(value) for path, value in read.mapping(("set",)).items()}
     named = _named(read)
     wanted: list[tuple[str, PathLike]] = [(target.default_machine, ("targets", i)) for i, target in enumerate(targets)]
@@ -394,7 +396,7 @@ def read_machines(
 
 
 def _named(read: Reader) -> list[tuple[str, PathLike]]:
-    """The machines that the spec names, at `machine`, one or a list."""
+    """The machines that the spec names with `machine`: one name or a list."""
     given = read.get(("machine",))
     if isinstance(given, (list, tuple)):
         names = [read.text(("machine", i)) for i in range(len(given))]
@@ -434,10 +436,10 @@ Source = str | os.PathLike[str] | Mapping[str, Any]
 
 
 def load_spec(source: Source, *, allow_code: AllowCode = ()) -> Spec:
-    """The spec in a file, or in a dict of the same form; files that it names are looked for beside it.
+    """The spec in a file or in a dict of the same form; relative paths in the spec start at its folder.
 
-    InputError with every problem: keys, files, machines, targets, axes that nothing has, conditions that cannot be read.
-    Whether each point is a valid machine is `points_of`'s to say. `allow_code`: as in `load_config`, also for benches.
+    InputError with every problem: keys, files, machines, targets, axes without effect, conditions that cannot be parsed.
+    `points_of` checks whether each point is a valid machine. `allow_code`: as in `load_config`; applies also to benches.
     """
     allowed = AllowedCode.of(allow_code)
     if isinstance(source, Mapping):
@@ -484,7 +486,7 @@ def load_spec(source: Source, *, allow_code: AllowCode = ()) -> Spec:
 
 
 def _check_numbers(document: Document) -> None:
-    """InputError for integers that neither a store nor a message to a process can hold."""
+    """InputError for integers that do not fit into a store or into a message to a process."""
     found: list[tuple[PathLike, str, Any, str]] = []
     stack: list[tuple[tuple[Any, ...], Any]] = [((), document.data)]
     while stack:
@@ -550,7 +552,7 @@ def _goals(read: Reader) -> tuple[Goal, ...]:
 
 
 def _constraints(read: Reader, axes: tuple[Axis, ...]) -> tuple[str, ...]:
-    """Conditions that results must meet."""
+    """The conditions that results must meet."""
     found = []
     for i, text in enumerate(read.items(("constraints",))):
         if constraint := read_constraint(read, ("constraints", i), text, axes):
@@ -560,7 +562,7 @@ def _constraints(read: Reader, axes: tuple[Axis, ...]) -> tuple[str, ...]:
 
 SEARCH_KEYS = ("trials", "sampler", "seed", "batch", "prune", "largest", "meets")
 SAMPLERS = ("tpe", "nsga2")
-MOST_BATCH = 1000  #: points of a batch
+MOST_BATCH = 1000  #: most points of a batch
 
 
 def _search(read: Reader, axes: tuple[Axis, ...], goals: tuple[Goal, ...], targets: int) -> Sampled | Largest | None:
@@ -616,7 +618,7 @@ def _largest(read: Reader, axes: tuple[Axis, ...], given: Mapping[Any, Any]) -> 
 
 
 def read_constraint(read: Reader, path: PathLike, text: Any, axes: tuple[Axis, ...]) -> str:
-    """A condition on results; empty if it is refused."""
+    """A condition on results; empty if the condition is refused."""
     try:
         condition = Condition(str(text))
     except ValueError as error:
@@ -632,7 +634,7 @@ def read_constraint(read: Reader, path: PathLike, text: Any, axes: tuple[Axis, .
 
 
 def _check_names(read: Reader, axes: tuple[Axis, ...], targets: tuple[Target, ...], machines: list[Machines]) -> None:
-    """Refuse axes that nothing has: the first value of each must be one that machine or targets take."""
+    """Refuse axes without effect: a machine or a target must have a value for the first level of each axis."""
     for axis in axes:
         for name in axis.names:
             path = axis.place(name)

@@ -1,4 +1,4 @@
-"""The store of results: one SQLite file, one writer. What `add` has returned from is on the disk."""
+"""The store of results: one SQLite file with one writer. When `add` returns, the results are on the disk."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from kernbench.sweep.store.tables import COLUMNS, ENDED, TABLES, DamagedError, R
 
 FORMAT = "kernbench/sweep-store/1"
 APPLICATION = 0x6B627377  # "kbsw", in the file's header
-BUSY_SECONDS = 20.0  # a reader that has the file is waited for
+BUSY_SECONDS = 20.0  # [s] how long a reader that locks the file is waited for
 CHUNK = 500  # keys in one query
-#: A result that ended stays: neither a failure nor a second run replaces it.
+#: A completed result is final: neither a failure nor a second run replaces it.
 PUT = f"""INSERT INTO results ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET
   (status, cycles, ns, jobs, jobs_hash, metrics, error, seconds) = (excluded.status, excluded.cycles, excluded.ns,
   excluded.jobs, excluded.jobs_hash, excluded.metrics, excluded.error, excluded.seconds)
@@ -30,20 +30,21 @@ PUT = f"""INSERT INTO results ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON 
 
 
 class Store:
-    """A store that is open. `Store.write` opens it as its one writer, `Store.read` beside one."""
+    """An open store. `Store.write` opens it as the only writer, `Store.read` opens it for reading beside a writer."""
 
     def __init__(self, path: Path, database: sqlite3.Connection, lock: int | None = None) -> None:
         self.path = path
         self.database = database
         self._lock = lock
-        self.damaged: dict[str, Problem] = {}  #: results that were found damaged, by key: the next result replaces one
+        #: by key: results that were found damaged; the next result for the key replaces the damaged one
+        self.damaged: dict[str, Problem] = {}
         database.text_factory = text_of
 
     @classmethod
     def write(cls, path: str | os.PathLike[str]) -> Store:
         """The store at a path; it is created if it does not exist.
 
-        InputError if it cannot be written, is no store, is damaged, or another process writes it.
+        InputError if the file cannot be written, is not a store, is damaged, or is open in another writer.
         """
         place = Path(path)
         lock = _locked(place)
@@ -63,11 +64,11 @@ class Store:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Store:
-        """An existing store, to be looked at; also one in a place that cannot be written."""
+        """An existing store for reading, which may be in a folder without write permission."""
         place = Path(path)
         try:
             there = place.is_file()
-        except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        except (OSError, ValueError) as error:  # ValueError: the name contains a NUL
             raise InputError(_unwritable(place, str(error))) from None
         if not there:
             near = file_meant(str(place))
@@ -75,7 +76,7 @@ class Store:
             raise InputError(Problem(str(place), "there is no such store", remedy=remedy))
         check_file(str(place), "store")
         writable = os.access(place.parent, os.W_OK) and os.access(place, os.W_OK)
-        left = Path(f"{place}-wal").exists()  # by a writer that is there, or was killed
+        left = Path(f"{place}-wal").exists()  # left by a writer that is running or was killed
         way = "rw" if writable else "ro" if left else "ro&immutable=1"
         with _told(place):
             # Where it may write it does so, though no data: it reads behind a writer's back, and leaves no files behind.
@@ -94,7 +95,7 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Close the file. Rows that were added are stored, even if this fails."""
+        """Close the file. Rows that were added are stored even if closing fails."""
         try:
             self.database.close()
         finally:
@@ -112,7 +113,7 @@ class Store:
             self.database.execute("INSERT INTO meta VALUES ('format', ?)", (FORMAT,))
 
     def check(self, *, whole: bool = False) -> None:
-        """InputError if the file is damaged; `whole` looks at indexes too."""
+        """InputError if the file is damaged; `whole` also checks indexes."""
         with _told(self.path):
             found = self.database.execute(f"PRAGMA {'integrity' if whole else 'quick'}_check(3)").fetchall()
         if found != [("ok",)]:
@@ -120,13 +121,13 @@ class Store:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """The database, to ask; its errors as InputError."""
+        """The database for queries; errors of SQLite become InputError."""
         with _told(self.path):
             yield self.database
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """One transaction: all of it or nothing; errors of the disk as InputError."""
+        """One transaction, which is atomic; errors of the disk become InputError."""
         with _told(self.path):
             self.database.execute("BEGIN IMMEDIATE")
             try:
@@ -138,9 +139,9 @@ class Store:
             self.database.execute("COMMIT")
 
     def add(self, rows: Iterable[Row]) -> None:
-        """Put results in; when this returns they are there, whatever happens then. One that ended is never replaced.
+        """Add results. When this function returns, the results are on the disk. A completed result is never replaced.
 
-        Rows that are damaged are replaced only here.
+        Only this function replaces damaged rows.
         """
         rows = list(rows)
         with self.writing():
@@ -151,18 +152,18 @@ class Store:
             self.damaged.pop(row.key, None)
 
     def rows(self, keys: Sequence[str]) -> dict[str, Row]:
-        """The results of some keys, as far as they are there. InputError that names those that are damaged."""
+        """The results of some keys, as far as they exist. InputError that names the damaged results."""
         found = {row.key: row for row in self._sound(keys)}
         if damaged := [self.damaged[key] for key in keys if key in self.damaged]:
             raise InputError(damaged)
         return found
 
     def sound_rows(self, keys: Sequence[str]) -> dict[str, Row]:
-        """The results of some keys, without the damaged ones: `damaged` has these."""
+        """The results of some keys, without the damaged ones, which are added to `damaged`."""
         return {row.key: row for row in self._sound(keys)}
 
     def statuses(self, keys: Sequence[str]) -> dict[str, str]:
-        """How the runs of some keys ended, without the damaged ones: `damaged` has these."""
+        """The statuses of the runs of some keys, without the damaged ones, which are added to `damaged`."""
         return {row.key: row.status for row in self._sound(keys)}
 
     def _sound(self, keys: Sequence[str]) -> Iterator[Row]:
@@ -182,7 +183,7 @@ class Store:
         return Problem(f"{self.path}: result {called}", error.rule, error.column, error.value, remedy)
 
     def check_rows(self) -> None:
-        """InputError that names all results that are damaged."""
+        """InputError that names all damaged results."""
         damaged = []
         with _told(self.path):
             for line in self.database.execute(f"SELECT {COLUMNS} FROM results"):
@@ -194,18 +195,18 @@ class Store:
             raise InputError(damaged)
 
     def count(self) -> int:
-        """How many results there are."""
+        """The number of results."""
         with _told(self.path):
             return int(self.database.execute("SELECT count(*) FROM results").fetchone()[0])
 
     def reasons(self, keys: Sequence[str]) -> dict[str, str]:
-        """The stored explanations of runs."""
+        """The stored sentences of `why`."""
         with _told(self.path):
             lines = self.database.execute(f"SELECT key, text FROM reasons WHERE key IN ({','.join('?' * len(keys))})", keys)
-            return {key: text for key, text in lines if is_text(text)}  # a damaged answer is computed again
+            return {key: text for key, text in lines if is_text(text)}  # a damaged sentence is computed again
 
     def add_reasons(self, reasons: dict[str, str]) -> None:
-        """Store the answers of `why`."""
+        """Store sentences of `why`."""
         with self.writing():
             self.database.executemany("INSERT OR REPLACE INTO reasons VALUES (?, ?)", list(reasons.items()))
 
@@ -217,10 +218,10 @@ def _flat(row: Row) -> tuple[Any, ...]:
 
 
 def _locked(place: Path) -> int:
-    """A lock on the file that ends with the process, however that ends."""
+    """A lock on the file, which is released when the process ends for any reason."""
     try:
         handle = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o666)
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+    except (OSError, ValueError) as error:  # ValueError: the name contains a NUL
         raise InputError(_unwritable(place, getattr(error, "strerror", None) or str(error))) from None
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
@@ -236,7 +237,7 @@ def _locked(place: Path) -> int:
 
 @contextmanager
 def _told(place: Path) -> Iterator[None]:
-    """Errors of SQLite in words of kernbench."""
+    """Errors of SQLite in the words of kernbench."""
     try:
         yield
     except sqlite3.OperationalError as error:
@@ -263,7 +264,7 @@ def _damaged(place: Path, why: str) -> Problem:
 
 
 def _check_header(place: Path, database: sqlite3.Connection, *, may_be_new: bool) -> None:
-    """Refuse a database of something else, and a store of another format."""
+    """Refuse a database of another program, and a store of another format."""
     tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master")]
     if not tables and may_be_new:
         return

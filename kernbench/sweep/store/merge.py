@@ -1,4 +1,4 @@
-"""Stores put together: those of shards, of other sweeps, of other machines."""
+"""Merges stores: stores of shards, of other sweeps, or of other computers."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ SAME = ("status", "cycles", "ns", "jobs", "jobs_hash")
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """What a merge brought."""
+    """The result of a merge."""
 
     stores: int
-    results: int  #: in the store by now
-    new: int  #: of those, new ones
+    results: int  #: number of results in the store
+    new: int  #: number of these results that are new
     sweeps: tuple[str, ...]
 
 
 def merge_into(target: Path, sources: Sequence[Path]) -> Merged:
-    """Put every result and sweep of the sources into the store at `target`, which is made where there is none.
+    """Copy every result and sweep of the sources into the store at `target`, which is created if it does not exist.
 
-    InputError if a source is damaged, two results of one key differ, or two sweeps of one name have different points. What was
-    merged before is kept, and merging again continues.
+    InputError if a source is damaged, two results of one key differ, or two sweeps of one name have different points. Results
+    that were merged before an error are kept, and a repeated merge continues.
     """
     if target_of(target) in [target_of(source) for source in sources]:
         raise InputError(Problem("kbsim sweep merge", "a store cannot be merged into itself", "STORE", str(target)))
     for source in sources:
-        Store.read(source).close()  # merge only if all of them are stores
+        Store.read(source).close()  # before the merge, check that all sources are stores
     with Store.write(target) as store:
         before = store.count()
         for source in sources:
@@ -49,7 +49,7 @@ def merge_into(target: Path, sources: Sequence[Path]) -> Merged:
 
 
 def _check(store: Store, other: Store) -> None:
-    """Refuse rows that contradict those of this store."""
+    """Refuse rows that contradict the rows of this store."""
     with store.reading() as mine, other.reading() as theirs:
         for name, digest in theirs.execute("SELECT name, points_hash FROM sweeps"):
             found = mine.execute("SELECT points_hash FROM sweeps WHERE name = ?", (name,)).fetchone()
@@ -58,7 +58,7 @@ def _check(store: Store, other: Store) -> None:
                 remedy = "give the specs different names, or run all shards of the same spec and version"
                 raise InputError(Problem(str(other.path), rule, remedy=remedy))
         keys = [key for (key,) in theirs.execute("SELECT key FROM results")]
-        store.statuses(keys)  # finds damaged ones
+        store.statuses(keys)  # finds damaged results
         for line in theirs.execute(f"SELECT key, {', '.join(SAME)} FROM results"):
             if line[0] in store.damaged:
                 continue  # a valid result replaces it
@@ -72,7 +72,7 @@ def _check(store: Store, other: Store) -> None:
 
 
 def _take(store: Store, other: Store) -> None:
-    """Copy results, sweeps and reasons, in one transaction. InputError if a text of the other store is not UTF-8."""
+    """Copy results, sweeps and reasons, in one transaction. InputError if a text of the other store is not valid UTF-8."""
     try:
         _copy(store, other)
     except (UnicodeDecodeError, UnicodeEncodeError) as error:

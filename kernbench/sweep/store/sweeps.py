@@ -1,4 +1,4 @@
-"""Sweeps in a store: which points a sweep has, in order, and what is needed to run one of them again."""
+"""Sweeps in a store: the points of a sweep in order, and the data that are needed to run a point again."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kernbench.sweep.work import Context
 class About(msgspec.Struct, frozen=True):
     """The stored part of a spec."""
 
-    names: list[str]  #: what varies
+    names: list[str]  #: the names that vary
     goals: list[Goal]
     excluded: int
     invalid: int
@@ -30,7 +30,7 @@ class About(msgspec.Struct, frozen=True):
 
 
 class Kept(msgspec.Struct, frozen=True, array_like=True):
-    """A point as the store has it."""
+    """A point in the form in which the store has it."""
 
     values: list[object]
     task: Task
@@ -48,7 +48,7 @@ class Line:
 
 
 def keep_sweep(store: Store, points: Points) -> None:
-    """Put a sweep's points into the store, in place of those of an earlier sweep of its name; results stay."""
+    """Store the points of a sweep in place of those of an earlier sweep with the same name; results are kept."""
     spec = points.spec
     about = About(list(spec.names), list(spec.goals), points.excluded, points.invalid, Context.of(spec), list(spec.constraints))
     lines = [
@@ -75,7 +75,7 @@ def keep_sweep(store: Store, points: Points) -> None:
 
 
 def sweep_names(store: Store) -> list[str]:
-    """The sweeps of a store, by name."""
+    """The names of the sweeps of a store."""
     with store.reading() as database:
         names = [name for (name,) in database.execute("SELECT name FROM sweeps ORDER BY name")]
     for name in names:
@@ -85,7 +85,8 @@ def sweep_names(store: Store) -> list[str]:
 
 
 def sweep_named(store: Store, name: str | None) -> str:
-    """The sweep that is meant; without a name the only one. InputError if there is none, or more than one."""
+    """The name of the requested sweep; without a name, the name of the only sweep. InputError if there is no such sweep, or if
+    there are several."""
     there = sweep_names(store)
     if name is None and len(there) == 1:
         return there[0]
@@ -122,7 +123,7 @@ def read_about(store: Store, name: str) -> About:
 
 
 def read_lines(store: Store, name: str) -> Iterator[Line]:
-    """The points of a sweep, in order. InputError for rows that do not belong to a sweep."""
+    """The points of a sweep, in order. InputError for rows that are not valid for a sweep."""
     about = read_about(store, name)
     digest = hashlib.sha256(b"[")
     with store.reading() as database:
@@ -162,7 +163,7 @@ def _line(about: About, number: Any, key: Any, target: Any, machine: Any, text: 
 
 
 def check_sweeps(store: Store) -> None:
-    """InputError if something of a sweep is damaged."""
+    """InputError if the stored data of a sweep are damaged."""
     for name in sweep_names(store):
         for _ in read_lines(store, name):
             pass

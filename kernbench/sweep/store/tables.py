@@ -1,5 +1,5 @@
-"""The format of a store: its tables, and the allowed values of the columns of results. Files can be damaged, or made by
-anybody.
+"""The format of a store: its tables, and the allowed values of the columns of results. Values are checked because a file may be
+damaged or made by another program.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from kernbench.sim_engine.op_log import OpRecord
 from kernbench.sim_engine.result import EntryTimes, Result
 from kernbench.sim_engine.summary import bank_conflicts, bound_share, engine_uses
 
-ENDED = ("done", "aborted", "deadlock")  #: a result of the model: another run would give the same
-#: Why there is no answer: the input or its code is refused, a limit of the sweep, a process that died, our bug.
+ENDED = ("done", "aborted", "deadlock")  #: a result of the model, which a second run would repeat
+#: Reasons for a missing result: the input or its code was refused, a limit of the sweep was reached, a process died, or
+#: kernbench has a bug.
 FAILED = ("refused", "failed", "timeout", "memory", "crashed", "error")
 LONGEST_ERROR = 2000  # most characters of a stored text
 #: The numbers of a row: name and meaning.
@@ -48,31 +49,31 @@ METRICS: dict[str, str] = {
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """One result by its key."""
+    """The result of one key."""
 
     key: str
     status: str  #: one of ENDED and FAILED
     cycles: int | None = None
-    ns: int | float | str | None = None  #: exactly, as `plain_number` writes it
-    jobs: int | None = None  #: whose times are in `jobs_hash`
-    jobs_hash: str = ""  #: SHA-256 over every job's times
+    ns: int | float | str | None = None  #: exact, in the form of `plain_number`
+    jobs: int | None = None  #: number of jobs whose times are in `jobs_hash`
+    jobs_hash: str = ""  #: SHA-256 over the times of all jobs
     metrics: dict[str, Any] = {}
     error: str = ""
-    seconds: float = 0.0  #: that the run took here: of no table
+    seconds: float = 0.0  #: wall time of the run; not in any table
 
     @property
     def ended(self) -> bool:
-        """Whether the model answered."""
+        """Whether the run has a result of the model."""
         return self.status in ENDED
 
 
 def failed_row(key: str, status: str, error: str, seconds: float = 0.0) -> Row:
-    """The row of a run that gave no answer."""
+    """The row of a run without a result."""
     return Row(key=key, status=status, error=error[:LONGEST_ERROR], seconds=seconds)
 
 
 def measured(result: Result, freq_ghz: Fraction) -> dict[str, Any]:
-    """The fields of a row that every kind of run has, without bounds."""
+    """The fields of a row that every kind of run has, except bounds."""
     uses = list(engine_uses(result))
     banks = bank_conflicts(result)
     metrics: dict[str, Any] = {
@@ -95,13 +96,13 @@ def measured(result: Result, freq_ghz: Fraction) -> dict[str, Any]:
 
 
 def with_bound(result: Result) -> dict[str, Any]:
-    """The largest lower bound of a program's run."""
+    """The fields with the largest lower bound of a program's run."""
     bound = bound_share(result)
     return {"bound": bound.cycles, "bound_by": bound.name}
 
 
 def ordered(metrics: dict[str, Any]) -> dict[str, Any]:
-    """Metrics in the order of METRICS."""
+    """The metrics in the order of METRICS."""
     return {name: metrics[name] for name in METRICS if name in metrics}
 
 
@@ -109,7 +110,7 @@ _TIMES = attrgetter("id", "issue", "start", "end")
 
 
 def hash_of_entries(entries: Iterable[EntryTimes]) -> tuple[int, str]:
-    """The number of entries, and the hash of their ids and times; -1 for what has not happened."""
+    """The number of entries, and the hash of their ids and times; a time is -1 if the event did not happen."""
     table = list(chain.from_iterable(map(_TIMES, entries)))
     if None in table:
         table = [-1 if value is None else value for value in table]
@@ -139,12 +140,12 @@ CREATE TABLE points (
 CREATE TABLE reasons (key TEXT PRIMARY KEY, text TEXT NOT NULL) WITHOUT ROWID;
 """
 COLUMNS = "key, status, cycles, ns, jobs, jobs_hash, metrics, error, seconds"
-LARGEST = 1e100  #: of a number; with larger ones no mean could be made
+LARGEST = 1e100  #: limit of a number, so that means can be computed
 MOST_DEPTH = 16  #: of a value of an axis
 
 
 class DamagedError(ValueError):
-    """A value that no store has: which column, what is there, and the rule."""
+    """A value that a store must not have: its column, the value, and the rule."""
 
     def __init__(self, column: str, value: Any, rule: str) -> None:
         self.column, self.value, self.rule = column, value, rule
@@ -152,12 +153,12 @@ class DamagedError(ValueError):
 
 
 def text_of(raw: bytes) -> str:
-    """A text as SQLite hands it out; what is not UTF-8 is kept, so that it can be refused by name."""
+    """A text from SQLite; bytes that are not UTF-8 are kept, so that the error can name the column."""
     return raw.decode("utf-8", "surrogateescape")
 
 
 def is_text(value: object) -> bool:
-    """Whether it is a text, and was UTF-8."""
+    """Whether the value is a text that was valid UTF-8."""
     return isinstance(value, str) and not any("\ud800" <= character <= "\udfff" for character in value)
 
 
@@ -178,7 +179,7 @@ def wrong_tables(database: sqlite3.Connection) -> str:
 
 
 def _schema(database: sqlite3.Connection) -> dict[str, Any]:
-    """Columns of all tables, views, indexes and triggers, but for what SQLite makes itself."""
+    """The columns of all tables, views, indexes and triggers, except those that SQLite makes itself."""
     listed = database.execute("SELECT type, name FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'").fetchall()
     return {
         str(name): database.execute('SELECT name, type, "notnull", pk FROM pragma_table_info(?)', (name,)).fetchall()
@@ -189,7 +190,7 @@ def _schema(database: sqlite3.Connection) -> dict[str, Any]:
 
 
 def row_of(line: Sequence[Any]) -> Row:
-    """A result from its columns, in the order of COLUMNS. DamagedError for values that no run can have."""
+    """A result from its columns, in the order of COLUMNS. DamagedError for values that a run cannot have."""
     key, status, cycles, ns, jobs, jobs_hash, metrics, error, seconds = line
     _check("key", key, is_text(key) and bool(key), "it must be text")
     _check("status", status, status in ENDED or status in FAILED, f"it must be one of {', '.join((*ENDED, *FAILED))}")
@@ -232,7 +233,7 @@ def decoded(column: str, text: Any, kind: Any) -> Any:
     _check(column, text, is_text(text), "it must be text")
     try:
         return msgspec.json.decode(text, type=kind)
-    except (msgspec.MsgspecError, ValueError) as error:  # ValueError: of too many digits
+    except (msgspec.MsgspecError, ValueError) as error:  # ValueError: too many digits
         raise DamagedError(column, text, f"the text cannot be read: {error}") from None
     except RecursionError:
         raise DamagedError(column, text, "the text cannot be read: it is nested too deeply") from None
@@ -254,7 +255,7 @@ def _is_time(value: Any) -> bool:
 
 
 def is_plain(value: Any, depth: int = 0) -> bool:
-    """Whether it may be a value of an axis: what JSON has, numbers of any use, texts that were UTF-8."""
+    """Whether the value may be a value of an axis: JSON types, numbers within limits, texts that were valid UTF-8."""
     if isinstance(value, dict):
         return depth < MOST_DEPTH and all(is_text(key) and is_plain(item, depth + 1) for key, item in value.items())
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""Benches as targets: Python that every process of a sweep imports for itself."""
+"""Benches as targets: Python code that every process of a sweep imports."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from kernbench.sim_engine.machine import Machine
 from kernbench.sweep.sources import source_digest
 from kernbench.sweep.store.tables import hash_of_records, measured
 
-SPILL = 256 << 20  # [B] size from which the op log of a bench is on disk
+SPILL = 256 << 20  # [B] op logs of this size or larger are on disk
 
 
 class BenchTarget:
-    """A bench, by its name or file."""
+    """A bench, given by its name or file."""
 
     native = False
     notes: Sequence[str] = ()
@@ -29,7 +29,8 @@ class BenchTarget:
     def __init__(
         self, label: str, where: str, params: Mapping[str, Any], verify: bool = False, allow_code: AllowCode = ()
     ) -> None:
-        """InputError also for a file that `allow_code` does not name: who names it is the spec, or the store, of a sweep."""
+        """InputError also for a file that `allow_code` does not name, because the spec or the store of a sweep chooses the
+        file."""
         self.label = label
         self.where = where
         self.given = dict(params)

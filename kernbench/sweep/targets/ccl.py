@@ -1,4 +1,4 @@
-"""Collectives as targets: one call over queues between PEs, of one size."""
+"""Collectives as targets: one call of one size over queues between PEs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from kernbench.sim_engine.engine import TimingResult
 from kernbench.sim_engine.machine import Machine
 from kernbench.sweep.store.tables import measured
 
-#: Parameters and their defaults; `kbsim ccl run` has options of these names. None for the value of the algorithm or the
+#: Parameters and their defaults; `kbsim ccl run` has options of these names. None means the value of the algorithm or the
 #: machine, or the algorithm that the tuner chooses.
 PARAMS: dict[str, Any] = {
     "algo": None, "ranks": 8, "size": "64 KiB", "dtype": "f16", "topo": None, "slots": None, "slot_bytes": None, "tier": None,
@@ -52,7 +52,7 @@ class CclTarget:
         files: Sequence[str | os.PathLike[str]] = (),
         allow_code: AllowCode = (),
     ) -> None:
-        """`files`: in the format of ccl.yaml, with further algorithms."""
+        """`files`: files in the format of ccl.yaml, with more algorithms."""
         self.label = label
         self.collective = collective
         self.given = dict(params)
@@ -76,7 +76,7 @@ class CclTarget:
         return "", machine_of(*self.asked(config, params))
 
     def asked(self, config: MachineConfig, params: Mapping[str, Any]) -> tuple[Asked, int]:
-        """The call, and its count."""
+        """The call, and its number of elements."""
         given = self.checked(params)
         entry = self._entry(given)
         group = group_of(config, shape_for(config, given["ranks"]), given["topo"])

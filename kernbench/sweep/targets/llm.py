@@ -26,7 +26,7 @@ from kernbench.workloads.parallel.run import run_model
 
 
 class LlmTarget:
-    """A model by its name or file, with the parameters of `kbsim llm`."""
+    """A model, given by its name or file, with the parameters of `kbsim llm`."""
 
     native = True
     default_machine = "npu_server"
@@ -51,7 +51,7 @@ class LlmTarget:
         return self._run(config, params).fields(config)
 
     def _run(self, config: MachineConfig, params: Mapping[str, Any]) -> _Run | _ParallelRun:
-        """All of it, simulated."""
+        """Simulate the whole job."""
         programs = llm_programs(self.model, config, self.checked(params))
         return _ParallelRun(programs) if isinstance(programs, ParallelPrograms) else _Run(programs)
 
@@ -61,17 +61,17 @@ class LlmTarget:
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """What a row takes from a segment."""
+    """The data that a row takes from a segment."""
 
     status: str
     cycles: int
     jobs: int
-    times: str  #: the hash of the times of its entries
+    times: str  #: the hash of the times of the segment's entries
     metrics: dict[str, Any]
     bounds: dict[str, int]
 
 
-SIMULATED = Known[Simulated](1 << 14)  #: segments, by content: points of a sweep have many in common
+SIMULATED = Known[Simulated](1 << 14)  #: segments by content, because points of a sweep share many segments
 
 
 class _ParallelRun:
@@ -86,7 +86,7 @@ class _ParallelRun:
         return _Run(self.programs.stage(0, self.programs.sizes[0])).longest()
 
     def fields(self, config: MachineConfig) -> dict[str, Any]:
-        """Of a row."""
+        """The fields of a row."""
         phases, steps = list(self.report.phases.values()), self.report.run.steps
         cycles = sum(phase.total.cycles for phase in phases)
         ns = cycles_to_ns(cycles, config.freq_ghz)  # type: ignore[attr-defined]
@@ -108,16 +108,16 @@ class _ParallelRun:
 
 
 class _Run:
-    """A job, segment after segment; each counts as often as there are equal ones."""
+    """A job, segment by segment; each segment counts as often as it occurs."""
 
     def __init__(self, programs: LlmPrograms) -> None:
         self.programs = programs
         self.cycles, self.jobs, self.tokens = 0, 0, 0
         self.status = "done"
-        self.sums: Counter[str] = Counter()  # metrics that add up, and busy shares times cycles
+        self.sums: Counter[str] = Counter()  # metrics that are added up, and busy shares times cycles
         self.bounds: Counter[str] = Counter()
-        self.kinds: Counter[str] = Counter()  # cycles of `decode layers` and so on,
-        self.segments: dict[str, tuple[int, Segment]] = {}  # and the longest segment of each
+        self.kinds: Counter[str] = Counter()  # cycles by kind, such as `decode layers`,
+        self.segments: dict[str, tuple[int, Segment]] = {}  # and the longest segment of each kind
         self.digest = hashlib.sha256()
         for step in programs.steps:
             self.tokens += step.tokens * programs.job.batch
@@ -163,14 +163,15 @@ class _Run:
         return Simulated(result.status, result.cycles, jobs, times, fields["metrics"], result.metrics["bounds"])
 
     def longest(self) -> tuple[str, Machine]:
-        """The longest segment of those that most of the cycles are of, at cycle 0."""
+        """The longest segment of the kind with the most cycles, at cycle 0."""
         kind = max(sorted(self.kinds), key=lambda name: self.kinds[name])
         program = self.programs.segment_program(self.segments[kind][1])
         of = f"{self.kinds[kind] / self.cycles:.0%} of the cycles are {kind}; {program.name}: "
         return of, Machine(self.programs.target, program)
 
     def fields(self, config: MachineConfig) -> dict[str, Any]:
-        """Of a row. Shares are means over the cycles; bounds of segments add up, as they run in sequence."""
+        """The fields of a row. Shares are means over the cycles; bounds of segments are added up, because segments run in
+        sequence."""
         ns = cycles_to_ns(self.cycles, config.freq_ghz)  # type: ignore[attr-defined]
         shares = {name: value / self.cycles for name, value in self.sums.items() if name not in ("energy_pj", "dram_bytes")}
         limit = max(sorted(self.bounds), key=lambda name: self.bounds[name])

@@ -1,4 +1,4 @@
-"""Serving as a target: the largest rate of requests under latency targets, and what it is worth."""
+"""Serving as a target: the largest rate of requests under latency targets, and the metrics at this rate."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kernbench.workloads.serving.routing import ROUTERS
 from kernbench.workloads.serving.scenario import Scenario
 from kernbench.workloads.serving.workload import Workload
 
-#: Parameters: their defaults, and the least that a number may be. `kbsim serve capacity` has options for them.
+#: Parameters with their defaults, and the least allowed value of numbers. `kbsim serve capacity` has options of the same names.
 PARAMS: dict[str, tuple[Any, int]] = {
     "slo": ("p99 ttft<1s, p99 tpot<50ms", 0), "requests": (200, 2), "input": (512, 1), "output": (128, 1), "duration": (20, 1),
     "seeds": (3, 1), "tp": (1, 1), "pp": (1, 1), "dp": (1, 1), "replicas": (1, 1), "prefill": (0, 0),
@@ -33,7 +33,7 @@ TOLERANCE = 0.02
 
 
 class ServeTarget:
-    """A model by its name or file, with requests of fixed lengths."""
+    """A model, given by its name or file, with requests of fixed lengths."""
 
     native = True
     default_machine = "npu_server"

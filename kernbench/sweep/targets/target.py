@@ -1,6 +1,8 @@
-"""The targets of a sweep: programs, workloads, language models, collectives, benches. All are told by content and can be sent.
+"""The targets of a sweep: programs, workloads, language models, collectives, benches. Targets are identified by content and can
+be sent to other processes.
 
-Lowered programs are cached by content: points share one if no table of jobs depends on their differences.
+Lowered programs are cached by content: points share a program if no table of jobs depends on the differences between the
+points.
 """
 
 from __future__ import annotations
@@ -26,22 +28,23 @@ from kernbench.sim_engine.machine import Machine
 from kernbench.sweep.store.tables import hash_of_entries, measured, with_bound
 from kernbench.workloads.catalogue import WORKLOADS
 
-#: The sections that a program is checked against and lowered for; clock, allocation, control, limits and energy are not.
+#: The sections against which a program is checked and lowered; clock, allocation, control, limits and energy are not among
+#: them.
 SECTIONS = ("dma", "dram", "noc", "llc", "spm", "te", "ve", "kv_layouts")
 MOST_KEPT = 8
 
 
 class Plans:
-    """The plans of one program, which must not grow any more. Threads may share them."""
+    """The plans of one program; the program must not be changed afterwards. Threads may share them."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
         self._lock = threading.Lock()
-        #: Also keeps the machine alive whose sections have these ids.
+        #: Also keeps a reference to the machine whose sections have these ids.
         self._kept: dict[tuple[object, ...], tuple[NpuConfig, Plan]] = {}
 
     def of(self, config: NpuConfig) -> Plan:
-        """What `plan_npu` gives. A section is known again as the same object, as `Machines` hands them out."""
+        """The result of `plan_npu`. A section is recognised by identity, because `Machines` returns the same objects again."""
         control = config.control
         key = *(id(getattr(config, name)) for name in SECTIONS), control.mmio is not None, repr(control.micro_scheduler)
         with self._lock:
@@ -61,31 +64,33 @@ Fields = dict[str, Any]  #: of a row: status, cycles, ns, jobs, jobs_hash, metri
 
 
 class Target(Protocol):
-    """Something to run on machines."""
+    """A target, which runs on machines."""
 
-    label: str  #: how tables call it
-    native: bool  #: it has no Python components: its runs may share a process
+    label: str  #: the name in tables
+    native: bool  #: whether the target has no Python components, so that several runs may share a process
     default_machine: str
-    notes: Sequence[str]  #: keys of its files that are not used
+    notes: Sequence[str]  #: unused keys of the target's files
 
     def checked(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """All its parameters, with these among them; InputError for one that it has not or does not allow."""
+        """All parameters, with the given values; InputError for an unknown parameter or a value that is not allowed."""
         ...
 
     def fingerprint(self) -> str:
-        """A hash of what it is, without parameters and machine."""
+        """A hash of the target without parameters and machine."""
         ...
 
     def simulate(self, config: MachineConfig, params: Mapping[str, Any]) -> Fields:
-        """Run it. InputError if it is not valid on this machine, KernelFailed where its code raised."""
+        """Run the target. InputError if the target is not valid on this machine, KernelFailed if its code raised an
+        exception."""
         ...
 
     def longest(self, config: MachineConfig, params: Mapping[str, Any]) -> tuple[str, Machine]:
-        """It on a machine, at cycle 0; where it is many programs the one that costs most, and in words which that is."""
+        """The target on a machine at cycle 0; if the target consists of several programs, the most expensive program and its
+        description."""
         ...
 
     def plain(self) -> dict[str, Any]:
-        """What `target_of` makes it from, in plain JSON types."""
+        """The description from which `target_of` makes the target, in plain JSON types."""
         ...
 
 
@@ -111,7 +116,7 @@ def _ran(machine: Machine) -> Fields:
 
 
 class ProgramTarget:
-    """A program of a file; it travels by content."""
+    """A program of a file; its content is sent to other processes."""
 
     native = True
     default_machine = "npu_mobile"
@@ -147,7 +152,7 @@ class ProgramTarget:
 
 
 class WorkloadTarget:
-    """A workload of the package: a program that is made for each machine."""
+    """A workload of the package: a program that is generated for each machine."""
 
     native = True
     default_machine = "npu_mobile"
@@ -175,7 +180,7 @@ class WorkloadTarget:
         return {"workload": self.label}
 
 
-#: The parser of each kind of target, by the key that identifies it.
+#: The parser of each kind of target, by the key of the kind.
 _PLAIN: dict[str, dict[str, type]] = {
     "program": {"program": dict, "label": str},
     "workload": {"workload": str},
@@ -187,9 +192,10 @@ _PLAIN: dict[str, dict[str, type]] = {
 
 
 def target_of(plain: Mapping[str, Any], allow_code: AllowCode = ()) -> Target:
-    """A target from its plain form.
+    """A target from its plain description.
 
-    InputError if it is none, as stores and messages are data, and for a bench's file that is not allowed.
+    InputError if the description is not valid, because it may come from a store or a message, and for a bench's file that is
+    not allowed.
     """
     kind = next((kind for kind in _PLAIN if kind in plain), None)
     if kind is None:
@@ -203,7 +209,7 @@ def target_of(plain: Mapping[str, Any], allow_code: AllowCode = ()) -> Target:
         if plain["workload"] not in WORKLOADS:
             raise InputError(Problem("target", "there is no such workload", "workload", plain["workload"]))
         return WorkloadTarget(plain["workload"])
-    # Modules of targets are imported only for their targets: those of all kinds take longer than a short sweep.
+    # Modules of targets are imported only if a target needs them: importing all modules takes longer than a short sweep.
     if kind == "llm":
         from kernbench.sweep.targets.llm import LlmTarget
 

@@ -1,4 +1,4 @@
-"""Models as numbers: what a decoder layer's weights, activations and KV cache measure."""
+"""Models as numbers: the sizes of a decoder layer's weights, activations and KV cache."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class Matrix:
     """A weight matrix: `rows` inputs by `cols` outputs."""
 
     name: str
-    rows: int  #: [element] k of its products
-    cols: int  #: [element] n of its products
+    rows: int  #: [element] dimension k of its products
+    cols: int  #: [element] dimension n of its products
     bits: int  #: per weight
-    experts: int = 1  #: how many of them a layer has
+    experts: int = 1  #: number of such matrices in a layer
 
     @property
     def nbytes(self) -> int:
@@ -31,7 +31,7 @@ class Matrix:
 
 @dataclass(frozen=True, slots=True)
 class HeadBits:
-    """Bits that one key and value head has instead of the layer's."""
+    """Bits of one key and value head that differ from those of the layer."""
 
     kv_head: int
     weights: int | None = None  #: of its wq, wk and wv
@@ -42,33 +42,33 @@ class HeadBits:
 class ModelShape:
     """A layer of a decoder-only transformer.
 
-    Raises InputError if the numbers do not make one.
+    Raises InputError if the numbers are not a valid layer.
     """
 
     name: str  #: `model_name` of every entry
     layers: int
     hidden: int  #: [element] width of the residual stream
     heads: int  #: query heads
-    kv_heads: int  #: key and value heads, each for heads / kv_heads query heads
+    kv_heads: int  #: key and value heads; each is used by heads / kv_heads query heads
     head_dim: int  #: [element] width of a head
-    ffn: int  #: [element] width inside the feed-forward network, of one expert where there are several
+    ffn: int  #: [element] width inside the feed-forward network, or inside one expert of a mixture
     weight_bits: int = 4
     activation_bits: int = 8
     kv_bits: int = 4
     gain_bits: int = 8  #: per gain of a norm, and per bias
-    norm: Literal["rmsnorm", "layernorm"] = "rmsnorm"  #: a layernorm has a shift beside each gain
+    norm: Literal["rmsnorm", "layernorm"] = "rmsnorm"  #: a layernorm has a shift in addition to each gain
     activation: Literal["silu", "gelu"] = "silu"
-    gated: bool = True  #: activation(gate) * up; else activation(up)
+    gated: bool = True  #: True: activation(gate) * up; False: activation(up)
     rope: bool = True
     post_norms: bool = False  #: norms also after the output and the down projection, before the residual addition
     qkv_bias: bool = False
     out_bias: bool = False
     mlp_bias: bool = False
-    softcap: bool = False  #: scores go through tanh
-    window: int = 0  #: [token] that a token attends to, itself included; 0: all
-    experts: int = 0  #: of a mixture; 0: one feed-forward network and no router
+    softcap: bool = False  #: whether scores go through tanh
+    window: int = 0  #: [token] that a token attends to, including itself; 0 for all
+    experts: int = 0  #: number of experts of a mixture; 0 for one feed-forward network without a router
     experts_per_token: int = 0
-    shards: int = 1  #: this is one of so many equal parts of a layer; what they project is added up
+    shards: int = 1  #: number of equal parts of the layer, of which this is one; the projected outputs of all parts are added
     matrix_bits: tuple[tuple[str, int], ...] = ()  #: bits of single matrices instead of weight_bits
     head_bits: tuple[HeadBits, ...] = ()
 
@@ -100,17 +100,17 @@ class ModelShape:
 
     @property
     def attention_width(self) -> int:
-        """[element] all query heads side by side."""
+        """[element] width of all query heads together."""
         return self.heads * self.head_dim
 
     @property
     def kv_width(self) -> int:
-        """[element] all key heads side by side."""
+        """[element] width of all key heads together."""
         return self.kv_heads * self.head_dim
 
     @property
     def kv_token_bytes(self) -> int:
-        """Bytes of one token of one head of K as engines read it, as many of V; of the widest head."""
+        """Bytes of K for one token and one head, as engines read them, for the widest head; V has the same number."""
         return bytes_of(self.head_dim, unpacked_bits(max(map(self.kv_bits_of, range(self.kv_heads)))))
 
     def kv_bits_of(self, head: int) -> int:
@@ -120,11 +120,11 @@ class ModelShape:
 
     @property
     def kv_token_total(self) -> int:
-        """Bytes of one token of all heads in the K cache; as many in the V cache."""
+        """Bytes of one token in the K cache, over all heads; the V cache has the same number."""
         return sum(bytes_of(self.head_dim, self.kv_bits_of(head)) for head in range(self.kv_heads))
 
     def bits_of(self, matrix: str) -> int:
-        """Bits of a weight of a matrix, but for heads that have their own."""
+        """Bits of a weight of a matrix, except for heads that have their own bits."""
         return dict(self.matrix_bits).get(matrix, self.weight_bits)
 
     def slice_bits(self, matrix: str, head: int) -> int:
@@ -154,7 +154,7 @@ class ModelShape:
 
     @property
     def matrices(self) -> tuple[Matrix, ...]:
-        """One layer's weight matrices in the order of their use; those of an expert once."""
+        """The weight matrices of a layer in the order of their use; a matrix that experts have is listed once."""
         shapes: list[tuple[str, int, int]] = [
             ("wq", self.hidden, self.attention_width),
             ("wk", self.hidden, self.kv_width),
@@ -171,7 +171,7 @@ class ModelShape:
 
     @property
     def precision(self) -> str:
-        """How entries name the number format: `W4A8KV4`."""
+        """The number format in entries: `W4A8KV4`."""
         return f"W{self.weight_bits}A{self.activation_bits}KV{self.kv_bits}"
 
 

@@ -1,4 +1,4 @@
-"""The row of a model type that has none: read off well-known keys, with a note of what is assumed."""
+"""The row for model types without a row of their own: made from well-known keys, with a note of the assumptions."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _ALIKE = {
 }
 _BIASES = ("attention_bias", "qkv_bias", "use_qkv_bias", "add_qkv_bias", "use_bias", "bias", "add_bias_linear")
 _EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
-#: Keys of encoders: segments of a pair of texts, and heads that fill masked tokens in.
+#: Keys of encoders: segments of a pair of texts, and heads that predict masked tokens.
 _ENCODER = "type_vocab_size"
 _MASKED = "ForMaskedLM"
 _UNREADABLE = ("attn_layer_period", "full_attention_interval", "ssm_cfg", "state_size", "linear_num_key_heads", "mamba_d_state")
 
 
 def row_of_keys(keys: Keys) -> Row:
-    """The row, with a note. InputError for a model that has recurrent layers, an encoder or no known size."""
+    """The row, with a note. Raises InputError for a model with recurrent layers, with an encoder, or without a known size."""
     kind, data = keys.text("model_type"), keys.document.data
     known = f"model types with a row of their own: {', '.join(sorted(ROWS))}"
     if any(name in data for name in _UNREADABLE) or keys.get("is_encoder_decoder") is True:

@@ -1,7 +1,8 @@
 """Models by name, or from a Hugging Face `config.json` as published.
 
 It reads the keys of a `config.json` that determine bytes or MACs, and notes keys that could do so but are not used.
-`model_type` says what its keys do not: where the norms are, which matrices have biases, which layers have a window.
+`model_type` stands for facts that the keys do not give: the location of norms, the matrices with biases, and the layers with a
+window.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from kernbench.workloads.models.types import LAYER, RMS, ROWS, described
 
 MODEL_BYTES = 1 << 20
 SUFFIXES = (".json", ".yaml", ".yml")
-_INSIDE = {"gemma3": "gemma3_text", "llama4": "llama4_text"}  #: types with several models: the one that writes text
+#: types that contain several models, with the type of the model that generates text
+_INSIDE = {"gemma3": "gemma3_text", "llama4": "llama4_text"}
 
 
 def preset_models() -> list[str]:
@@ -40,14 +42,14 @@ def is_model_file(path: str) -> bool:
     """Whether a file is a model's `config.json`, not a program: it names the size of its hidden state."""
     try:
         data = read_document(path, MODEL_BYTES).data
-    except InputError:  # what reads it as a program says what is wrong with it
+    except InputError:  # the reader of programs reports the error in the file
         return False
     sizes = ("hidden_size", "n_embd", "n_embed", "d_model", "text_config")
     return isinstance(data, dict) and "cmdq" not in data and ("model_type" in data or any(size in data for size in sizes))
 
 
 def load_model(name: str) -> Model:
-    """The model of a preset's name, or of a `config.json`. InputError names what is missing or not supported."""
+    """The model of a preset's name, or of a `config.json`. The InputError names the key that is missing or not supported."""
     if name.lower().endswith(SUFFIXES):
         path = Path(name)
         called = path.parent.resolve().name if path.stem.lower() == "config" else path.stem
@@ -95,7 +97,7 @@ _POSITIONS = ("max_position_embeddings", "n_positions", "max_seq_len", "max_targ
 
 
 def _text_model(document: Document) -> Document:
-    """The part of a file of several models that describes the one that writes text."""
+    """For a file of several models, the part that describes the model that generates text."""
     data = document.data
     section = data.get("text_config") if isinstance(data, dict) else None
     if not isinstance(section, dict) or data.get("model_type") in ROWS:
@@ -106,7 +108,7 @@ def _text_model(document: Document) -> Document:
 
 
 def planned_shape(name: str, found: Description) -> ModelShape | None:
-    """The layer for the planner of layers; None if the model has parts that it does not know."""
+    """The layer for the planner of layers; None if the model has parts that the planner does not support."""
     first = found.blocks[0]
     mixer, ffn, stack = first.mixer, first.ffn, found.decoder
     if not isinstance(mixer, Attention) or any(_without_window(block) != _without_window(first) for block in found.blocks):

@@ -1,4 +1,4 @@
-"""The keys of a `config.json`: typed access, what is missing or wrong, and what was not used."""
+"""The keys of a `config.json`: typed access, errors for missing or wrong keys, and the keys that were not used."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kernbench.common.errors import ABSENT, InputError
 from kernbench.config.document import Document
 from kernbench.config.places import KEY, PathLike
 
-MOST_LAYERS, MOST = 10_000, 1 << 24  #: what a config.json may say: of layers, and of any other number
+MOST_LAYERS, MOST = 10_000, 1 << 24  #: limits of a config.json: of the number of layers, and of any other number
 GELU = ("gelu", "gelu_new", "gelu_pytorch_tanh", "gelu_fast")
 #: Keys of models that change what a layer computes, stores or moves.
 WORK = frozenset((
@@ -22,7 +22,7 @@ WORK = frozenset((
     "text_config", "torch_dtype", "use_bias", "use_mla", "use_parallel_residual", "use_qk_norm", "use_sliding_window",
     "vision_config",
 ))  # fmt: skip
-#: Names of the kind that shapes have; HARMLESS are those of them that say nothing of a layer's work.
+#: Patterns of keys that describe shapes; keys in HARMLESS do not affect the work of a layer, even if their names match.
 _SHAPES = ("num_", "n_", "d_", "moe_", "mamba_", "ssm_", "conv_", "attn_", "ffn_", "mlp_", "q_", "kv_", "v_", "qk_", "mtp_")
 _ENDS = ("_size", "_dim", "_dims", "_rank", "_layers", "_heads", "_experts", "_window", "_multiplier_dim", "_bits")
 HARMLESS = frozenset((
@@ -33,7 +33,7 @@ HARMLESS = frozenset((
 
 
 class Keys:
-    """The keys of a config.json; a missing or wrong one is an InputError. Messages for the user are added to `notes`."""
+    """The keys of a config.json; a missing or wrong key raises InputError. Messages for the user are added to `notes`."""
 
     def __init__(self, document: Document) -> None:
         self.document = document
@@ -41,7 +41,7 @@ class Keys:
         self._used = set[str]()
 
     def get(self, name: str, default: Any = None) -> Any:
-        """A value of any type; null counts as missing. From now on the key is used."""
+        """A value of any type; null counts as missing. Marks the key as used."""
         self._used.add(name)
         value = self.document.data.get(name)
         if value is None:
@@ -51,11 +51,11 @@ class Keys:
         return value
 
     def refuse(self, path: PathLike, rule: str, value: Any = ABSENT) -> InputError:
-        """An error at a key."""
+        """The error for a key."""
         return InputError(self.document.problem(path, rule, value))
 
     def note(self, path: PathLike, rule: str, value: Any = ABSENT, remedy: str = "") -> None:
-        """A warning at a key."""
+        """A warning for a key."""
         self.notes.append(str(self.document.problem(path, rule, value, remedy)))
 
     def count(self, name: str, default: Any = ABSENT) -> int:
@@ -83,7 +83,7 @@ class Keys:
         return value
 
     def activation(self, name: str = "hidden_act", default: str = "silu") -> str:
-        """The activation as a vector engine knows it."""
+        """The activation, by its name in a vector engine."""
         value = self.get(name, default)
         if value in ("silu", "relu", "relu2"):
             return str(value)
@@ -92,11 +92,11 @@ class Keys:
         raise self.refuse((name,), f"it must be one of silu, relu, relu2, {', '.join(GELU)}", value)
 
     def given(self, name: str) -> bool:
-        """Whether it is there, and not null."""
+        """Whether the key is present and not null."""
         return self.get(name) is not None
 
     def unused(self) -> None:
-        """Notes keys that say something of the work, have a value that turns something on, and were not used."""
+        """Notes keys that may affect the work, have a value that turns a feature on, and were not used."""
         for name, value in self.document.data.items():
             if name in self._used or not isinstance(name, str) or value is None or value is False or value in (0, "", [], {}):
                 continue

@@ -1,7 +1,7 @@
 """A language model described by its parts: mixers, feed-forward networks, norms, embeddings. Each part counts its weights.
 
-A model is a list of blocks. A block is a mixer (attention, latent attention, a state space, linear attention), perhaps an
-attention to an encoder, and a feed-forward network, with norms around them. Nothing here has a name of a model.
+A model is a list of blocks. A block is a mixer (attention, latent attention, a state space, or linear attention), optionally
+attention to an encoder, and a feed-forward network, with norms around them. This module contains no names of models.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Weight:
 
 @dataclass(frozen=True, slots=True)
 class Norm:
-    """A norm of rows: what it has beside each element."""
+    """A norm of rows, and the vectors that it has for each element."""
 
     kind: Literal["rmsnorm", "layernorm"] = "rmsnorm"
     gain: bool = True
@@ -46,29 +46,29 @@ class Attention:
     heads: int
     kv_heads: int
     head_dim: int
-    window: int = 0  #: [token] that a token attends to, itself included; 0: all
-    chunk: int = 0  #: [token] a token attends to those of its own chunk; 0: no chunks
+    window: int = 0  #: [token] that a token attends to, including itself; 0 for all
+    chunk: int = 0  #: [token] length of the chunks inside which tokens attend to each other; 0 for no chunks
     rope: bool = True
     q_bias: bool = False
     k_bias: bool = False
     v_bias: bool = False
     out_bias: bool = False
-    qk_norm: Literal["", "shared", "heads"] = ""  #: gains for one head that all share, or for every head
-    qk_shift: bool = False  #: that norm has shifts
-    softcap: bool = False  #: scores go through tanh
-    sinks: bool = False  #: a learned score of each head takes part in the softmax
-    gated: bool = False  #: the output is multiplied by a gate, projected beside the queries
+    qk_norm: Literal["", "shared", "heads"] = ""  #: gains for one head that all heads share, or for every head
+    qk_shift: bool = False  #: whether that norm has shifts
+    softcap: bool = False  #: whether scores go through tanh
+    sinks: bool = False  #: whether a learned score of each head takes part in the softmax
+    gated: bool = False  #: whether the output is multiplied by a gate, which is projected together with the queries
     buckets: int = 0  #: rows of a table of biases by distance, shared by all layers of a stack
-    cross: bool = False  #: keys and values are of the encoder's output
+    cross: bool = False  #: whether keys and values come from the encoder's output
 
     @property
     def width(self) -> int:
-        """[element] all query heads side by side."""
+        """[element] width of all query heads together."""
         return self.heads * self.head_dim
 
     @property
     def kv_width(self) -> int:
-        """[element] all key heads side by side."""
+        """[element] width of all key heads together."""
         return self.kv_heads * self.head_dim
 
     def weights(self, hidden: int) -> tuple[Weight, ...]:
@@ -94,15 +94,16 @@ class Attention:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatentAttention:
-    """Multi-head latent attention: the cache has one latent vector and one key for RoPE a token, of all heads together."""
+    """Multi-head latent attention: for each token, the cache has one latent vector and one key for RoPE, which all heads
+    share."""
 
     heads: int
     kv_rank: int  #: [element] of the latent vector
     nope_dim: int  #: [element] of a head's query and key without RoPE
-    rope_dim: int  #: [element] of a head's query, and of the key of all heads, with RoPE
+    rope_dim: int  #: [element] with RoPE: of each head's query, and of the key that all heads share
     value_dim: int  #: [element] of a head's value
-    q_rank: int = 0  #: [element] of the latent vector of queries; 0: they are projected from the hidden state
-    bias: bool = False  #: of the projections to latent vectors, and of the output
+    q_rank: int = 0  #: [element] of the latent vector of queries; 0 if queries are projected from the hidden state
+    bias: bool = False  #: whether the projections to latent vectors and of the output have biases
 
     @property
     def token_elements(self) -> int:
@@ -133,15 +134,15 @@ class LatentAttention:
 class StateSpace:
     """A selective state space, Mamba 1 (`groups` = 0) or Mamba 2, with a short convolution before it."""
 
-    inner: int  #: [element] of a row inside
+    inner: int  #: [element] inner width of a row
     state: int  #: [element] of the state of a channel
-    conv: int  #: [token] of the convolution
+    conv: int  #: [token] length of the convolution
     conv_bias: bool = True
-    bias: bool = False  #: of the projections
-    groups: int = 0  #: of Mamba 2: B and C are of so many groups of heads
-    heads: int = 0  #: of Mamba 2
-    rank: int = 0  #: [element] of Mamba 1: the time step is expanded from so many
-    inner_norms: bool = False  #: of Mamba 1: norms of the time step, B and C
+    bias: bool = False  #: whether the projections have biases
+    groups: int = 0  #: number of groups of heads that share B and C, for Mamba 2
+    heads: int = 0  #: for Mamba 2
+    rank: int = 0  #: [element] width from which the time step is expanded, for Mamba 1
+    inner_norms: bool = False  #: whether time step, B and C have norms, for Mamba 1
 
     @property
     def conv_width(self) -> int:
@@ -181,23 +182,24 @@ class StateSpace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinearAttention:
-    """Attention with a state of key by value elements a head in place of a cache: gated delta rule, or lightning attention."""
+    """Attention with a state of key by value elements for each head instead of a cache: gated delta rule, or lightning
+    attention."""
 
     kind: Literal["delta", "lightning"]
     key_heads: int
     value_heads: int
     key_dim: int
     value_dim: int
-    conv: int = 0  #: [token] of the convolution of queries, keys and values; 0: there is none
+    conv: int = 0  #: [token] length of the convolution of queries, keys and values; 0 for none
 
     @property
     def key_width(self) -> int:
-        """[element] all key heads side by side."""
+        """[element] width of all key heads together."""
         return self.key_heads * self.key_dim
 
     @property
     def value_width(self) -> int:
-        """[element] all value heads side by side."""
+        """[element] width of all value heads together."""
         return self.value_heads * self.value_dim
 
     @property
@@ -235,7 +237,7 @@ class Mlp:
     width: int
     gated: bool = True
     activation: str = "silu"
-    up_bias: bool = False  #: of gate and up
+    up_bias: bool = False  #: whether gate and up have biases
     down_bias: bool = False
 
     def weights(self, hidden: int) -> tuple[Weight, ...]:
@@ -250,14 +252,14 @@ class Mlp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experts:
-    """A mixture of `count` networks of which a token uses `top_k`, and those that all tokens use."""
+    """A mixture of `count` networks, of which each token uses `top_k`, and the networks that all tokens use."""
 
     count: int
     top_k: int
     expert: Mlp
     router_bias: bool = False
     shared: Mlp | None = None
-    shared_gate: bool = False  #: the shared network's output is multiplied by a gate of its own
+    shared_gate: bool = False  #: whether the output of the shared network is multiplied by its own gate
 
     def weights(self, hidden: int) -> tuple[Weight, ...]:
         """The router, the experts and the shared network."""
@@ -274,19 +276,20 @@ class Experts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """A layer. `norms`: of the hidden width, each of kind `norm`."""
+    """A layer. `norms`: the number of norms of the hidden width, each of kind `norm`."""
 
     mixer: Mixer | None
     ffn: Mlp | Experts | None
     norm: Norm = Norm()
     norms: int = 2
-    parallel: bool = False  #: mixer and network read the same input, and their outputs are added
-    cross: Attention | None = None  #: to the encoder's output, between mixer and network
-    predicts: bool = False  #: MTP: norms and projections of the last layer's output and of a word's embedding come first
+    parallel: bool = False  #: whether mixer and network read the same input, and their outputs are added
+    cross: Attention | None = None  #: attention to the encoder's output, between mixer and network
+    #: MTP: whether the block starts with norms and projections of the last layer's output and of a word's embedding
+    predicts: bool = False
 
     @property
     def parts(self) -> tuple[Mixer | Mlp | Experts, ...]:
-        """Mixer, attention to the encoder and network, as far as there are."""
+        """Mixer, attention to the encoder and network, if the block has them."""
         return tuple(part for part in (self.mixer, self.cross, self.ffn) if part is not None)
 
     def weights(self, hidden: int) -> tuple[Weight, ...]:
@@ -310,7 +313,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Convolution:
-    """A convolution over time, with a bias and an activation behind it."""
+    """A convolution over time, followed by a bias and an activation."""
 
     inputs: int  #: [element] channels
     outputs: int  #: [element] channels
@@ -325,19 +328,19 @@ class Convolution:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stack:
-    """Blocks one after the other, with what is before and behind them: a decoder, or an encoder."""
+    """A sequence of blocks with the parts before and after them: a decoder, or an encoder."""
 
     hidden: int
     blocks: tuple[Block, ...]
     positions: int = 0  #: rows of a learned table of positions
     embedding_norm: Norm | None = None
     final_norm: Norm | None = Norm()
-    convolutions: tuple[Convolution, ...] = ()  #: before an encoder of sound
+    convolutions: tuple[Convolution, ...] = ()  #: before an encoder of audio
     buckets: int = 0  #: elements of the table of biases by distance
 
     @property
     def parameters(self) -> int:
-        """All weights of the stack but the embedding of words."""
+        """All weights of the stack except the embedding of words."""
         counted: dict[Block, int] = {}
         total = self.positions * self.hidden + self.buckets
         total += sum(one.weight.elements + one.outputs for one in self.convolutions)
@@ -351,7 +354,7 @@ class Stack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
-    """A language model: a decoder, perhaps an encoder, the embedding of words and the LM head."""
+    """A language model: a decoder, optionally an encoder, the embedding of words, and the LM head."""
 
     decoder: Stack
     vocab: int
@@ -359,7 +362,8 @@ class Description:
     encoder: Stack | None = None
     head_bias: bool = False
     head_softcap: bool = False
-    word_dim: int = 0  #: [element] of a row of the embedding where it is not the hidden width: it is projected in and out
+    #: [element] of a row of the embedding if it differs from the hidden width; the row is then projected in and out
+    word_dim: int = 0
     predicting: int = 0  #: blocks that predict further tokens (MTP); they are not part of `parameters`
 
     @property
@@ -369,12 +373,12 @@ class Description:
 
     @property
     def blocks(self) -> tuple[Block, ...]:
-        """The decoder's."""
+        """The blocks of the decoder."""
         return self.decoder.blocks
 
     @property
     def parameters(self) -> int:
-        """All weights, a tied table once."""
+        """All weights; a tied table counts once."""
         width = self.word_dim or self.hidden
         total = self.decoder.parameters + (self.encoder.parameters if self.encoder else 0)
         total += self.vocab * width * (1 if self.tied else 2) + self.vocab * self.head_bias
@@ -382,22 +386,23 @@ class Description:
 
     @property
     def predicting_block(self) -> Block:
-        """A block that predicts a further token: a last block behind two norms and a projection of two rows."""
+        """A block that predicts a further token: a block like the last one, after two norms and a projection of two rows."""
         return replace(self.blocks[-1], predicts=True)
 
     @property
     def predicting_parameters(self) -> int:
-        """Of the blocks that predict further tokens, each with a norm before the LM head, which is that of the model."""
+        """The weights of the blocks that predict further tokens, each with a norm before the LM head, which they share with the
+        model."""
         if not self.predicting:
             return 0
         return self.predicting * (self.predicting_block.parameters(self.hidden) + self.blocks[-1].norm.vectors(self.hidden))
 
     def active_parameters(self) -> int:
-        """Those that one token uses: of a mixture the experts it goes to."""
+        """The weights that one token uses; for a mixture, those of the experts to which the token goes."""
         return self.parameters - sum(_idle(block, self.hidden) for block in self.blocks)
 
     def caches(self) -> Iterator[tuple[Block, int, int]]:
-        """For each block: elements a token in its cache, and elements of its state a sequence."""
+        """For each block: cache elements of each token, and state elements of each sequence."""
         for block in self.blocks:
             mixer = block.mixer
             if isinstance(mixer, Attention | LatentAttention):
@@ -407,7 +412,7 @@ class Description:
 
 
 def _idle(block: Block, hidden: int) -> int:
-    """The parameters of experts that a token does not go to."""
+    """The parameters of experts to which a token does not go."""
     ffn = block.ffn
     if not isinstance(ffn, Experts):
         return 0

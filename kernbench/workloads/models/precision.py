@@ -1,4 +1,4 @@
-"""Bits by role, layer and head, and the YAML file that says so.
+"""Bits by role, layer and head, and the YAML file that states them.
 
     w: 4                                 # weights of all matrices
     a: 8                                 # activations
@@ -70,7 +70,7 @@ class LayerPolicy(_Section):
 
 
 class Precision(_Section):
-    """Bits of everything. Made by `load_precision`, or from numbers."""
+    """The bits of all roles. Made by `load_precision`, or from numbers."""
 
     w: Bits = 4
     a: Bits = 8
@@ -79,7 +79,7 @@ class Precision(_Section):
     layers: tuple[LayerPolicy, ...] = ()
 
     def check_layers(self, layers: int, model: str) -> None:
-        """InputError if it speaks of a layer that a model has not."""
+        """Raises InputError if the policy names a layer that the model does not have."""
         for policy in self.layers:
             for layer in policy.layers:
                 if layer >= layers:
@@ -91,7 +91,7 @@ class Precision(_Section):
         return dict(self.roles).get(name, self.w)  # type: ignore[call-overload,no-any-return]
 
     def applied(self, shape: ModelShape, layer: int) -> ModelShape:
-        """A layer with its bits; InputError if the policy names a head that it has not."""
+        """A layer with its bits; raises InputError if the policy names a head that the layer does not have."""
         bits = _Bits(self.w, self.a, self.kv, {name: b for name, b in self.roles.items() if name in MATRICES})
         heads: tuple[HeadBits, ...] = ()
         for policy in self.layers:
@@ -120,35 +120,37 @@ class _Bits:
     roles: dict[Any, int]
 
     def changed(self, policy: LayerPolicy) -> _Bits:
-        """A policy's `w` holds for all matrices that its own `roles` do not name."""
+        """The `w` of a policy applies to all matrices that its own `roles` do not name."""
         before = {} if policy.w else self.roles
         return _Bits(policy.w or self.w, policy.a or self.a, policy.kv or self.kv, {**before, **policy.roles})
 
 
 @dataclass(frozen=True, slots=True)
 class Scales:
-    """Scales and zeros that a method of quantisation stores beside weights, for each block of rows and columns of a matrix."""
+    """Scales and zeros that a quantisation method stores in addition to weights, for each block of rows and columns of a
+    matrix."""
 
-    rows: int  #: weights of a column in a block; 0: all
-    bits: int  #: of the scale and the zero of a block
+    rows: int  #: weights of a column in a block; 0 for all
+    bits: int  #: bits of the scale and the zero of a block
     cols: int = 1  #: columns of a block
-    weight_bits: int = 4  #: of matrices that have them
+    weight_bits: int = 4  #: bits of the weights of matrices with scales
 
     def elements(self, rows: int) -> int:
-        """What a column of so many weights has besides, in elements as wide as its weights, rounded up."""
+        """The additional elements of a column with this number of weights, in elements of the width of its weights, rounded
+        up."""
         blocks = ceil_div(rows, self.rows) if self.rows else 1
         return ceil_div(blocks * self.bits, self.cols * self.weight_bits)
 
 
 @dataclass(frozen=True, slots=True)
 class StatedBits:
-    """Bits from the file of the model; used where the user gives none."""
+    """Bits from the file of the model, which are used if the user gives none."""
 
     w: int | None = None
     a: int | None = None
     kv: int | None = None
-    roles: tuple[tuple[str, int], ...] = ()  #: of single matrices, while nobody says `w`
-    scales: Scales | None = None  #: of matrices with as many bits as it says, while nobody says `w`
+    roles: tuple[tuple[str, int], ...] = ()  #: bits of single matrices, used if `w` is not given
+    scales: Scales | None = None  #: scales of matrices with `weight_bits` bits, used if `w` is not given
 
     def under(self, given: dict[str, Any]) -> dict[str, Any]:
         """The given values, and the rest from this object."""
@@ -162,9 +164,10 @@ NOTHING_STATED = StatedBits()
 
 
 def load_precision(path: str | os.PathLike[str], stated: StatedBits = NOTHING_STATED, **bits: int | None) -> Precision:
-    """The policy of a YAML or JSON file. `bits`: `w`, `a` and `kv` that are given go before the file's; `stated`: behind it.
+    """The policy of a YAML or JSON file. `bits`: given values of `w`, `a` and `kv` have priority over the file; `stated`: the
+    file has priority over these values.
 
-    Raises InputError that names file, line, field, value and rule.
+    Raises InputError that names the file, line, field, value and rule.
     """
     document = read_document(path, POLICY_BYTES)
     given = {**document.data, **{name: value for name, value in bits.items() if value is not None}}
@@ -172,8 +175,8 @@ def load_precision(path: str | os.PathLike[str], stated: StatedBits = NOTHING_ST
 
 
 def uniform_precision(stated: StatedBits = NOTHING_STATED, **bits: int | None) -> Precision:
-    """The same bits everywhere, or those `stated` by the model if none are given. InputError for a width that elements cannot
-    have.
+    """The same bits everywhere, or those `stated` by the model if none are given. Raises InputError for a width that elements
+    cannot have.
     """
     given = {name: value for name, value in bits.items() if value is not None}
     return _checked(Document("precision", given, None, ""), stated.under(given))

@@ -1,4 +1,4 @@
-"""The bits that a `config.json` states: of tensors, and of what a method of quantisation makes of them."""
+"""The bits that a `config.json` states: those of tensors, and those of its quantisation method."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ _DTYPES = {
 _WIDTHS = (1, 2, 4, 8, 16, 32)
 _SECTION = "quantization_config"
 _METHODS = "gptq, awq, bitsandbytes, fp8, mxfp4, compressed-tensors"
-#: Matrices that mxfp4 quantises: those of experts.
+#: Matrices that mxfp4 quantises: the matrices of experts.
 _EXPERTS = ("w_gate", "w_up", "w_down")
-#: Matrices that these methods leave as they are.
+#: Matrices that these methods do not quantise.
 _LEFT = ("lm_head", "embedding")
 
 
 def stated_bits(keys: Keys) -> StatedBits:
-    """The bits; what is not understood is noted by name, and not used. InputError for what is of the wrong type."""
+    """The bits; entries that are not supported are noted by name, and not used. Raises InputError for a value of the wrong
+    type."""
     wide = _dtype(keys)
     section = keys.get(_SECTION, {})
     if not isinstance(section, dict):
@@ -52,7 +53,7 @@ def _dtype(keys: Keys) -> int | None:
 
 
 def _quantised(keys: Keys, section: dict[Any, Any]) -> tuple[int | None, int | None, int | None]:
-    """Bits of weights, activations and the KV cache, as far as a method says them."""
+    """Bits of weights, activations and the KV cache, if the method states them."""
     method = section.get("quant_method")
     if method == "bitsandbytes" or (method is None and ("load_in_4bit" in section or "load_in_8bit" in section)):
         for name, bits in (("load_in_4bit", 4), ("load_in_8bit", 8)):
@@ -97,7 +98,7 @@ def _scales(keys: Keys, section: dict[Any, Any], w: int) -> Scales | None:
 
 
 def _group(keys: Keys, path: PathLike, value: Any) -> int:
-    """Weights of a group; 0 for all of a column."""
+    """Weights of a group; 0 for a whole column."""
     if type(value) is not int or (value < 1 and value != -1):
         raise keys.refuse(path, "the size of a group must be a positive integer, or -1 for a whole column", value)
     return max(0, value)

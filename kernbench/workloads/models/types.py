@@ -1,4 +1,5 @@
-"""What each `model_type` of a `config.json` says that its keys do not: one row a type, and a row for all others.
+"""Facts about each `model_type` of a `config.json` that its keys do not give: one row for each type, and a row for all other
+types.
 
 Defaults are those of the type's configuration class in `transformers` 5.24, which older files leave out.
 """
@@ -30,14 +31,14 @@ from kernbench.workloads.models.parts import (
 RMS, LAYER, LAYER_BARE = Norm(), Norm("layernorm", shift=True), Norm("layernorm")
 LINEAR, SLIDES, CHUNKED, FULL = "linear_attention", "sliding_attention", "chunked_attention", "full_attention"
 LAYER_TYPES = (FULL, SLIDES, CHUNKED, LINEAR)
-Flag = bool | str | tuple[str, bool]  #: a fact, or the key that says it, and what holds without the key
+Flag = bool | str | tuple[str, bool]  #: a fact, or the key that states the fact with its default
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
     """The window of a type of models."""
 
-    tokens: int  #: 0: none has one
+    tokens: int  #: [token] length of the window; 0 if no layer has one
     slides: Callable[[int], bool] = lambda layer: True  #: whether a layer has it
 
 
@@ -57,18 +58,18 @@ class Mixture:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """A model type. Keys have the usual names where `names` has no other."""
+    """A model type. Keys have their usual names unless `names` has another one."""
 
     names: Mapping[str, str] = field(default_factory=dict)
     act: str = "silu"  #: default of the activation
     q_bias: Flag = False
-    k_bias: Flag | None = None  #: None: as `q_bias`
+    k_bias: Flag | None = None  #: None: the same as `q_bias`
     out_bias: Flag = False
     mlp_bias: Flag = False
     norm: Norm = RMS
     norms: int = 2
     qk_norm: Literal["", "shared", "heads"] = ""
-    qk_norm_key: str = ""  #: the key that turns it on
+    qk_norm_key: str = ""  #: the key that turns the norm on
     qk_shift: bool = False
     gated: bool = True
     parallel: Flag = False
@@ -76,23 +77,23 @@ class Row:
     rope: Callable[[Keys], Callable[[int], bool]] = lambda keys: lambda layer: True
     softcap: str = ""
     sinks: bool = False
-    gate: bool = False  #: the attention's output is multiplied by a gate
+    gate: bool = False  #: whether the attention's output is multiplied by a gate
     tied: bool = False
     head_bias: Flag = False
-    positions: int | None = None  #: rows of a learned table beyond the positions; None: there is no table
+    positions: int | None = None  #: additional rows of a learned table of positions; None if there is no table
     embedding_norm: Norm | None = None
     mixture: Mixture | None = None
     experts_required: bool = True
-    ffn_times: int = 0  #: without a key the network is so many times as wide as the hidden state
-    mixer: Callable[[Keys, int, str], Mixer | None] = lambda keys, layer, kind: None  #: in place of attention
+    ffn_times: int = 0  #: width of the network as a multiple of the hidden width, if no key states it
+    mixer: Callable[[Keys, int, str], Mixer | None] = lambda keys, layer, kind: None  #: the mixer that replaces attention
     kv_heads: Callable[[Keys, int], int] | None = None
     finish: Callable[[Keys, Description], Description] = lambda keys, found: found
-    idle: tuple[str, ...] = ()  #: keys that change neither bytes nor MACs, or that other keys have the meaning of
-    exact: bool = True  #: False: the row of types that have none
+    idle: tuple[str, ...] = ()  #: keys that change neither bytes nor MACs, or whose meaning other keys have
+    exact: bool = True  #: False for the row of types without a row of their own
 
 
 def flag(keys: Keys, fact: Flag) -> bool:
-    """The truth of a fact."""
+    """The truth value of a fact."""
     if isinstance(fact, bool):
         return fact
     name, default = (fact, False) if isinstance(fact, str) else fact
@@ -100,7 +101,7 @@ def flag(keys: Keys, fact: Flag) -> bool:
 
 
 def described(keys: Keys, row: Row) -> Description:
-    """The description of a file by a row. InputError at a key that is missing or wrong."""
+    """The description of a file according to a row. Raises InputError for a key that is missing or wrong."""
 
     def named(what: str) -> str:
         alike = row.names.get(what, what).split("|")
@@ -152,7 +153,7 @@ def described(keys: Keys, row: Row) -> Description:
 def _dense(
     keys: Keys, row: Row, name: str, hidden: int, activation: str, bias: bool
 ) -> Callable[[], Mlp | None]:
-    """The dense network, read when a layer has it: a file of experts alone may have no width for it."""
+    """The dense network, which is read only if a layer has it: a file with experts only may state no width for it."""
     def made() -> Mlp | None:
         if row.names.get("intermediate_size") == "":
             return None
@@ -182,7 +183,7 @@ def _experts(keys: Keys, mixture: Mixture, activation: str, gated: bool) -> Expe
 def layer_kinds(keys: Keys, layers: int, window: Window | None) -> tuple[list[str], int]:
     """The kind of each layer, and [token] of the window of those that slide.
 
-    They are those of `layer_types`, then of `sliding_window_pattern`, then those that a model of this type has.
+    The kinds come from `layer_types`, else from `sliding_window_pattern`, else from the rule of the model type.
     """
     types = keys.get("layer_types")
     every = keys.get("sliding_window_pattern")
@@ -316,7 +317,7 @@ def _jamba_sparse(keys: Keys) -> Callable[[int], bool]:
 
 
 def _llama4_rope(keys: Keys) -> Callable[[int], bool]:
-    """`no_rope_layers` has 0 where a layer has no RoPE; else every fourth has none."""
+    """`no_rope_layers` has 0 for a layer without RoPE; without this key, every fourth layer has none."""
     stated, every = keys.get("no_rope_layers"), keys.count("no_rope_layer_interval", 4)
     if isinstance(stated, list) and stated:
         return lambda layer: bool(stated[layer]) if layer < len(stated) else True
@@ -324,7 +325,7 @@ def _llama4_rope(keys: Keys) -> Callable[[int], bool]:
 
 
 def _llama4(keys: Keys, found: Description) -> Description:
-    """Layers without experts have a network of their own width; those with RoPE attend within chunks."""
+    """Layers without experts have a network with its own width; layers with RoPE attend within chunks."""
     step, stated = keys.count("interleave_moe_layer_step", 1), keys.get("moe_layers")
     wide, chunk = keys.count("intermediate_size_mlp", 16384), keys.count("attention_chunk_size", 8192)
     blocks = []
@@ -348,7 +349,7 @@ def _falcon_kv_heads(keys: Keys, heads: int) -> int:
 
 
 def _falcon(keys: Keys, found: Description) -> Description:
-    """The new architecture has two norms side by side, and the first one of a parallel block one."""
+    """The new architecture has two parallel norms; in other parallel blocks there is only the first one."""
     new = keys.flag("new_decoder_architecture", False)
     parallel = new or keys.flag("parallel_attn", True)
     norms = keys.count("num_ln_in_parallel_attn", 2) if new else 1 if parallel else 2
@@ -371,7 +372,7 @@ def _no_rope(keys: Keys) -> Callable[[int], bool]:
 
 
 def _opt(keys: Keys, found: Description) -> Description:
-    """Its rows of words may be narrower than the hidden state; without norms before the parts the last one is missing."""
+    """The embedding may be narrower than the hidden state; without norms before the parts, the last norm is missing."""
     width = keys.count("word_embed_proj_dim", found.hidden)
     before = keys.flag("do_layer_norm_before", True) and not keys.flag("_remove_final_layer_norm", False)
     affine = keys.flag("layer_norm_elementwise_affine", True)
@@ -421,7 +422,7 @@ def _bart(keys: Keys, found: Description) -> Description:
 
 
 def _with_encoder(keys: Keys, found: Description, stack: Stack) -> Description:
-    """An encoder of blocks like the decoder's, and attention to it in each of the decoder's."""
+    """An encoder with blocks like those of the decoder, and attention to the encoder in each block of the decoder."""
     first = found.blocks[0]
     assert isinstance(first.mixer, Attention) and isinstance(first.ffn, Mlp)
     heads = keys.count("encoder_attention_heads", first.mixer.heads)
@@ -432,13 +433,13 @@ def _with_encoder(keys: Keys, found: Description, stack: Stack) -> Description:
 
 
 def _crossed(block: Block) -> Block:
-    """The same with attention to an encoder."""
+    """The same block with attention to an encoder."""
     assert isinstance(block.mixer, Attention)
     return replace(block, norms=3, cross=replace(block.mixer, cross=True, buckets=0))
 
 
 def _t5(keys: Keys, found: Description) -> Description:
-    """Heads have a width of their own, and biases by distance in place of positions."""
+    """Heads have their own width, and biases by distance replace positions."""
     dim, form = keys.count("d_kv", 64), keys.get("feed_forward_proj", "relu")
     gated = isinstance(form, str) and form.startswith("gated-")
     act = {"gelu": "gelu", "silu": "silu"}.get(str(form).removeprefix("gated-"), "relu")
@@ -486,7 +487,7 @@ _GPT2 = Row(
 _LLAMA = Row(q_bias=_ATTENTION, out_bias=_ATTENTION, mlp_bias="mlp_bias")
 _GEMMA = Row(
     names={"hidden_act": "hidden_activation"}, act="gelu_pytorch_tanh", q_bias=_ATTENTION, out_bias=_ATTENTION, tied=True,
-    idle=("hidden_act",),  # older files have both keys; the newer one holds
+    idle=("hidden_act",),  # older files have both keys; the newer key is used
 )  # fmt: skip
 _GEMMA2 = replace(_GEMMA, norms=4, softcap="attn_logit_softcapping", window=_slides(4096, lambda layer: layer % 2 == 0))
 _COHERE = Row(

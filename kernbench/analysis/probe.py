@@ -19,24 +19,24 @@ from kernbench.sim_engine.machine import Machine
 
 KIB = 1024
 SliceOf = tuple[int, int, int]  #: SIP, cube, slice
-SIZES = (4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, 1024 * KIB)  #: [B] that a pattern moves, each of its transfers
+SIZES = (4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, 1024 * KIB)  #: [B] sizes of each transfer of a pattern
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeRow:
-    """One pattern at one size. cycles = setup + links + transfer, of the transfer that took longest."""
+    """One pattern at one size. For the transfer that took longest, cycles = setup + links + transfer."""
 
     pattern: str
-    bytes: int  #: of each transfer
+    bytes: int  #: [B] size of each transfer
     transfers: int
-    cycles: int  #: from the start to the end of the longest transfer
-    setup: int  #: memory and endpoint
-    links: int  #: latency of the links of the route
-    transfer: int  #: from its first share to its last byte
+    cycles: int  #: [cycle] from the start to the end of the longest transfer
+    setup: int  #: [cycle] latency of the memory and the endpoint
+    links: int  #: [cycle] latency of the links of the route
+    transfer: int  #: [cycle] from the first share of bandwidth to the last byte
     bandwidth: Fraction  #: [byte/cycle] of all transfers together, from the first share of any to the end
     bottleneck: str  #: the resource with the largest ratio of bytes to capacity
-    capacity: Fraction  #: [byte/cycle] of that
-    utilisation: Fraction  #: share of the capacity of that resource that is used
+    capacity: Fraction  #: [byte/cycle] capacity of the bottleneck
+    utilisation: Fraction  #: share of the bottleneck's capacity that is used
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON: exact rationals as numbers or `p/q`."""
@@ -50,11 +50,11 @@ class Pattern:
 
     name: str
     about: str
-    moves: Callable[[Program, int], None]  #: appends transfers of the given size
+    moves: Callable[[Program, int], None]  #: appends the pattern's transfers of the given size
 
 
 def probe(config: SystemConfig, sizes: Sequence[int] = SIZES, only: Sequence[str] = ()) -> Iterator[ProbeRow]:
-    """Every pattern that the system has room for at every size that fits into a scratchpad and a slice of HBM."""
+    """Run every pattern that fits the system, at every size that fits into a scratchpad and a slice of HBM."""
     for pattern in patterns(config):
         if only and pattern.name not in only:
             continue
@@ -64,7 +64,7 @@ def probe(config: SystemConfig, sizes: Sequence[int] = SIZES, only: Sequence[str
 
 
 def patterns(config: SystemConfig) -> list[Pattern]:
-    """The patterns that the system has room for."""
+    """The patterns that fit the system."""
     found = _Patterns(config)
     out = [
         Pattern("host_to_device", "the host writes a slice of HBM", found.host("to_device")),
@@ -104,7 +104,7 @@ class _Patterns:
         return sip, cube, owned[0] if owned else pe % self.config.slices
 
     def farthest_slice(self) -> tuple[int, int, int]:
-        """The slice of the first cube with the highest latency to the first PE; the first of equals."""
+        """The slice of the first cube with the highest latency to the first PE; the first of several."""
         router, resolver = self.places.router, self.places.resolver
 
         def cycles(number: int) -> int:
@@ -117,7 +117,7 @@ class _Patterns:
         """Each PE moves a tile from, or to, its slice."""
 
         def moves(program: Program, size: int) -> None:
-            tiles: Counter[tuple[int, int, int]] = Counter()  # of each slice
+            tiles: Counter[tuple[int, int, int]] = Counter()  # number of tiles of each slice
             opcode = "DMA_STORE_TILE" if store else "DMA_LOAD_TILE"
             for pe, place in ends:
                 address = self.places.resolver.address(*place, tiles[place] % (self.config.slice_bytes // size) * size)
@@ -128,7 +128,7 @@ class _Patterns:
         return moves
 
     def send(self, peer: PePlace) -> Callable[[Program, int], None]:
-        """The first PE sends a tile to another."""
+        """The first PE sends a tile to another PE."""
 
         def moves(program: Program, size: int) -> None:
             program.dma_send(node=self.first.name, peer=peer.name, tensor_role="activation", qbits=8, num_elements=size,
@@ -175,7 +175,7 @@ def _row(config: SystemConfig, pattern: Pattern, size: int) -> ProbeRow:
 
 
 def _head(plan: Plan, entry: int) -> tuple[int, int]:
-    """(setup, links) of a transfer's head latency: an endpoint's setup stands with its links in the core's tables."""
+    """(setup, links) of a transfer's head latency; the tables of the core have the sum of an endpoint's setup and its links."""
     job = int(plan.program["job"][entry])
     dma, machine = plan.program["dma"], plan.machine
     memory = machine["memories"][int(dma["memory"][job])]
@@ -186,7 +186,7 @@ def _head(plan: Plan, entry: int) -> tuple[int, int]:
 
 
 def probe_sizes(text: str) -> list[int]:
-    """The sizes [byte] of a list with commas: `4KiB,1MiB` or `4k,1M`; InputError if one is none."""
+    """The sizes in bytes of a list such as `4KiB,1MiB` or `4k,1M`; InputError if one is not a size."""
     out = []
     for item in text.split(","):
         try:
@@ -200,7 +200,8 @@ def probe_sizes(text: str) -> list[int]:
 
 
 def probe_names(config: SystemConfig, text: str) -> list[str]:
-    """The patterns of a list with commas, empty for all; InputError if the system has one not."""
+    """The patterns of a list with commas, or all patterns if the list is empty; InputError if the system does not have one of
+    them."""
     names = [name.strip() for name in text.split(",") if name.strip()]
     known = [pattern.name for pattern in patterns(config)]
     for name in names:

@@ -22,7 +22,7 @@ from kernbench_core.numbers import TRANSFER_CHANNELS
 
 MOST = 64  #: tenants
 MOST_WEIGHT = 1024
-_OPERANDS = ("spm", "peer", "ifm", "wgt", "ofm", "in", "in2", "out")  #: each has a bank and an offset
+_OPERANDS = ("spm", "peer", "ifm", "wgt", "ofm", "in", "in2", "out")  #: operands with a bank and an offset each
 _ADDRESSES = ("dram_addr", "dram_base_addr")
 
 
@@ -32,26 +32,26 @@ class Tenant:
 
     program: Program
     weight: int = 1
-    outstanding: int | None = None  #: [transfers] of each of its DMA engines; None: as the machine says
+    outstanding: int | None = None  #: [transfers] limit of each of its DMA engines; None for the limit of the machine
 
 
 @dataclass(frozen=True)
 class TenantResult:
-    """What a tenant got."""
+    """The result of a tenant."""
 
     name: str
     weight: int
     outstanding: int
     cycles: int
     alone: int  #: [cycle] on the machine without other tenants
-    dram_bytes: int  #: that its transfers moved
-    backpressure: int  #: [cycle] its transfers were stalled
-    bank_conflict: int  #: [cycle] they were held at banks
+    dram_bytes: int  #: [byte] moved by its transfers
+    backpressure: int  #: [cycle] for which its transfers were stalled
+    bank_conflict: int  #: [cycle] for which its requests were held at banks
     queue_full: int
 
     @property
     def slowdown(self) -> Fraction | None:
-        """None for a program without work."""
+        """The time with other tenants over the time alone; None for a program without work."""
         return Fraction(self.cycles, self.alone) if self.alone else None
 
     def to_dict(self) -> dict[str, Any]:
@@ -66,7 +66,7 @@ class TenantResult:
 
 @dataclass(frozen=True)
 class Shared:
-    """A run of several tenants, and the run of each alone."""
+    """A run of several tenants, and one run of each tenant alone."""
 
     machine: str
     tenants: tuple[TenantResult, ...]
@@ -78,17 +78,18 @@ class Shared:
 
     @property
     def throughput(self) -> Fraction:
-        """The sum of the progress of all tenants: how many machines of their own they are worth."""
+        """The sum of the progress of all tenants, which is the number of machines that would do the same work without
+        sharing."""
         return sum(self._progress, Fraction(0))
 
     @property
     def fairness(self) -> Fraction | None:
-        """The smallest progress over the largest; None without work."""
+        """The smallest progress over the largest progress; None for programs without work."""
         progress = self._progress
         return min(progress) / max(progress) if progress else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON, as `kbsim tenants --json` prints it."""
+        """The object that `kbsim tenants --json` prints."""
         fairness = None if self.fairness is None else float(self.fairness)
         return {
             "machine": self.machine, "status": self.result.status, "cycles": self.result.cycles,
@@ -98,7 +99,7 @@ class Shared:
 
 
 def read_tenant(text: str) -> Tenant:
-    """`FILE`, or `FILE:weight=2,outstanding=4`. InputError for other keys and values."""
+    """A tenant from `FILE` or `FILE:weight=2,outstanding=4`. InputError for other keys and values."""
     path, colon, given = text.rpartition(":")
     if not colon or "=" not in given:
         return Tenant(load_program(text))
@@ -114,7 +115,8 @@ def read_tenant(text: str) -> Tenant:
 
 
 def share(tenants: Sequence[Tenant], config: NpuConfig | SystemConfig) -> Shared:
-    """Run tenants on one machine, and each alone. InputError if a program does not fit into its parts."""
+    """Run tenants together on one machine, and each tenant alone. InputError if a program does not fit into its tenant's parts
+    of the memories."""
     machine = shared_machine(tenants, config)
     machine.run()
     result = machine.result()
@@ -148,7 +150,7 @@ def share(tenants: Sequence[Tenant], config: NpuConfig | SystemConfig) -> Shared
 
 
 def shared_machine(tenants: Sequence[Tenant], config: NpuConfig | SystemConfig) -> Machine:
-    """The machine that runs the joint program, before cycle 0."""
+    """The machine with the joint program, at cycle 0."""
     if not 1 <= len(tenants) <= MOST:
         raise InputError(Problem("tenants", f"the number of tenants must be from 1 to {MOST}", "tenants", len(tenants)))
     if config.control.mmio is not None:
@@ -165,12 +167,13 @@ def shared_machine(tenants: Sequence[Tenant], config: NpuConfig | SystemConfig) 
 
 
 def pe_of(config: NpuConfig | SystemConfig) -> NpuConfig:
-    """The NPU, or what each PE of a system is."""
+    """The NPU itself, or the NPU that is equal to each PE of a system."""
     return pe_as_npu(config) if isinstance(config, SystemConfig) else config
 
 
 def _machine_of(tenants: Sequence[Tenant], config: NpuConfig | SystemConfig) -> NpuConfig | SystemConfig:
-    """The machine with DMA engines for all, and with weights as large as any, so that its checks cover them."""
+    """The machine with the DMA engines of all tenants and with the largest of their weights, so that checks of the machine
+    cover them."""
     heaviest = max(tenant.weight for tenant in tenants)
     pe, of = pe_of(config), "pe." if isinstance(config, SystemConfig) else ""
     changes: dict[str, Any] = {f"{of}dma.engines": pe.dma.engines * len(tenants)}
@@ -183,7 +186,7 @@ def _machine_of(tenants: Sequence[Tenant], config: NpuConfig | SystemConfig) -> 
 
 
 def _owners(plan: Plan, count: int, pe: NpuConfig) -> list[int]:
-    """The tenant of each DMA engine of a PE; the engines of PCIe endpoints, which all tenants share, come behind these."""
+    """The tenant of each DMA engine of a PE; the engines of PCIe endpoints follow, because all tenants share them."""
     return [number // pe.dma.engines % count for number in range(plan.with_scratchpad)]
 
 
@@ -195,7 +198,7 @@ def _with_quotas(plan: Plan, tenants: Sequence[Tenant], pe: NpuConfig) -> Plan:
         channels = [(most, priority, own.weight * tenant.weight) for (most, priority, _), own in given]
         most = tenant.outstanding or pe.dma.max_concurrent_transfers
         engines[number] = table | {"channels": channels, "max_concurrent": most}
-    for number in range(plan.with_scratchpad, len(engines)):  # of endpoints: no tenant's weight
+    for number in range(plan.with_scratchpad, len(engines)):  # engines of endpoints, which no tenant's weight applies to
         given = zip(engines[number]["channels"], pe.dma.channels, strict=True)
         channels = [(most, priority, own.weight) for (most, priority, _), own in given]
         engines[number] = engines[number] | {"channels": channels}
@@ -203,7 +206,7 @@ def _with_quotas(plan: Plan, tenants: Sequence[Tenant], pe: NpuConfig) -> Plan:
 
 
 def _joint_program(tenants: Sequence[Tenant], config: NpuConfig | SystemConfig) -> Program:
-    """All entries by (position, tenant); the remainder of an id by the number of tenants is the tenant."""
+    """All entries in the order of (position, tenant); an id modulo the number of tenants gives the tenant."""
     parts = _Parts(config, len(tenants))
     queues = [list(_own_entries(number, tenant, parts)) for number, tenant in enumerate(tenants)]
     order = sorted((position, number) for number, queue in enumerate(queues) for position in range(len(queue)))
@@ -219,9 +222,9 @@ def _joint_program(tenants: Sequence[Tenant], config: NpuConfig | SystemConfig) 
 
 
 def _own_entries(number: int, tenant: Tenant, parts: _Parts) -> Iterator[dict[str, Any]]:
-    """The entries of a tenant: its barriers and its END are NOPs on which what they hold back depends."""
+    """The entries of a tenant; its barriers and its END become NOPs, and the entries after them depend on these NOPs."""
     count = parts.count
-    plan_program(tenant.program, parts.config)  # it is valid on the machine by itself
+    plan_program(tenant.program, parts.config)  # check that the program alone is valid on the machine
     gate: list[int] = []
     before: list[int] = []
 
@@ -264,7 +267,8 @@ class _Parts:
         self._line = lcm(config.memory.channels // config.slices * config.memory.interleave_bytes, self._align)
 
     def move(self, one: dict[str, Any], entry: Entry, tenant: int, where: str) -> None:
-        """Move the addresses of an entry into the parts of its tenant. InputError if its bytes are not in these."""
+        """Move the addresses of an entry into the parts of its tenant. InputError if the entry's bytes do not fit into the
+        parts."""
         bytes_of_dram = _dram_bytes(entry, self.pe)
         if bytes_of_dram is not None:
             start, end = bytes_of_dram

@@ -1,6 +1,7 @@
-"""The resources that can be freed: changes of a machine after which the resource is never a limit.
+"""The resources that can be freed, with the changes of a machine after which a resource is never a limit.
 
-A PE of a system is what an NPU is, so what an NPU has at its top stands below `pe` there; memories and links are the system's.
+A PE of a system is described like an NPU, so keys at the top level of an NPU are below `pe` in a system; memories and links
+belong to the system.
 """
 
 from __future__ import annotations
@@ -23,17 +24,17 @@ LARGEST = TERM_LIMIT - 1  # terms of capacities and rates stay below 2^31 (docs/
 
 Config = NpuConfig | SystemConfig
 Changes = dict[str, Any]  #: new values by path in the machine; None removes the key
-SRAM = "cube.sram.bytes_per_cycle"  #: the shared SRAMs of a system
-#: The links of a system, by their paths.
+SRAM = "cube.sram.bytes_per_cycle"  #: the bandwidth of the shared SRAMs of a system
+#: The paths of the links of a system.
 LINKS = ("system.link", "cube.mesh.link", "cube.hbm.link", "cube.ucie.link", "cube.ucie.router", "cube.m_cpu.link",
          "io.pcie.link", "io.noc", "pe.link")  # fmt: skip
 
 
-FILLED = ("row_buffer", "controller", "device", "policy")  #: keys of a DRAM that other allocations do not take
+FILLED = ("row_buffer", "controller", "device", "policy")  #: keys of a DRAM that exist only for some allocations
 
 
 def _free_dma(config: Config, demand: Demand) -> Changes:
-    """No transfer waits for a slot: as many at a time as there are."""
+    """No transfer waits for a slot, because there are as many slots as transfers."""
     pe, at = config.pe, config.pe_path
     dma: Dma = pe.dma
     transfers = max(1, demand.transfers)
@@ -48,7 +49,8 @@ def _free_dma(config: Config, demand: Demand) -> Changes:
 
 
 def _free_dram(config: Config, demand: Demand) -> Changes:
-    """Every flow gets a row of banks a cycle, more than it can use, however many share the channel."""
+    """Every flow gets the bytes of one row of banks in each cycle, more than the flow can use, even if all flows share the
+    channel."""
     allocation = "shared_bw_v1" if config.allocation in (*ONE_MEMBER, "row_buffer_v2") else config.allocation
     pe, at = config.pe, config.memory_path
     weights = [channel.weight for channel in pe.dma.channels]
@@ -63,7 +65,8 @@ def _free_dram(config: Config, demand: Demand) -> Changes:
 
 
 def _free_llc(config: Config, demand: Demand) -> Changes:
-    """The last-level cache gives each flow a row of banks a cycle; what hits, and the latency of that, stay."""
+    """The last-level cache gives each flow the bytes of one row of banks in each cycle; its hits and its latency do not
+    change."""
     if config.cache is None:
         return {}
     row = config.pe.spm.num_banks * config.pe.spm.bank_width_bytes
@@ -78,18 +81,19 @@ def _link_rate(config: Config) -> int:
 
 
 def _free_noc(config: Config, demand: Demand) -> Changes:
-    """The DMA engines sit at the DRAM: links that cannot be left out stay, without length, latency and limit."""
+    """The DMA engines are next to the DRAM; links that cannot be removed get no length, no latency and the largest
+    bandwidth."""
     changes: Changes = {"noc": None} | ({"llc.at": None} if _at(config, "llc.at") is not None else {})
     if _at(config, "cube.mesh") is not None:
         changes["cube.mesh.router_cycles"] = 0
     for link in (one for one in LINKS if _at(config, one) is not None):
-        slices = config.slices if link == "cube.hbm.link" else 1  # those at one router share a link
+        slices = config.slices if link == "cube.hbm.link" else 1  # slices at one router share a link
         changes |= {f"{link}.bytes_per_cycle": _link_rate(config) // slices, f"{link}.cycles": 0, f"{link}.mm": 0}
     return changes
 
 
 def _free_banks(config: Config, demand: Demand) -> Changes:
-    """As many ports as there can be requesters: flows and engines of the PE, and transfers of other PEs."""
+    """There are as many ports as possible requesters: flows and engines of the PE, and transfers of other PEs."""
     pe, at = config.pe, config.pe_path
     each = config.slice_channels + (config.cache is not None)
     flows = pe.dma.engines * pe.dma.max_concurrent_transfers * each + demand.pairs
@@ -104,7 +108,7 @@ def _free_banks(config: Config, demand: Demand) -> Changes:
 
 
 def _free_te(config: Config, demand: Demand) -> Changes:
-    """The body of a job takes a cycle."""
+    """The body of a job takes one cycle."""
     pe, at = config.pe, config.pe_path
     rate = {"timing": "macs", "macs_per_cycle": LARGEST, "f_w": {}, "f_a": {}, "period": 1}
     systolic = dict.fromkeys(("rows", "cols", "dataflow"))
@@ -112,19 +116,20 @@ def _free_te(config: Config, demand: Demand) -> Changes:
 
 
 def _free_ve(config: Config, demand: Demand) -> Changes:
-    """A pass over the elements takes a cycle; the depth of the reduction tree stays."""
+    """A pass over the elements takes one cycle; the depth of the reduction tree does not change."""
     pe, at = config.pe, config.pe_path
     rate = {"lanes": LARGEST, "ops_per_lane": 1, "f_a": {}, "reduction_pipeline": 0, "sfu": {}, "period": 1}
     return {f"{at}ve.{key}": value for key, value in {**rate, **_reset(pe.ve)}.items()}
 
 
 def _reset(section: Section) -> Changes:
-    """The defaults of keys that slow an engine down (fill, operand rate, instructions, clock), if they have other values."""
+    """The defaults of keys that slow an engine down (fill, operand rate, instructions, clock), for those keys that have other
+    values."""
     fields = {name: type(section).model_fields[name].default for name in sorted(section.younger)}
     return {name: default for name, default in fields.items() if getattr(section, name) != default}
 
 
-#: The resources, in the order in which they are freed: the demand of DRAM and banks depends on the transfers.
+#: The resources in the order in which they are freed; the demand of DRAM and banks depends on the number of transfers.
 RESOURCES: dict[str, Callable[[Config, Demand], Changes]] = {
     "dma": _free_dma,
     "noc": _free_noc,
@@ -140,7 +145,7 @@ SYNONYMS = {"cache": "llc", "l2": "llc", "l3": "llc",
             "network": "noc", "spm": "banks", "scratchpad": "banks", "sram": "banks", "tensor": "te", "gemm": "te", "mac": "te",
             "vector": "ve", "simd": "ve", "queue": "dma", "queues": "dma"}  # fmt: skip
 
-#: Keys to change first for each resource: those of a PE, of its memory, or of links that the machine has.
+#: The keys to change first for each resource: keys of a PE, of its memory, or of those links that the machine has.
 LEVERS: dict[str, tuple[str, ...]] = {
     "dma": ("{pe}dma.max_concurrent_transfers", "{pe}dma.engines"),
     "noc": ("noc.link_bytes_per_cycle", "cube.mesh.link.bytes_per_cycle", "cube.hbm.link.bytes_per_cycle"),
@@ -150,23 +155,23 @@ LEVERS: dict[str, tuple[str, ...]] = {
     "te": ("{pe}te.engines", "{pe}te.macs_per_cycle", "{pe}te.rows"),
     "ve": ("{pe}ve.engines", "{pe}ve.lanes"),
 }
-WORTH = 0.01  #: of the run, for a resource to be what to change first
+WORTH = 0.01  #: share of the run that a resource must save to be recommended as the first change
 
 
 @dataclass(frozen=True, slots=True)
 class Freed:
-    """A run with something freed."""
+    """A run with one or more freed resources."""
 
     resources: tuple[str, ...]
-    changes: Changes  #: empty: the machine does not have the resource, or it has no limit
+    changes: Changes  #: empty if the machine does not have the resource, or if the resource has no limit
     status: str
     cycles: int
-    saved: int | None  #: cycles saved; negative if it became slower; None if a run is not done
+    saved: int | None  #: [cycle] negative if the run became slower; None if a run is not done
 
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """A run as it is, with each resource freed, and with all of them freed."""
+    """A run on the unchanged machine, a run for each freed resource, and a run with all of them freed."""
 
     base: Outcome
     each: tuple[Freed, ...]
@@ -174,16 +179,16 @@ class WhatIf:
 
     @property
     def best(self) -> Freed:
-        """The single resource that saves most."""
+        """The resource that saves most cycles when it alone is freed."""
         return max(self.each, key=lambda one: one.saved or 0)
 
     @property
     def levers(self) -> tuple[str, ...]:
-        """The keys of the machine that decide the limit of `best`, as far as the machine has them."""
+        """Those keys of the machine that decide the limit of `best`."""
         config: Any = self.base.config
         paths = {"pe": config.pe_path, "memory": config.memory_path, "cache": config.cache_path}
         keys = [key.format(**paths) for key in LEVERS[self.best.resources[0]]]
-        bus = config.memory.controller is not None  # its clock and burst decide, and the peak has no effect
+        bus = config.memory.controller is not None  # the clock and the burst decide the bandwidth, and the peak has no effect
         without = f"{config.memory_path}peak_bw_bytes_per_cycle" if bus else ""
         return tuple(key for key in keys if key != without and _at(config, key) is not None)
 
@@ -194,7 +199,7 @@ class WhatIf:
 
     @property
     def sentence(self) -> str:
-        """What to change first, in one line."""
+        """The first change to make, in one sentence."""
         cycles, best, all_ = self.base.cycles, self.best, self.all
         if self.base.status != "done":
             return f"the run as it is ends as {self.base.status}, so there is nothing to compare with"
@@ -229,7 +234,8 @@ def _plain(one: Freed, cycles: int) -> dict[str, Any]:
 
 
 def what_if(work: Work, resources: Sequence[str] = (), progress: Progress | None = None) -> WhatIf:
-    """Run a work on its machine, then with each of `resources` freed (by default each that it may have), then with all.
+    """Run a work on its machine, then with each of `resources` freed (default: all resources that the machine may have), then
+    with all of them freed.
 
     InputError for an unknown resource.
     """
@@ -248,7 +254,7 @@ def what_if(work: Work, resources: Sequence[str] = (), progress: Progress | None
 
 
 def free(config: Config, resources: Sequence[str], demand: Demand) -> tuple[Config, Changes]:
-    """The machine without the limits of these resources for this demand, and the changed keys."""
+    """The machine without the limits of these resources for this demand, and the keys that were changed."""
     changes: Changes = {}
     changed: Config = config
     for name in (name for name in RESOURCES if name in resources):
@@ -270,7 +276,7 @@ def _freed(base: Outcome, names: tuple[str, ...], progress: Progress | None) -> 
 
 
 def _changed(config: Config, changes: Changes) -> Config:
-    """The machine with other values."""
+    """The machine with changed values."""
     data = config.to_dict()
     for path, value in changes.items():
         _set(data, path.split("."), value)

@@ -1,4 +1,4 @@
-"""Hardware counters compared with simulated ones: a table of both, and the trace with the readings inserted."""
+"""Hardware counters compared with simulated counters: a table of both, and the trace with the readings inserted."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Reading:
 
     counter: str
     value: Fraction
-    unit: str | None  #: of the trace, that it belongs to
+    unit: str | None  #: the unit of the trace to which the reading belongs
     t_cycle: int | None
     t_ns: Fraction | None
     where: str  #: file and line, or item
@@ -175,7 +175,8 @@ def _meaning(document: Document, path: tuple[Any, ...], value: Any) -> Meaning:
 
 
 Number = int | float
-#: Sample: (its field, the counter that it adds to). Fields of channels are joined: bytes are read and written.
+#: By type of sample: pairs of a field and the counter to which the field is added. Fields of channels are joined: bytes are
+#: read and written.
 _SAMPLED: dict[str, tuple[tuple[str, str], ...]] = {
     "BANDWIDTH_SAMPLE": (
         ("read_bytes", "bytes"), ("write_bytes", "bytes"), ("busy_cycles", "busy"), ("member_cycles", "member_cycles"),
@@ -205,20 +206,20 @@ class Simulated:
             raise InputError(Problem(trace.path, f"the trace breaks off: {trace.broken}", remedy=remedy))
         self.end: Record = trace.end
         self.totals: dict[str, Number] = dict(_totals(trace.end, trace.freq_ghz))
-        #: By counter: ends of the windows that changed it, and what it was before them and after each.
+        #: By counter: the ends of the windows in which it changed, its first value, and its value after each of these windows.
         self.steps: dict[str, tuple[list[int], list[Number]]] = {}
         for name, steps in ((name, steps) for name, steps in series.items() if name in self.totals):
             ends = sorted(steps)
             self.steps[name] = ends, [0, *accumulate(steps[end] for end in ends)]
         self._window = max(trace.meta.window_cycles, 1)
-        if "cycles" in (trace.meta.filter or {}):  # samples of some cycles do not give a counter
+        if "cycles" in (trace.meta.filter or {}):  # samples of a part of the cycles do not give the value of a counter
             self.steps.clear()
 
     def at(self, name: str, cycle: int) -> tuple[Number, int] | None:
-        """The value of the counter at the end of the last window that is over at `cycle`, and that cycle; None if the counter
-        is not sampled.
+        """The value of the counter at the end of the last window that ends at or before `cycle`, and the cycle of this end;
+        None if the counter is not sampled.
 
-        From the end of the run on, the value is the total. A counter whose total is 0 is always 0.
+        At and after the end of the run, the value is the total. A counter whose total is 0 is always 0.
         """
         if cycle >= self.end.t_cycle:
             return (self.totals[name], self.end.t_cycle) if name in self.totals else None
@@ -244,7 +245,7 @@ def _sampled(record: Record) -> Iterator[tuple[str, Number]]:
 
 
 def _totals(end: Record, freq_ghz: Fraction) -> Iterator[tuple[str, Number]]:
-    """Every number of TRACE_END by its path; lists also as their sum."""
+    """Every number of TRACE_END by its path; lists are also included as their sums."""
     yield "cycles", end.cycles
     ns = plain_number(cycles_to_ns(end.cycles, freq_ghz))
     yield "t_ns", ns if not isinstance(ns, str) else float(cycles_to_ns(end.cycles, freq_ghz))
@@ -268,15 +269,15 @@ class Line:
     """A reading of a counter, and the simulated value."""
 
     reading: Reading
-    cycle: int | None  #: when it was read; None at the end of the run
-    measured: Fraction  #: scaled value
+    cycle: int | None  #: cycle of the reading; None at the end of the run
+    measured: Fraction  #: the measured value in the unit of the simulated counters
     counters: tuple[str, ...]  #: the simulated counters, whose sum is compared
-    simulated: Fraction | None  #: None if there is none, or none at that time
-    as_of: int | None  #: [cycle] up to which the counter counts
+    simulated: Fraction | None  #: None if there is no such counter, or if it has no value at that time
+    as_of: int | None  #: [cycle] the simulated value counts up to this cycle
 
     @property
     def ratio(self) -> Fraction | None:
-        """Simulated over measured: 1 where they agree."""
+        """Simulated value over measured value; 1 if they are equal."""
         return self.simulated / self.measured if self.simulated is not None and self.measured else None
 
 
@@ -288,14 +289,14 @@ class Aligned:
     source: str
     lines: list[Line]
     end: int  #: [cycle] of the run
-    late: int  #: readings after the end of the run; they are placed at its end
+    late: int  #: number of readings after the end of the run, which are placed at the end
 
 
 def align(trace: Trace, source: str, readings: Sequence[Reading], meanings: Mapping[str, Meaning] | None = None) -> Aligned:
     """Find the simulated counter of each reading.
 
     A name is looked up in `meanings`, then among simulated counters, then among those of its unit: `busy` of `te0` is
-    `te0.busy`. InputError for a broken trace, a unit that it has not, and a meaning that fits no counter.
+    `te0.busy`. InputError for a broken trace, a unit that is not in the trace, and a meaning that matches no counter.
     """
     simulated = Simulated(trace)
     freq = trace.freq_ghz
@@ -359,7 +360,7 @@ def _line(reading: Reading, freq: Fraction, simulated: Simulated, known: Known, 
 
 
 def to_dict(aligned: Aligned) -> dict[str, Any]:
-    """The table, exactly but for the ratios."""
+    """The table with exact values; only the ratios are rounded."""
     head = {"trace": aligned.trace, "source": aligned.source, "late": aligned.late}
     return {**head, "counters": [_plain(line) for line in aligned.lines]}
 

@@ -1,6 +1,6 @@
-"""The alignment of the commands of two runs: by id if the programs agree, else the longest common alignment.
+"""The alignment of the commands of two runs: by id if the programs agree, otherwise by the longest common alignment.
 
-Two commands can be the same if their keys are equal: opcode, layer, phase, head and tile.
+Two commands can be matched if their keys are equal: opcode, layer, phase, head and tile.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Key = Hashable
 
 @dataclass(frozen=True)
 class Alignment:
-    """Pairs of positions in the two lists, rising in the first, and the positions without a partner."""
+    """Pairs of positions in the two lists, in ascending order, and the positions without a partner."""
 
     pairs: list[tuple[int, int]]
     only_a: list[int]
@@ -49,7 +49,7 @@ def align_commands(a: Sequence[tuple[int, Key]], b: Sequence[tuple[int, Key]]) -
 
 
 def longest_common(a: Sequence[Key], b: Sequence[Key]) -> list[tuple[int, int]]:
-    """A longest list of pairs of equal items, rising in both."""
+    """A longest list of pairs of equal items, in ascending order in both lists."""
     head = 0
     while head < min(len(a), len(b)) and a[head] == b[head]:
         head += 1
@@ -64,8 +64,8 @@ def longest_common(a: Sequence[Key], b: Sequence[Key]) -> list[tuple[int, int]]:
 def _middle(a: Sequence[Key], b: Sequence[Key]) -> list[tuple[int, int]]:
     """Bit j of a row is 0 if the part of `a` so far has one more in common with the first j + 1 items of `b` than with j.
 
-    A row is made from the one before by an addition, all columns at once. Some rows are kept on the way down, and the
-    others made again on the way back up, from block to block.
+    A row is computed from the previous row by one addition, for all columns at once. Some rows are kept on the way down; the
+    other rows are computed again on the way back up, block by block.
     """
     masks: dict[Any, int] = {}
     for j, key in enumerate(b):
@@ -136,9 +136,9 @@ class Command:
     phase: str | None = None
     head: int | None = None
     tile: int | None = None
-    issue: int | None = None  #: [cycle] of its first job; of a command without one its start
+    issue: int | None = None  #: [cycle] issue of its first job; for a command without jobs, its start
     start: int | None = None
-    end: int | None = None  #: None if it did not end normally
+    end: int | None = None  #: [cycle] None if the command did not end normally
     parts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(PARTS, 0))
 
     @property
@@ -148,7 +148,7 @@ class Command:
 
     @property
     def cycles(self) -> int | None:
-        """From issue to end."""
+        """[cycle] From issue to end."""
         return None if self.end is None or self.issue is None else self.end - self.issue
 
 
@@ -163,7 +163,7 @@ class Ran:
     cycles: int  #: of the run; for a truncated trace, the cycles that it contains
     freq_ghz: Fraction
     commands: list[Command]
-    counters: dict[str, Any]  #: as TRACE_END has them; empty if there is none
+    counters: dict[str, Any]  #: the counters of TRACE_END; empty if the trace has no TRACE_END
     units: dict[str, str]  #: component by unit
     broken: Break | None
     filtered: bool  #: written with a filter: excluded commands cannot be compared

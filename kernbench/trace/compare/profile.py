@@ -32,9 +32,9 @@ from kernbench.trace.reader import Trace
 MOST_BYTES = 64 * 2**20
 MOST_PATTERN = 1000  #: characters
 COLUMNS = ("name", "type", "duration_us")
-MOST_STARS = 3  #: of a pattern
+MOST_STARS = 3  #: the most stars of a pattern
 _PLACE = re.compile(r"(?:\*|\{([a-zA-Z]\w*)\})")
-LEAST = 0.4  #: smallest similarity of a proposal
+LEAST = 0.4  #: proposals have at least this similarity
 KINDS = {"TE": "product", "VE": "vector", "DMA": "transfer"}  #: class of an operation, by the engine that works longest for it
 _READ: dict[str, tuple[str, ...]] = {
     "CMD_ENQUEUE": ("cmd_id", "cmd_type", "layer_id", "phase"),
@@ -71,14 +71,14 @@ class Operation:
 
     @property
     def kind(self) -> str:
-        """Its class; the transfers of a product or vector operation are a part of it."""
+        """Its class; the transfers of a product or vector operation belong to the operation."""
         compute = {kind: self.work[kind] for kind in ("TE", "VE") if self.work[kind]}
         return KINDS[max(compute, key=lambda kind: compute[kind])] if compute else KINDS["DMA"]
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A row of a profile."""
+    """A row of a profile, which has one measured operation."""
 
     name: str
     type: str
@@ -95,11 +95,11 @@ class Rule:
 
     pattern: str
     operation: str
-    kind: str  #: the class that is reported; empty: that of the simulated operation
+    kind: str  #: the reported class; if it is empty, the class of the simulated operation
     exact: bool = False  #: the pattern is a literal name
 
     def meaning(self, name: str) -> str | None:
-        """The operation of a name; None if the rule is not for it."""
+        """The operation that a name means; None if the rule does not match the name."""
         if self.exact:
             return self.operation if name == self.pattern else None
         found = _compiled(self.pattern).fullmatch(name)
@@ -108,7 +108,8 @@ class Rule:
 
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
-    """Numbers have at most 18 digits, and there are at most MOST_STARS stars: the time of a match has a bound."""
+    """The compiled pattern. Numbers have at most 18 digits, and a pattern has at most MOST_STARS stars, so the time of a match
+    is bounded."""
     parts = []
     for part in _pieces(pattern):
         place = _PLACE.fullmatch(part)
@@ -141,12 +142,12 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A simulated operation and the rows that mean it."""
+    """A simulated operation and the rows of the profile that mean this operation."""
 
     operation: Operation
     names: tuple[str, ...]
     kind: str
-    measured_us: Fraction  #: sum of the rows
+    measured_us: Fraction  #: [us] sum of the rows
     simulated_us: Fraction
 
     @property
@@ -167,23 +168,23 @@ class ClassError:
 
     @property
     def error(self) -> Fraction:
-        """The error of the sums."""
+        """The relative error of the summed times."""
         return (self.simulated_us - self.measured_us) / self.measured_us
 
 
 @dataclass(frozen=True)
 class Alignment:
-    """A profile beside a trace."""
+    """A profile aligned with a trace."""
 
     trace: str
     source: str
     pairs: list[Pair]
-    proposals: list[Proposal]  #: not approved: proposals for names without a rule
-    unknown: list[Measured]  #: rows that are not used: no rule and no approved proposal
-    missing: list[Operation]  #: simulated operations that no row means
+    proposals: list[Proposal]  #: proposals for names without a rule that were not approved
+    unknown: list[Measured]  #: rows without a rule or an approved proposal, which are not used
+    missing: list[Operation]  #: simulated operations without a row
 
     def classes(self) -> list[ClassError]:
-        """The error by class, the one with most measured time first."""
+        """The error of each class; the class with the most measured time is first."""
         found = []
         for kind in sorted({pair.kind for pair in self.pairs}):
             of = [pair for pair in self.pairs if pair.kind == kind and pair.error is not None]
@@ -243,7 +244,8 @@ _FORM = "it must be {match: PATTERN, means: OPERATION} or {name: NAME, means: OP
 
 
 def read_rules(path: str | os.PathLike[str]) -> list[Rule]:
-    """A rules file: `{rules: [{match: PATTERN, means: OPERATION, class: NAME}]}`; the first that fits counts."""
+    """The rules of a file `{rules: [{match: PATTERN, means: OPERATION, class: NAME}]}`; the first rule that matches a name is
+    used."""
     document = read_document(path, MACHINE_BYTES)
     rows = document.data.get("rules")
     if list(document.data) != ["rules"] or not isinstance(rows, list):
@@ -272,7 +274,7 @@ def read_rules(path: str | os.PathLike[str]) -> list[Rule]:
 
 
 def rules_text(rules: Sequence[Rule]) -> str:
-    """A rules file with these rules."""
+    """The text of a rules file with these rules."""
     rows = [
         {
             "name" if rule.exact else "match": rule.pattern,
@@ -325,9 +327,10 @@ def operations(trace: Trace) -> dict[str, Operation]:
 def align_profile(
     trace: Trace, source: str, rows: Sequence[Measured], rules: Sequence[Rule], approved: Sequence[str] = ()
 ) -> tuple[Alignment, list[Rule]]:
-    """Put a profile beside a trace. `approved`: names whose proposal counts, `*` for all; also returned as rules.
+    """Align a profile with a trace. `approved`: names whose proposals are used, or `*` for all names; these proposals are also
+    returned as rules.
 
-    InputError for a rule that means an operation that the trace lacks, and for an approved name without a proposal.
+    InputError for a rule whose operation is not in the trace, and for an approved name without a proposal.
     """
     simulated = operations(trace)
     meanings: dict[str, tuple[str, str]] = {}
@@ -385,7 +388,8 @@ def _aligned(
 
 
 def _proposals(names: Sequence[str], simulated: dict[str, Operation]) -> Iterator[Proposal]:
-    """The most similar operation for each name, if it is similar enough; of equally similar ones, the first in the trace."""
+    """The most similar operation for each name if the similarity is high enough; of equally similar operations, the first in
+    the trace."""
     words = {operation: _words(operation) for operation in simulated}
     for name in names:
         mine = _words(name)
@@ -397,7 +401,7 @@ def _proposals(names: Sequence[str], simulated: dict[str, Operation]) -> Iterato
 
 #: words that do not distinguish operations
 _EMPTY = frozenset({"layer", "gemm", "batch", "kernel", "op", "fwd", "forward", "aten", "model"})
-#: Words of other namings for one of ours.
+#: Words that other programs use, each with the word of kernbench.
 SYNONYMS = {
     "matmul": "gemm", "mm": "gemm", "linear": "proj", "dense": "proj", "fc": "proj", "o": "out", "attn": "attention",
     "ffn": "mlp", "feed": "mlp", "norm": "rmsnorm", "ln": "layernorm", "qk": "score", "scores": "score", "av": "apply",

@@ -1,4 +1,4 @@
-"""A comparison for machines and for CI: a JSON object, Markdown for a comment, and JUnit for a gate."""
+"""A comparison for programs and for CI: a JSON object, a Markdown comment, and a JUnit report that can fail."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from kernbench.trace.compare.diff import WAITS, Change, Diff, Pair, Row
 from kernbench.trace.compare.matching import PARTS, Command, Ran
 
 Kind = Literal["text", "count", "change", "share", "ratio"]
-MOST = 8  #: rows of a long table
+MOST = 8  #: the most rows that are shown of a long table
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of values; a column's kind says how to write them. None is nothing."""
+    """Rows of values; the kind of a column says how its values are written. None means that there is no value."""
 
     title: str
     columns: Sequence[tuple[str, Kind]]
@@ -72,7 +72,7 @@ def _without_empty_columns(table: Table) -> Table:
 
 
 def settings(diff: Diff) -> Table:
-    """What differs between the machines."""
+    """The settings that differ between the machines."""
     rows = [[path, _value(a), _value(b)] for path, a, b in diff.settings]
     return Table("Machine", [("setting", "text"), ("A", "text"), ("B", "text")], rows[:MOST], _first(rows))
 
@@ -93,7 +93,7 @@ def parts(diff: Diff) -> Table:
 
 
 def engines(diff: Diff) -> Table:
-    """Busy cycles of engines, and what else of their cycles changed."""
+    """Busy cycles of engines, and the other cycles of engines that changed."""
     changed = [row for row in diff.engines if _changes(row, but="idle")]
     waits = [wait for wait in WAITS if any(_by(row, wait) for row in changed)]
     heads: list[tuple[str, Kind]] = [("engine", "text"), ("busy A", "count"), ("B", "count"), ("change", "change")]

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 GREW = 1  #: exit code: a point's time grew above the limit, or it is not done any more
 
-Base = Annotated[Path, typer.Argument(metavar="BASE", help="The store of the earlier sweep, before your change.", show_default=False)]
-New = Annotated[Path, typer.Argument(metavar="NEW", help="The store of the later sweep, after your change.", show_default=False)]
+Base = Annotated[Path, typer.Argument(metavar="BASE", help="The store of the sweep before your change.", show_default=False)]
+New = Annotated[Path, typer.Argument(metavar="NEW", help="The store of the sweep after your change.", show_default=False)]
 
 
 def compare(

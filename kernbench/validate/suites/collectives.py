@@ -134,7 +134,7 @@ class Line:
         self.known: dict[int, Fraction] = {}
 
     def us(self, nbytes: int) -> Fraction:
-        """Microseconds of an all_reduce."""
+        """[us] The time of an all_reduce."""
         ranks, link = self.config.system.sips, self.config.system.link
         beyond = Fraction(2 * (ranks - 1), ranks) * max(0, nbytes - self.most) / link.bytes_per_cycle
         return self._simulated(min(nbytes, self.most)) + beyond / self.config.freq_ghz / 1000
@@ -148,7 +148,7 @@ class Line:
 
 
 def figures(data: SuiteData, rows: Sequence[Row]) -> list[Figure]:
-    """Time over size, measured and simulated."""
+    """Measured and simulated time by size."""
     by_case = {f"4 A100, {size_text(int(case['bytes']))}": float(case["bytes"]) for case in data.cases}
     timed = [(by_case[row.case], row) for row in rows if row.source == "llmcompass"]
     theirs = [(x, float(row.expected)) for x, row in timed if not isinstance(row.expected, tuple)]

@@ -14,14 +14,15 @@ from kernbench.validate.ramulator import read_figures
 from kernbench.validate.run import Stand, slower_controllers
 from kernbench.validate.suite import Row, SuiteData
 
-SPM = {"num_banks": 64, "bank_size_bytes": "128 KiB", "bank_width_bytes": 32, "ports": 64}  # no requester waits for another
+# no requester waits for another requester at the scratchpad
+SPM = {"num_banks": 64, "bank_size_bytes": "128 KiB", "bank_width_bytes": 32, "ports": 64}
 EXACT = "sums of the rules between commands: nothing may differ"
 ROW_STEP = 1 << 16  #: [byte] from a row of a bank to the next of the same, on one channel
 Case = dict[str, Any]
 
 
 def rows(data: SuiteData, stand: Stand) -> Iterator[Row]:
-    """Latencies, throughput, patterns, and the rows of Ramulator if their folder is given."""
+    """Latencies, throughput and patterns, and the rows of Ramulator if the folder of its figures is given."""
     for case in data.cases:
         yield _KINDS[case["kind"]](case, data, stand)
     if stand.options.ramulator is not None:
@@ -35,8 +36,8 @@ def left_out(data: SuiteData, stand: Stand) -> str:
     return "no rows of Ramulator 2 against row_buffer_v2: name a folder of its figures by --ramulator or KERNBENCH_RAMULATOR"
 
 
-QUICK = 12  #: one row of Ramulator in so many for `--quick`
-POINTS = 2  #: row hits of ours may differ by so many points of a hundred
+QUICK = 12  #: for `--quick`, every 12th row of Ramulator is run
+POINTS = 2  #: allowed difference of row hits in percentage points
 MODEL_WHY = "device, address map, scheduler and load are equal; left are the order of equal requests and the first refreshes"
 
 
@@ -82,7 +83,7 @@ def _latency(case: Case, data: SuiteData, stand: Stand) -> Row:
     t, state, program = data.fact("rows"), case["state"], Program("latency")
     size, burst = int(data.fact("bus_width_bytes")), int(data.fact("dram_burst_cycles"))
     first = -1 if state in ("closed", "write") else _move(program, 0, size)
-    if first >= 0:  # long after the first: none of its own times is in the way
+    if first >= 0:  # the second burst is so much later that no time of the first burst delays it
         places = {"in_bank": 0, "in_offset": 0, "out_bank": 0, "out_offset": 0}
         first = program.ve_copy(length=64 * 100, batch=1, qbits_activation=8, **places, deps_before=[first])
     _move(program, ROW_STEP if state == "conflict" else 0, size, store=state == "write", after=first)
@@ -102,7 +103,7 @@ def _windows(case: Case, data: SuiteData, stand: Stand) -> Row:
     """Five bursts to five banks: the fifth waits for the window of activations, or four times for the next one."""
     t, program = data.fact("rows"), Program("windows")
     size = int(data.fact("bus_width_bytes"))
-    banks = [*(size * k for k in range(4)), 4 * 1024]  # one of each group, then the next of the first
+    banks = [*(size * k for k in range(4)), 4 * 1024]  # four banks of different groups, then another bank of the first group
     for k, addr in enumerate(banks):
         _move(program, addr, size, place=k * 32)
     expected = max(t["t_faw"], 4 * t["t_rrd_s"]) + t["t_rcd"] + t["t_cl"]
@@ -163,7 +164,7 @@ def _stride(case: Case, program: Program) -> None:
 def _random(case: Case, program: Program) -> None:
     place = 1
     for k in range(int(case["rows"])):
-        place = place * 1103515245 + 12345 & 0x7FFFFFFF  # a fixed sequence, the same everywhere
+        place = place * 1103515245 + 12345 & 0x7FFFFFFF  # a fixed pseudo-random sequence, equal on all machines
         _move(program, place // 256 * 256 % (1 << 30), int(case["row"]), place=k % 64 * 32)
 
 

@@ -1,4 +1,4 @@
-"""Energy by layer of a measured chip, Eyeriss: the prices of its parts times what each layer does and how long it takes."""
+"""Energy by layer of a measured chip, Eyeriss: the prices of its parts, multiplied by the work and the time of each layer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kernbench.validate.suite import Row, SuiteData
 
 WHY = "asked of this comparison; layers differ in data reuse and in the use of the array, which the prices do not know"
 FITTED = "the two prices are fitted to the energy of this layer, so its share says nothing"
-LINE = 64  #: [byte] of a transfer: counts are rounded to it
+LINE = 64  #: [byte] size of a transfer, to which counts are rounded
 
 
 def rows(data: SuiteData, stand: Stand) -> Iterator[Row]:
@@ -39,7 +39,7 @@ def fitted(data: SuiteData) -> tuple[Fraction, Fraction]:
     """[pJ] of a MAC without its registers, and [mW] static: both from the two layers that are marked as fitted."""
     used = [case for case in data.cases if case.get("fitted")]
     (a, b, e), (c, d, f) = ((*_work(case, data), _exact(case["mw"]) * _exact(case["ms"])) for case in used)
-    whole = a * d - b * c  # of a ms + b pJ = e [uJ], c ms + d pJ = f
+    whole = a * d - b * c  # the equations are: a ms + b pJ = e [uJ], c ms + d pJ = f
     return (a * f - c * e) / whole, (e * d - b * f) / whole
 
 
@@ -80,7 +80,7 @@ def _energy(case: dict[str, Any], mac_pj: Fraction, static_mw: Fraction, data: S
     return Fraction(stand.run(program, machine).metrics["energy_pj"]["total"])
 
 
-MACS = 168  #: of the array in a cycle
+MACS = 168  #: MACs of the array in a cycle
 
 
 def _text(value: Fraction) -> str:

@@ -1,4 +1,5 @@
-"""Energy by component: the accesses that a run counts, times the published energy of an access, against published shares."""
+"""Energy by component: the accesses counted in a run, multiplied by the published energy of an access, compared with published
+shares."""
 
 from __future__ import annotations
 
@@ -15,16 +16,16 @@ from kernbench.validate.suite import Row, SuiteData
 
 WHY = "asked of this comparison; the models count some accesses to buffers differently"
 UNPRICED = "machines have no price for a second buffer, so the component has no energy here and is not part of the other shares"
-CHUNK = 4 * 2**20  #: [byte] of a transfer
+CHUNK = 4 * 2**20  #: [byte] size of a transfer
 PLACES = {f"{tile}_{what}": 0 for tile in ("ifm", "wgt", "ofm") for what in ("bank", "offset")}
 KEYS = {"dram": "dram_pj_per_byte", "spm": "spm_pj_per_byte"}
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a product does: jobs of the array, and bytes that its tensors move from and to DRAM."""
+    """The work of a product: the jobs of the array, and the bytes that its tensors move from and to DRAM."""
 
-    shape: tuple[int, int, int]  #: of a job: m, n, k
+    shape: tuple[int, int, int]  #: m, n and k of a job
     jobs: Fraction
     loaded: Fraction
     stored: Fraction
@@ -82,9 +83,10 @@ def work(case: Mapping[str, Any], chip: Mapping[str, Any], product: Mapping[str,
 
 
 def refetched(inputs: Fraction, weights: Fraction, buffers: Mapping[str, int] | None) -> tuple[int, int]:
-    """How often inputs and weights come from DRAM.
+    """The number of times that inputs and weights are loaded from DRAM.
 
-    If neither fits its buffer, one of them comes once for each part of the other: the one that moves fewer bytes in all.
+    If neither fits its buffer, one of them is loaded once for each part of the other, namely the one for which fewer bytes are
+    moved in total.
     """
     if buffers is None or inputs <= buffers["inputs"] or weights <= buffers["weights"]:
         return 1, 1
@@ -96,7 +98,7 @@ def refetched(inputs: Fraction, weights: Fraction, buffers: Mapping[str, int] | 
 
 
 def _append(program: Program, done: Work, scale: int, bits: Mapping[str, int]) -> None:
-    """One of `scale` parts of the work: energy is linear in each count."""
+    """Append one of `scale` equal parts of the work; energy is linear in each count."""
     m, n, k = done.shape
     for _ in range(max(1, round(done.jobs / scale)) if k else 0):
         program.te_gemm(m=m, n=n, k=k, **bits, **PLACES)
@@ -109,7 +111,7 @@ def _append(program: Program, done: Work, scale: int, bits: Mapping[str, int]) -
 
 
 def _machine(price: Mapping[str, Fraction], bits: int) -> NpuConfig:
-    """A machine whose times do not matter, with these prices."""
+    """A machine with these prices; its times have no effect."""
     energy = {key: _text(price[part]) for part, key in KEYS.items()}
     made: NpuConfig = load_config(
         {

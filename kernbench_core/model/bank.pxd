@@ -20,7 +20,7 @@ cdef struct TieBreak:         # the position of a requester in tie-break order; 
 cdef struct Requester:
     cycle_t next_at  # @next? it makes no request in an earlier cycle (penalty, period, start of its body); NEVER: it makes no requests
     cycle_t first_denied      # @past? the cycle in which its request was first denied; NEVER: it is not held
-    cycle_t backpressure_at   # @past? in P7 of this cycle it leaves its resources; NEVER: it is not held, or has left already
+    cycle_t backpressure_at   # in P7 of this cycle it leaves its resources; NEVER: it is not held, or has left already
     uint64_t reads            # banks whose read ports its request lacks, if one word has all banks (else Sim.mask)
     uint64_t writes           # banks whose write ports it lacks
     int32_t spm               # its scratchpad

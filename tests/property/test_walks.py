@@ -123,13 +123,12 @@ def test_a_distribution_reaches_what_it_is_named_for(name: str) -> None:
     assert 100 * sum(reached) >= distribution.percent * len(reached), f"{sum(reached)} of {len(reached)}"
 
 
-@pytest.mark.parametrize("draws", [30, pytest.param(DRAWS, marks=pytest.mark.nightly)])
-def test_cuts_fall_on_ends_of_entries(draws: int) -> None:
+def test_cuts_fall_on_ends_of_entries() -> None:
     """Many runs are cut in the first cycle after an entry's last, with others in flight, and many before that last cycle."""
     at_end: list[bool] = []
     before: list[bool] = []
 
-    @settings(COUNTED, max_examples=draws)
+    @settings(COUNTED, max_examples=DRAWS)
     @given(cases(DISTRIBUTIONS["split_ports"].systems))
     def draw(drawn: Drawn) -> None:
         times = [(entry["start"], entry["end"]) for entry in drawn.want["entries"] if entry["end"] is not None]

@@ -2,7 +2,7 @@
 
 The file has the entries of a program, and the core's tables of these entries on one machine:
 
-    KBPROG 3\n
+    KBPROG 4\n
     SHA-256 of all that follows its line, in hex
     one line of JSON: versions, name, digest of the machine or null, the entries' classes, the tables' types and shapes
     the entries of each class as MessagePack, then the tables, little-endian and of the narrowest type that holds them
@@ -39,7 +39,7 @@ from kernbench.config.document import PROGRAM_BYTES
 from kernbench.config.machine import MachineConfig
 from kernbench.version import VERSION
 
-MAGIC = b"KBPROG 3\n"
+MAGIC = b"KBPROG 4\n"
 SEAL = 64  # characters of a SHA-256
 MAX_HEADER = 1 << 20  # [B]
 CLASSES: tuple[type[Entry], ...] = (Entry, BarrierEntry, DmaEntry, PairEntry, HostEntry, KvEntry, TeEntry, VeEntry)
@@ -103,7 +103,7 @@ def pack(name: str, entries: list[Entry], machine: str | None, tables: Tables | 
 def unpack(data: bytes) -> Packed:
     """The inverse of `pack`. Unreadable for other or damaged bytes, and for bytes of another version."""
     if not data.startswith(MAGIC):
-        raise Unreadable("it is not a compiled program of version 3")
+        raise Unreadable("it is not a compiled program of version 4")
     begin = len(MAGIC) + SEAL + 1
     sealed = memoryview(data)[begin:]
     if data[len(MAGIC) : begin] != hashlib.sha256(sealed).hexdigest().encode() + b"\n":

@@ -153,8 +153,8 @@ def test_equal_programs_are_equal_bytes_under_any_hash_seed() -> None:
 @pytest.mark.parametrize(
     ("spoil", "rule"),
     [
-        (lambda data: b"", "it is not a compiled program of version 3"),
-        (lambda data: b"KBPROG 2\n" + data[len(MAGIC) :], "it is not a compiled program of version 3"),
+        (lambda data: b"", "it is not a compiled program of version 4"),
+        (lambda data: b"KBPROG 3\n" + data[len(MAGIC) :], "it is not a compiled program of version 4"),
         (lambda data: data[:-1], "it is damaged: its checksum is another"),
         (lambda data: data[:-1] + bytes([data[-1] ^ 1]), "it is damaged: its checksum is another"),
         (lambda data: data + b"\0", "it is damaged: its checksum is another"),
@@ -236,7 +236,7 @@ def test_another_file_machine_or_version_is_another_place(home: Path, tmp_path: 
     assert len(kept(home)) == 5
 
 
-@pytest.mark.parametrize("spoil", [b"", b"KBPROG 3\n{}\n", b"something else"])
+@pytest.mark.parametrize("spoil", [b"", b"KBPROG 4\n{}\n", b"something else"])
 def test_what_is_damaged_in_the_cache_is_made_anew(home: Path, tmp_path: Path, spoil: bytes) -> None:
     path = str(tmp_path / "small.json")
     small().save(path)
@@ -362,7 +362,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     Path("bad.kbp").write_bytes(b"no")
     assert exit_code(["run", "bad.kbp", "-c", "npu.yaml"]) == 2
     assert capsys.readouterr().err == (
-        "error: bad.kbp: it is not a compiled program of version 3; make it again with `kbsim program compile`\n"
+        "error: bad.kbp: it is not a compiled program of version 4; make it again with `kbsim program compile`\n"
     )
     assert exit_code(["run", "gone.kbp"]) == 2
     assert capsys.readouterr().err == "error: gone.kbp: the file cannot be read: No such file or directory\n"
@@ -371,7 +371,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
 def test_fields_stand_in_the_order_of_the_form() -> None:
     """Another order or number of fields is another form: MAGIC must change with it."""
     fields = [(kind.__name__, kind.__struct_fields__) for kind in compiled.CLASSES]
-    assert hashlib.sha256(repr(fields).encode()).hexdigest()[:16] == "65f2f33f816ed3e3"
+    assert hashlib.sha256(repr(fields).encode()).hexdigest()[:16] == "073fa26e50389f96"
     assert packed(small()).startswith(MAGIC)
 
 

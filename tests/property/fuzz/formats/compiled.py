@@ -21,7 +21,7 @@ from tests.property.fuzz.trees import as_json, as_yaml, bytes_changed, changed
 from tests.property.fuzz.values import WORDS
 from tests.property.fuzz.words import words_changed
 
-MAGIC = b"KBPROG 3\n"
+MAGIC = b"KBPROG 4\n"
 TYPES = ("<i1", "<i2", "<i4", "<i8")
 
 

@@ -267,15 +267,17 @@ def ledger(trace: Trace) -> Ledger:
 
 
 def _compare(found: Ledger, said: dict[str, Any]) -> None:
-    """InputError if the accesses do not add up to the energy that the run itself reported, which happens for MACs whose bits
-    are not stated."""
+    """Compare the sum of the accesses with the energy that the run itself reported. InputError if they differ: the bits of the
+    MACs are not stated, or the run stopped while accesses were under way."""
     parts = {share.name: share.pj for share in found.by("part")}
     for part in PARTS:
         pj = float(parts.get(part, 0))
         if part in said and abs(pj - said[part]) > NEARLY * max(abs(pj), abs(said[part])):
             rule = f"its accesses add up to {pj:g} pJ of {part}, but the run reported {said[part]:g} pJ"
             remedy = ""
-            if part == "mac" and found.prices.differ:
+            if found.trace.end is not None and found.trace.end.status != "done":
+                rule += "; the run stopped while accesses were under way, and the trace does not contain these"
+            elif part == "mac" and found.prices.differ:
                 remedy = "MACs of different bits have different prices: record the trace with --set energy.by_cause=true"
             raise InputError(Problem(found.trace.path, rule, f"energy_pj.{part}", said[part], remedy=remedy))
 

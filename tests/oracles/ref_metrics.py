@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from itertools import pairwise
@@ -97,7 +98,11 @@ class ReferenceMetrics:
                 assert busy + held == len(spans), name
             if not self.named("ENGINE_SAMPLE"):
                 ran = covered((start, end) for _, start, end in self.ran(kind, unit=name))
-                held, pressed = total(ends, "stall_cycles"), 0
+                held = pressed = 0
+                begun = {event["job_id"] for event in self.named(f"{kind}_START", unit=name)}
+                for event in ends if kind != "DMA" else []:
+                    most = math.inf if event["job_id"] in begun else event["t_cycle"] - self.first
+                    held += min(event["stall_cycles"], most)
                 busy = ran - held
             running = total(ends, "latency_cycles")
             work = sum(self.size(e) for e in ends) if kind == "DMA" else total(ends, WORK[kind])

@@ -336,9 +336,10 @@ class Collector:
         self.open_bodies[record.job_id] = record.body_cycles
 
     def te_end(self, record: Record) -> None:
+        held = self._held(record)
         sums = self._over(record, "TE")
         sums.work += record.mac_count
-        sums.held += record.stall_cycles
+        sums.held += held
         body = self.open_bodies.pop(record.job_id, None)
         if body is not None:
             sums.body += body
@@ -350,11 +351,18 @@ class Collector:
         self._begin(record, "VE")
 
     def ve_end(self, record: Record) -> None:
+        held = self._held(record)
         sums = self._over(record, "VE")
         sums.work += record.op_count
-        sums.held += record.stall_cycles
+        sums.held += held
         for group in self.groups.of(record.cmd_id):
             group.ops += record.op_count
+
+    def _held(self, record: Record) -> int:
+        """The stalled cycles of a job that ends. If the job began before the first cycle of the file, at most its cycles in the
+        file count, because the trace does not say when it was stalled."""
+        began = record.job_id in self.open_jobs
+        return int(record.stall_cycles if began else min(record.stall_cycles, record.t_cycle - self.first))
 
     def _begin(self, record: Record, kind: str) -> None:
         self.open_jobs.add(record.job_id)

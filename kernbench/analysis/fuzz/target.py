@@ -19,10 +19,9 @@ from kernbench.cmdq.program import Program
 from kernbench.common.dtypes import Array
 from kernbench.common.errors import InputError, KernbenchError, Problem
 from kernbench.config.machine import MachineConfig
-from kernbench.runtime_api.bench import Bench
 from kernbench.runtime_api.tensors import DeviceTensor
 from kernbench.sim_engine.data_executor import DataExecutor
-from kernbench.sim_engine.engine import GraphEngine, KernelFailed
+from kernbench.sim_engine.engine import GraphEngine, KernelFailed, Runnable
 from kernbench.sim_engine.machine import Machine
 from kernbench.sim_engine.perturbation import Draws, Perturbed, Ranges, perturbed
 from kernbench.sim_engine.run.waits import wait_lines
@@ -92,7 +91,7 @@ class FuzzedBench:
     """A target with kernels: a bench, a collective, or workers of `dist`."""
 
     name: str
-    bench: Bench
+    bench: Runnable
     params: Mapping[str, Any]
     config: MachineConfig
     strict_wait: bool = False

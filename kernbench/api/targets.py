@@ -31,6 +31,7 @@ DEFAULT_MACHINE = "npu_server"  #: the machine of programs if the user names no 
 COMPILED = ".kbp"  #: the suffix of files with compiled programs
 SUFFIXES = (".json", ".yaml", ".yml", COMPILED)  #: suffixes of files with programs
 GRAPH = ".onnx"
+PRODUCTS = ("matmul", "mm", "bmm", "linear", "gemv", "dot")  #: other names of the bench gemm
 RUNNABLE = "a bench or a program is expected"
 
 
@@ -171,6 +172,9 @@ def _no_program(name: str) -> Problem:
     found = kind_named(name)
     if found and found != "program":
         return other_kind(name, found, "program")
+    if name.lower() in PRODUCTS:
+        rule = "there is no workload or bench of this name"
+        return Problem(name, rule, remedy="for a kernel: kbsim run gemm; for one product on a chip: kbsim op matmul -c h100")
     benches = list(installed_benches())
     near = nearest(name, [*WORKLOADS, *benches], cutoff=0.7) or file_meant(name, (*SUFFIXES, ".py"))
     remedy = f"did you mean {near}?" if near else f"a program's file ends in {', '.join(SUFFIXES)}, a bench's in .py"

@@ -50,6 +50,11 @@ OPTION_SYNONYMS: dict[str, tuple[str, ...]] = {
     "--system": ("--config",),
     "--target": ("--config",),
     "--cfg": ("--config",),
+    "--chip": ("--config",),
+    "--device": ("--config",),
+    "--gpu": ("--config",),
+    "--hardware": ("--config",),
+    "--hw": ("--config",),
     "--preset": ("--config",),
     "--override": ("--set",),
     "--param": ("--set",),
@@ -76,6 +81,19 @@ OPTION_SYNONYMS: dict[str, tuple[str, ...]] = {
     "--algorithm": ("--algo",),
     "--seq-len": ("--prompt",),
     "--context": ("--prompt",),
+    "--contexts": ("--compare prompt=1k,2k",),
+    "--context-len": ("--prompt",),
+    "--context-length": ("--prompt",),
+    "--ctx": ("--prompt",),
+    "--seqlen": ("--prompt",),
+    "--seq-length": ("--prompt",),
+    "--isl": ("--prompt", "--random-input-len"),
+    "--osl": ("--tokens", "--random-output-len"),
+    "--max-new-tokens": ("--tokens",),
+    "--new-tokens": ("--tokens",),
+    "--bs": ("--batch",),
+    "--batch-sizes": ("--compare batch=1,8",),
+    "--num-layers": ("--layers",),
     "--batch-size": ("--batch",),
     "--input-len": ("--prompt", "--random-input-len"),
     "--output-len": ("--tokens", "--random-output-len"),
@@ -99,7 +117,17 @@ OPTION_SYNONYMS: dict[str, tuple[str, ...]] = {
     "--max-tokens": ("--tokens",),
     "--tensor-parallel": ("--tp",),
     "--tensor-parallel-size": ("--tp",),
+    "--pipeline-parallel-size": ("--pp",),
+    "--data-parallel-size": ("--dp",),
+    "--expert-parallel": ("--ep",),
+    "--enable-expert-parallel": ("--ep",),
     "--wbits": ("--w",),
+    "--bits": ("--w",),
+    "--dtype": ("--dtype", "--w"),
+    "--precision": ("--dtype", "--w"),
+    "--quantization": ("--w",),
+    "--kv-bits": ("--kv",),
+    "--kv-cache-dtype": ("--kv",),
     "--verbose": ("--debug",),
 }
 _NETWORK = "--size and --kind describe the network; to measure the links of a machine: kbsim probe -c NAME"
@@ -219,7 +247,7 @@ def usage_problem(error: Any, arguments: Sequence[str] = ()) -> Problem:
     if type(error).__name__ == "NoSuchOption" and command is not None:
         near = option_meant(error.option_name, options_of(command)) or _setting_meant(error.option_name, command, arguments)
         rule, remedy = f"there is no option {error.option_name}", f"did you mean {near}?" if near else ""
-        remedy = OPTION_REMEDIES.get((path, error.option_name), remedy)
+        remedy = OPTION_REMEDIES.get((path, error.option_name), remedy) or _output_meant(path, error.option_name, command)
     elif (found := re.match(r"No such command '(.*?)'", rule)) and command is not None:
         known = [name for name, one in command.commands.items() if not one.hidden]
         trace = path == "kbsim trace" and found[1].endswith(TRACES)
@@ -236,11 +264,16 @@ def usage_problem(error: Any, arguments: Sequence[str] = ()) -> Problem:
         choices = re.findall(r"'(.*?)'", found[3])
         near = _value_meant(found[2], choices)
         return Problem(path, f"it must be one of {', '.join(choices)}", found[1].split("'")[1], found[2], near)
-    elif (found := re.match(r"Invalid value for '(.*?)'.*valid (integer|number|float)", rule)) is not None:
+    elif (found := re.match(r"Invalid value for '(.*?)'.*(integer|whole number|number|float)", rule)) is not None:
         from kernbench.config.remedies import number_meant
 
         option = found[1].split(" ")[-1]
         value = _given(option, arguments)
+        if re.fullmatch(r"\w+(,\w+)+", value) and command is not None and "--compare" in options_of(command):
+            compare = f"to compare runs: --compare {option.strip('-').replace('-', '_')}={value}"
+            return Problem(path, "it must be one number", option, value, compare)
+        if found[2] == "whole number":
+            return Problem(path, "it must be a whole number, like 512 or 8k", option, value)
         number = number_meant(value)
         kind = "an integer" if found[2] == "integer" else "a number"
         return Problem(path, f"it must be {kind}", option, value, f"write {option} {number}" if number else "")
@@ -275,6 +308,16 @@ def _given(option: str, arguments: Sequence[str]) -> str:
     """The value that was given for an option on a command line."""
     after = dict(zip(arguments, [*arguments[1:], ""], strict=True))
     return next((one.partition("=")[2] for one in arguments if one.startswith(f"{option}=")), after.get(option, ""))
+
+
+def _output_meant(path: str, name: str, command: Any) -> str:
+    """The place of the file to write, for a command that takes the file as its argument."""
+    if name not in ("-o", "--out", "--output"):
+        return ""
+    for param in command.params:
+        if param.param_type_name == "argument" and "to write" in (getattr(param, "help", "") or ""):
+            return f"write the file as an argument: {path} FILE"
+    return ""
 
 
 def _setting_meant(name: str, command: Any, arguments: Sequence[str]) -> str:

@@ -31,6 +31,8 @@ class Unused(msgspec.Struct, frozen=True):
     instead: str  #: the value to set instead
     #: a value that is set together with it, or after it, to describe how a component is built; the value is then redundant
     beside: str = ""
+    #: a true statement about a component that is larger than any program needs: reported only for an override, which is meant to have an effect
+    ample: bool = False
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -54,7 +56,7 @@ def told_unused(config: MachineConfig) -> list[Told]:
     """The values without effect that the user set, in a file or dict or by an override.
 
     Values of presets and defaults are not set by the user. A value in a file that is equal to the default does not count
-    either, because `kbsim config init` writes every key.
+    either, because `kbsim config init` writes every key. Neither does an ample value in a file: it describes the hardware.
     """
     if not config.chosen:
         return []
@@ -70,6 +72,8 @@ def told_unused(config: MachineConfig) -> list[Told]:
         if not paths:
             continue
         last = {given[path][1] for path in paths}
+        if one.ample and "override" not in last:
+            continue
         if one.beside in given and ("override" not in last or given[one.beside][1] == "override"):
             continue
         value = given[one.path][0] if one.path in given else {path[len(one.path) + 1 :]: given[path][0] for path in paths}
@@ -189,7 +193,8 @@ def _of_ports(spm: Spm, te: Te, ve: Ve, flows: int) -> Iterator[Unused]:
     why = f"at most {asking} flows and engines ask a bank at a time"
     for name, count in given.items():
         if count > asking:
-            yield Unused(f"spm.{name}", why, f"set fewer than {asking}")
+            instead = f"set fewer than {asking}" if asking > 1 else "no other number has an effect"
+            yield Unused(f"spm.{name}", why, instead, ample=True)
     if min(given.values()) >= asking:
         aged = ("max_wait_cycles",) if spm.arbiter == AGED else ()  # otherwise this is already reported
         for key in ("arbiter", "conflict_penalty_cycles", *aged, "backpressure_cycles"):

@@ -165,6 +165,15 @@ def test_presets_have_no_warning() -> None:
         assert told_unused(load_config(name)) == []
 
 
+@pytest.mark.parametrize("name", ["h100", "npu_mobile", "wormhole_n150"])
+def test_a_machine_that_init_wrote_has_no_warning(name: str, kbsim: Kbsim) -> None:
+    assert kbsim("config", "init", "my.yaml", "--from", name).code == 0
+    said = kbsim("config", "check", "my.yaml")
+    assert said.code == 0 and "warning" not in said.err
+    ports = kbsim("config", "check", "my.yaml", "--set", "spm.read_ports=1000").err
+    assert "spm.read_ports = 1000 has no effect" in ports and "fewer than 1\n" not in ports
+
+
 def test_an_axis_without_effect_is_told(kbsim: Kbsim) -> None:
     Path("s.yaml").write_text(
         "schema: kernbench/sweep/1\nmachine: npu_mobile\ntargets: [tiles.json]\nset: {dma.engines: 2}\n"

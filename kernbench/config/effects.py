@@ -31,7 +31,8 @@ class Unused(msgspec.Struct, frozen=True):
     instead: str  #: the value to set instead
     #: a value that is set together with it, or after it, to describe how a component is built; the value is then redundant
     beside: str = ""
-    #: a true statement about a component that is larger than any program needs: reported only for an override, which is meant to have an effect
+    #: whether it only says that a component is larger than programs need. This is true of hardware, so only an override, which
+    #: is meant to have an effect, is reported.
     ample: bool = False
 
 

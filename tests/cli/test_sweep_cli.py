@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -240,6 +241,9 @@ def test_shares_of_axes_and_of_their_interactions_add_up_or_it_is_said_that_they
 
     assert interactions([axis(0.5, 3, 3), axis(0.25, 2, 2, 2)], 6) == pytest.approx(0.25)
     assert interactions([axis(0.5, 3, 2), axis(0.7, 2, 2, 1)], 5) is None  # a point is missing: shares overlap
+    eighths = replace(axis(0.5, 4, 4), counts=(2, 2, 2, 2))  # four values in two groups: 8 points are a full grid, 4 are not
+    assert interactions([eighths, axis(0.25, 4, 4)], 8) == pytest.approx(0.25)
+    assert interactions([eighths, axis(0.25, 2, 2)], 4) is None
     run(kbsim)
     said = kbsim("sweep", "report", "s.sqlite", "--goal", "energy_pj").out
     assert "interactions of axes" in said and "no full grid" not in said

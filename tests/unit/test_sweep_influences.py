@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kernbench.sweep.report.analysis import Cuts, influences
+from kernbench.sweep.report.analysis import Cuts, influences, interactions
 from kernbench.sweep.report.table import Entry, SweepTable
 from kernbench.sweep.store.tables import Row
 
@@ -50,3 +50,16 @@ def test_a_share_is_the_variance_of_the_means(name: str) -> None:
             level: (len(some), fmean(some)) for level, some in groups.items()
         }
     assert [level for level, _, _ in found["bits"].levels] == [2, 4, 8]
+
+
+@pytest.mark.parametrize("count", [13, 50, 64])
+def test_eighths_of_an_axis_differ_by_at_most_one_value(count: int) -> None:
+    entries = []
+    for i in range(3 * count):
+        row = Row(key=str(i), status="done", cycles=i, ns=i, metrics={})
+        entries.append(Entry(i, "t", "m", (i % count, i // count), SimpleNamespace(key=str(i)), row))  # type: ignore[arg-type]
+    found = influences(SweepTable("s", SimpleNamespace(names=["size", "turn"]), entries), ("ns", "min"))  # type: ignore[arg-type]
+    (size,) = (one for one in found if one.name == "size")
+    sizes = [points // 3 for _, points, _ in size.levels]
+    assert len(sizes) == 8 and sum(sizes) == count and max(sizes) - min(sizes) <= 1
+    assert interactions(found, 3 * count) is not None and interactions(found, 3 * count - 1) is None

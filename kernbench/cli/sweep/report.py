@@ -156,7 +156,7 @@ def report_text(
         yield widgets.Text(left_out(found.about.excluded, found.about.invalid), "dim")
     for part in by_target(found):
         yield from _best(part, goals, top, width)
-    yield from _influences(found, goals[0], width >= WIDE)
+    yield from _influences(found, goals[0], width)
     yield from _reason_lines(found, reasons, goals[0])
     yield from _failures(found, top)
 
@@ -215,7 +215,7 @@ def _table(found: SweepTable, title: str, entries: Sequence[Entry], goals: Seque
     return made
 
 
-def _influences(found: SweepTable, goal: Goal, wide: bool) -> Iterator[RenderableType]:
+def _influences(found: SweepTable, goal: Goal, width: int) -> Iterator[RenderableType]:
     """How much each axis matters."""
     from kernbench.sweep.report.analysis import influences, interactions
     from kernbench.sweep.report.table import plain_text
@@ -226,12 +226,16 @@ def _influences(found: SweepTable, goal: Goal, wide: bool) -> Iterator[Renderabl
     columns: list[tuple[str, Justify]] = [("axis", "left"), ("", "left"), ("explains", "right"), ("best", "right")]
     note = "of the variance"
     made = table(f"What {goal[0]} depends on", [*columns, ("worst/best", "right")], note)
+    names = max(len(safe(one.name, 40)) for one in known)
+    best = max(len("best"), *(len(safe(plain_text(one.best), 24)) for one in known))
+    room = width - names - len("explains") - best - len("worst/best") - 4 * 2
+    bars = max(6, min(30 if width >= WIDE else 16, room))
     for one in known:
-        bar = Bar([(one.share, BUSY, WORK)], 30 if wide else 16)
+        bar = Bar([(one.share, BUSY, WORK)], bars)
         made.add_row(safe(one.name, 40), bar, percent(one.share), safe(plain_text(one.best), 24), _times(one.gain))
     rest = interactions(known, sum(count for _, count, _ in known[0].levels))
     if rest is not None:
-        made.add_row("interactions of axes", Bar([(rest, BUSY, WORK)], 30 if wide else 16), percent(rest), "", "")
+        made.add_row("interactions of axes", Bar([(rest, BUSY, WORK)], bars), percent(rest), "", "")
     yield ""
     yield made
     if rest is None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 from kernbench.sweep.goals import goal_float, goal_value
@@ -50,9 +52,11 @@ class Influence:
     gain: float
     levels: tuple[tuple[Any, int, float], ...]  #: value, number of points, mean; numbers in rising order
     relative: bool = False  #: whether means are relative to the mean of the target of each point
+    counts: tuple[int, ...] = ()  #: number of points of each value, if the levels are groups of values
 
 
-Cuts = dict[tuple[str, tuple[int, ...]], tuple[list[Any], list[int]]]  #: the groups of an axis, and the group of each point
+#: The groups of an axis, the group of each point, and the number of points of each value.
+Cuts = dict[tuple[str, tuple[int, ...]], tuple[list[Any], list[int], tuple[int, ...]]]
 
 
 def influences(table: SweepTable, goal: Goal, cuts: Cuts | None = None) -> list[Influence]:
@@ -76,34 +80,40 @@ def influences(table: SweepTable, goal: Goal, cuts: Cuts | None = None) -> list[
     for name in (name for name in table.names if name != "target"):
         if (name, points) not in kept:
             kept[name, points] = _groups([table.value(entry, name) for entry, _ in known])
-        labels, group_of = kept[name, points]
+        labels, group_of, counts = kept[name, points]
         groups: list[tuple[Any, list[float]]] = [(label, []) for label in labels]
         for group, (_, value) in zip(group_of, known, strict=True):
             groups[group][1].append(value)
         if len(groups) > 1:
             sign = -1 if goal[1] == "max" else 1
-            out.append(replace(_influence(name, sign, groups, total), relative=several))
+            out.append(replace(_influence(name, sign, groups, total), relative=several, counts=counts))
     return sorted(out, key=lambda one: -one.share)
 
 
-def _groups(levels: list[Any]) -> tuple[list[Any], list[int]]:
-    """The distinct levels, or eighths of them, in rising order; and for each point the number of its group."""
+def _groups(levels: list[Any]) -> tuple[list[Any], list[int], tuple[int, ...]]:
+    """The distinct levels, or eighths of them, in rising order; for each point the number of its group; and, if the levels are
+    divided into eighths, the number of points of each level.
+    """
     cut = [json.dumps(value) for value in _cut(levels)]
     rising = _rising(levels)
     order = sorted(range(len(levels)), key=lambda i: rising((levels[i],)))
     number: dict[str, int] = {}
     for i in order:
         number.setdefault(cut[i], len(number))
-    return [json.loads(text) for text in number], [number[text] for text in cut]
+    labels, group_of = [json.loads(text) for text in number], [number[text] for text in cut]
+    counts = Counter(map(json.dumps, levels))
+    return labels, group_of, tuple(counts.values()) if len(counts) > len(labels) else ()
 
 
 def interactions(found: list[Influence], points: int) -> float | None:
     """The share of the variance that no single axis explains; None if the grid is not full.
 
-    `points`: the number of points with a value of the goal.
+    If an axis is divided into groups, the share includes the differences within groups. `points`: the number of points with a
+    value of the goal.
     """
-    whole = math.prod(len(one.levels) for one in found) if found else 0
-    even = all(len({count for _, count, _ in one.levels}) == 1 for one in found)
+    counts = [one.counts or tuple(count for _, count, _ in one.levels) for one in found]
+    whole = math.prod(map(len, counts)) if found else 0
+    even = all(len(set(some)) == 1 for some in counts)
     return max(0.0, 1 - math.fsum(one.share for one in found)) if whole and points % whole == 0 and even else None
 
 
@@ -127,12 +137,16 @@ GROUPS = 8  #: number of groups of an axis with more levels
 
 
 def _cut(values: list[Any]) -> list[Any]:
-    """The levels unchanged; if there are many numbers, the eighth of each, named by its smallest and largest value."""
+    """The levels unchanged; if there are many numbers, the eighth of each, named by its smallest and largest value.
+
+    The numbers of values in two eighths differ by at most one.
+    """
     if len({json.dumps(value) for value in values}) <= MOST_GROUPS or not all(isinstance(v, (int, float)) for v in values):
         return values
     order = sorted(set(values))
-    size = math.ceil(len(order) / GROUPS)
-    group = {value: order[i // size * size : i // size * size + size] for i, value in enumerate(order)}
+    starts = [len(order) * i // GROUPS for i in range(GROUPS + 1)]
+    eighths = [order[a:b] for a, b in pairwise(starts)]
+    group = {value: eighth for eighth in eighths for value in eighth}
     return [f"{group[value][0]:g} to {group[value][-1]:g}" for value in values]
 
 

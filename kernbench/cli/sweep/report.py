@@ -225,7 +225,7 @@ def _influences(found: SweepTable, goal: Goal, width: int) -> Iterator[Renderabl
         return
     columns: list[tuple[str, Justify]] = [("axis", "left"), ("", "left"), ("explains", "right"), ("best", "right")]
     note = "of the variance"
-    made = table(f"What {goal[0]} depends on", [*columns, ("worst/best", "right")], note)
+    made = table(f"What {goal[0]} depends on", [*columns, ("best/worst" if goal[1] == "max" else "worst/best", "right")], note)
     names = max(len(safe(one.name, 40)) for one in known)
     best = max(len("best"), *(len(safe(plain_text(one.best), 24)) for one in known))
     room = width - names - len("explains") - best - len("worst/best") - 4 * 2

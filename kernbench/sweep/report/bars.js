@@ -37,8 +37,9 @@ function drawBars() {
   byId("bars-note").textContent = `Share of the variance between the values of an axis. ${prefix}${rest === null ? "The points are no full grid: shares overlap." : ""}`;
   box.replaceChildren(...found.map((one) => {
     const levels = one.levels.map(([level, , mean]) => safe(level, 24) + ": " + (one.relative ? percent(mean) : told(app.goal[0], mean)));
-    const worst = one.gain === null ? "" : "; the worst is " + three(one.gain) + " times the best";
-    return line(breakable(one.axis), one.share, "solid", (one.relative ? "Of the target's mean " : "Means ") + levels.join(", ") + worst);
+    const [more, less] = app.goal[1] === "max" ? ["best", "worst"] : ["worst", "best"];
+    const ends = one.gain === null ? "" : `; the ${more} is ${three(one.gain)} times the ${less}`;
+    return line(breakable(one.axis), one.share, "solid", (one.relative ? "Of the target's mean " : "Means ") + levels.join(", ") + ends);
   }), ...(rest ? [line("interactions of axes", rest, "rest", "")] : []));
 }
 

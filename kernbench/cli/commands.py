@@ -126,7 +126,8 @@ OPTION_SYNONYMS: dict[str, tuple[str, ...]] = {
     "--dtype": ("--dtype", "--w"),
     "--precision": ("--dtype", "--w"),
     "--quantization": ("--w",),
-    "--kv-bits": ("--kv",),
+    "--kv": ("--kv-cache-dtype",),
+    "--kv-bits": ("--kv", "--kv-cache-dtype"),
     "--kv-cache-dtype": ("--kv",),
     "--verbose": ("--debug",),
 }

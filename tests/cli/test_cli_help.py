@@ -13,6 +13,7 @@ from kernbench.cli.command_tree import CommandNode, command_tree
 from kernbench.cli.overview import COMMANDS, OPTIONS
 from kernbench.cli.overview import help_text as overview
 from kernbench.cli.panels import FRAME, HEAD, NAME, OFF, VALUE, page
+from tests.cli.conftest import Kbsim
 from tests.cli.test_cli_start import imported
 
 NODES = {node.path: node for node in command_tree().walk() if node.path}
@@ -48,6 +49,13 @@ def test_everything_is_said_whole(path: str, width: int) -> None:
     for child in node.children:
         assert f"{child.path.split()[-1]} " in said
     assert node.help.split(". ")[0].rstrip(".") in said
+
+
+@pytest.mark.parametrize("path", [path for path, node in NODES.items() if node.children])
+def test_the_help_of_a_group_is_drawn_so(path: str, kbsim: Kbsim, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    said = kbsim(*path.split(), "--help")
+    assert (said.code, said.out.rstrip()) == (0, drawn(path, 80).rstrip())
 
 
 @pytest.mark.parametrize("path", ["op", "trace why"])

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from typer.core import TyperGroup
-
-from kernbench.cli.commands import Section
+from kernbench.cli.commands import Group, Section
 from kernbench.cli.serve import capacity, run, why
 
 
-class RunByDefault(TyperGroup):
+class RunByDefault(Group):
     """`kbsim serve --model ...` means `kbsim serve run --model ...`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

@@ -25,7 +25,7 @@ from kernbench.cli.options import (
     count_of,
     max_cycles_of,
 )
-from kernbench.cli.target import warn_of_values
+from kernbench.cli.target import tell_of_machine
 from kernbench.cli.text import WAIT, Justify, duration, headed, percent, scaled, short, size_text, table, unit
 from kernbench.cli.tracing import Traced
 from kernbench.common.errors import InputError, Problem, shown
@@ -472,7 +472,7 @@ def run_job(
     """
     programs = asked.programs()
     _tell_notes(asked, quiet)
-    warn_of_values(programs.target, quiet=quiet)
+    tell_of_machine(programs.target, quiet=quiet)
     if files["live_map"] is not None:
         _draw_live_map(programs, files["live_map"], theme, quiet=quiet or as_json)
     if files["emit"] is not None:
@@ -543,7 +543,7 @@ def compare_runs(
     cases = _cases(asked, axes)
     _tell_notes(asked, quiet)
     every = [(label, case.programs()) for label, case in cases]
-    warn_of_values(every[0][1].target, quiet=quiet)
+    tell_of_machine(every[0][1].target, quiet=quiet)
     found = [(label, run_one(programs, reuse=True, quiet=quiet or as_json)) for label, programs in every]
     if plot is not None:
         draw_comparison(found, plot, theme)
@@ -615,7 +615,7 @@ def search_layouts(
         raise InputError(Problem("kbsim llm", rule, "--parallel", "auto", "leave them out, or leave out --parallel"))
     model, precision, machine, job, limit = asked.parts()
     _tell_notes(asked, quiet)
-    warn_of_values(machine, quiet=quiet)
+    tell_of_machine(machine, quiet=quiet)
     with counting_bar(not (quiet or as_json), "layouts") as progress:
         found = search(model, precision, machine, job, max_cycles=limit, progress=progress)
     if as_json:

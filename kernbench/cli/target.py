@@ -82,20 +82,20 @@ MOST_WARNINGS = 8
 def load_machine(
     source: str, overrides: Sequence[str] | None, *, quiet: bool = False, kind: Any = None, allow_code: Sequence[str] = ()
 ) -> Any:
-    """Load the machine, and report on stderr which values set by the user have no effect on it."""
+    """Load the machine, and report on stderr what a user should know about it (`tell_of_machine`)."""
     from kernbench.config import load_config
 
     config: NpuConfig | SystemConfig = load_config(source, overrides or [], kind=kind, allow_code=allow_code)
-    warn_of_values(config, quiet=quiet)
-    chip = config.chip
-    if chip is not None and not chip.calibrated and not quiet:
-        output.note(f"note: {chip.name} is not calibrated: its rates are the vendor's, and shares of them are assumed")
+    tell_of_machine(config, quiet=quiet)
     return config
 
 
-def warn_of_values(config: MachineConfig, *, quiet: bool) -> None:
-    """Report on stderr which values set by the user have no effect."""
+def tell_of_machine(config: NpuConfig | SystemConfig, *, quiet: bool) -> None:
+    """Report on stderr which values set by the user have no effect, and whether the machine is a chip, or a board of chips,
+    without calibration.
+    """
     from kernbench.config.effects import told_unused
+    from kernbench.config.load import chip_of_board, load_config
 
     if quiet:
         return
@@ -104,3 +104,7 @@ def warn_of_values(config: MachineConfig, *, quiet: bool) -> None:
         output.note(f"warning: {one}")
     if len(found) > MOST_WARNINGS:
         output.note(f"warning: {len(found) - MOST_WARNINGS:,} more values have no effect: kbsim config check lists them")
+    board = chip_of_board(config)
+    chip = load_config(board).chip if board else config.chip
+    if chip is not None and not chip.calibrated:
+        output.note(f"note: {chip.name} is not calibrated: its rates are the vendor's, and shares of them are assumed")

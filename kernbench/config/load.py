@@ -161,6 +161,27 @@ def board_names() -> list[str]:
     return sorted(file.name.removesuffix(".yaml") for file in _chips("chips/boards"))
 
 
+#: The chip of each board; the rates of a board are those of its chip.
+_CHIP_OF_BOARD = {
+    "a100_8x": "a100",
+    "h100_8x": "h100",
+    "tpuv5e_2x4": "tpuv5e",
+    "tpuv6e_2x4": "tpuv6e",
+    "wormhole_n300": "wormhole_n150",
+}
+
+
+def chip_of_board(config: MachineConfig) -> str:
+    """The name of the chip of a board that comes with kernbench; empty for other machines.
+
+    >>> from kernbench.config import load_config
+    >>> from kernbench.config.load import chip_of_board
+    >>> chip_of_board(load_config("h100_8x")), chip_of_board(load_config("sip_4x4"))
+    ('h100', '')
+    """
+    return _CHIP_OF_BOARD.get(config.source.removesuffix(".yaml"), "") if config.path is None else ""
+
+
 def _chips(under: str = "chips") -> list[Path]:
     folder = package_folder("kernbench.configs") / under
     return [file for file in folder.iterdir() if file.name.endswith(".yaml")] if folder.is_dir() else []

@@ -34,7 +34,7 @@ from kernbench.cli.options import (
     Walk,
 )
 from kernbench.cli.progress import ProgressBar
-from kernbench.cli.target import warn_of_values
+from kernbench.cli.target import tell_of_machine
 from kernbench.cli.tracing import Traced, check_page, reported
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.json_shapes import counted
@@ -671,7 +671,7 @@ def _group(
             raise InputError(Problem("kbsim ccl run", rule, "--algo", entry.name))
         if entry.ranks not in (0, group.size):
             raise InputError(Problem(entry.where, f"it is for {entry.ranks} ranks, and the group has {group.size}"))
-    warn_of_values(machine, quiet=quiet)
+    tell_of_machine(machine, quiet=quiet)
     return machine, group
 
 

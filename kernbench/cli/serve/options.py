@@ -15,9 +15,11 @@ import typer
 from kernbench.cli import output
 from kernbench.cli.llm import ActivationBits, Experts, ModelName, Parallel, Routes, Stages, WeightBits
 from kernbench.cli.options import AllowCode, Config, Overrides, count_of
+from kernbench.cli.target import tell_of_machine
 from kernbench.common.errors import InputError, Problem
 
 if TYPE_CHECKING:
+    from kernbench.config import NpuConfig, SystemConfig
     from kernbench.workloads.serving.deployment import Deployment, Group
     from kernbench.workloads.serving.extra_work import Lora
     from kernbench.workloads.serving.scenario import Scenario
@@ -480,6 +482,8 @@ def with_deployment(command: Callable[..., int]) -> Callable[..., int]:
         scenario = scenario_of(**{name: values.pop(name) for name in before})
         for note in () if values["quiet"] else scenario.model.notes:
             output.note(f"warning: {note}")
+        tell_of_machine(scenario.machine, quiet=values["quiet"])
+        _tell_of_board(scenario.machine, quiet=values["quiet"])
         return command(deployment_of(scenario, code, **{one.name: values.pop(one.name) for one in after}), **values)
 
     parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in (*before.values(), *own, *after)]
@@ -487,3 +491,15 @@ def with_deployment(command: Callable[..., int]) -> Callable[..., int]:
     called.__annotations__ = {one.name: one.annotation for one in parameters} | {"return": int}
     del called.__wrapped__  # its annotations are not those of the command
     return called
+
+
+def _tell_of_board(machine: NpuConfig | SystemConfig, *, quiet: bool) -> None:
+    """Report on stderr what a board of chips leaves out, and the options that simulate its chips with their software."""
+    from kernbench.config.load import chip_of_board
+
+    chip = chip_of_board(machine)
+    if chip and not quiet:
+        output.note(
+            f"note: the board is simulated as a system of PEs, by default without host software and with weights of 4 bits; to "
+            f"simulate the chips with the kernels and the software of a server: -c {chip} --tp N"
+        )

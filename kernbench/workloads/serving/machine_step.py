@@ -272,7 +272,8 @@ class ChipStep(MachineStep):
             raise InputError(Problem(f"model {model.name}", rule, remedy="use an NPU, a system, or a dense model"))
         if kv_bits != 16:
             rule = "attention on a chip reads keys and values of 16 bits"
-            raise InputError(Problem("kbsim serve", rule, "kv", kv_bits))
+            remedy = "leave it out, or take bfloat16"
+            raise InputError(Problem("kbsim serve", rule, "--kv-cache-dtype", f"{kv_bits} bits", remedy))
         self._model, self._config, self._shards = model, config, shards
         self._weight_bits, self.kv_bits = weight_bits, kv_bits
         self._runtime = runtime
@@ -448,9 +449,13 @@ def machine_step(
         check_layout(layout, model, config, layout.dp, count, where="kbsim serve", apart=config.chip is not None)
     stages = [None] if pp == 1 else list[Stage | None](cut_layers(model, precision, count, layout))
     if config.chip is not None:
-        for name, given in (("layers", layers), ("ep", ep), ("a", a)):
+        for option, given, rule in (
+            ("--layers", layers, "on a chip, each step runs all layers"),
+            ("--ep", ep, "on a chip, each rank has a share of every expert"),
+            ("--a", a != 16 and a, "on a chip, activations have 16 bits"),
+        ):
             if given:
-                raise InputError(Problem("kbsim serve", "this option is not valid for chips", name, given))
+                raise InputError(Problem("kbsim serve", f"{rule}; leave out {option}", option, given))
         profile, bits = load_runtime(runtime or "vllm"), {"weight_bits": w or 16, "kv_bits": kv or 16}
         made: list[MachineStep] = [
             ChipStep(model, config, profile, shards=tp, stage=stage, **bits)

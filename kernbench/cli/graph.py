@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from kernbench.config import MachineConfig
+    from kernbench.workloads.graphs.beyond import Part
     from kernbench.workloads.graphs.graph import Graph
     from kernbench.workloads.graphs.run import GraphProgram, GraphRun
     from kernbench.workloads.graphs.verify import Verification
@@ -148,6 +149,7 @@ def _check_files(command: str, emit: Path | None, trace: Path | None, live_map: 
 
 
 _ENGINES = {"te": "tensor engines", "ve": "vector engines", "dma": "DMA engines"}
+_BOUNDS = {"te": "MACs", "ve": "vector operations", "dma": "DRAM bandwidth"}
 _JOULE = ("pJ", "nJ", "uJ", "mJ", "J")
 
 
@@ -169,6 +171,7 @@ def graph_summary(run: GraphRun, weight_bits: int, activation_bits: int) -> Iter
         yield from (widgets.Text(f"{node}: {reason}", BAD) for node, reason in missing)
     yield ""
     yield from _why(run)
+    yield from _beyond(run)
     yield ""
     yield _nodes(run)
     total = sum(run.energy_pj.values())
@@ -197,6 +200,45 @@ def _why(run: GraphRun) -> Iterator[widgets.Text]:
     total = unit(sum(moved.values()), "B")
     parts = f"weights {unit(moved['weights'], 'B')}, activations {unit(moved['activations'], 'B')}"
     yield widgets.Text(f"DRAM bytes: {total} ({parts}), at least {unit(run.least_bytes, 'B')}")
+
+
+def _beyond(run: GraphRun) -> Iterator[RenderableType]:
+    """For a run far above the roofline, the cycles beyond the largest bound by reason."""
+    from kernbench.workloads.graphs.run import EXPLAINED
+
+    if run.over_roofline <= EXPLAINED:
+        return
+    numbers: list[tuple[str, Justify]] = [("cycles", "right"), ("of all", "right")]
+    made = table(f"Beyond the bound of {_BOUNDS[run.bound]}", [*numbers, ("reason", "left"), ("most of them", "left")])
+    made.columns[2].no_wrap = made.columns[3].no_wrap = False
+    for part in run.parts():
+        made.add_row(f"{part.cycles:,}", percent(run.share(part.cycles)), reason_text(part, run), f"{part.op} {part.of_op:,}")
+    yield ""
+    yield made
+
+
+def reason_text(part: Part, run: GraphRun) -> str:
+    """A reason for cycles beyond the largest bound, in words."""
+    kind = run.bound
+    own = _ENGINES[kind]
+    match part.reason:
+        case "work" if kind == "dma":
+            return "further bytes, and transfers that are slower than the DRAM"
+        case "work" if kind == "te":
+            return "zeros in matrices of grouped convolutions, and unused parts of arrays"
+        case "work":
+            return "further copies (elements that several windows share, reordered or converted tensors) and unused lanes"
+        case "ends":
+            return f"the first and last cycles of {counted(part.jobs, 'job')}"
+        case "waits":
+            return f"waits of {counted(part.jobs, 'job')} for banks of the scratchpad"
+        case "uneven":
+            return f"some {own} have no job while others work"
+        case "none":
+            return "no engine works, between jobs that depend on each other"
+        case _:
+            idle = "no transfer is active" if kind == "dma" else f"all {own} wait"
+            return f"{idle} for transfers" if part.reason == "dma" else f"{idle} while {_ENGINES[part.reason]} work"
 
 
 def _nodes(run: GraphRun) -> Table:

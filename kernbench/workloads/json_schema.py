@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kernbench.common.json_shapes import COUNT, NUMBER, TEXT, Shape, closed, list_of, map_of, or_null, titled
+from kernbench.workloads.graphs.beyond import KINDS, REASONS
 from kernbench.workloads.llm.run import ROLES
 from kernbench.workloads.llm.steps import PHASES
 
@@ -73,7 +74,8 @@ def onnx_json_schema() -> Shape:
         "mac_bound": _BOUND,
         "vector_bound": _BOUND,
         "roofline": closed({
-            "cycles": COUNT, "times": NUMBER,
+            "cycles": COUNT, "times": NUMBER, "bound": {"enum": list(KINDS)},
+            "parts": list_of(closed({"reason": {"enum": list(REASONS)}, "cycles": COUNT, "op": TEXT, "of_op": COUNT})),
             "beyond": list_of(closed({"op": TEXT, "cycles": COUNT, "engine": TEXT, "busy": COUNT})),
         }),
         "energy_pj": map_of(NUMBER),

@@ -63,9 +63,20 @@ PUBLISHED = {
 } | {"resnet50": 4.089}  # fmt: skip
 
 
+def as_trained(model: Any) -> None:
+    """Statistics of batch norms as training leaves them. Those of a new model are zeros and ones: an exporter leaves out the
+    biases that follow from them."""
+    for module in model.modules():
+        if isinstance(module, torch.nn.BatchNorm2d):
+            module.running_mean.normal_(0, 0.1)
+            module.running_var.uniform_(0.5, 1.5)
+            torch.nn.init.normal_(module.bias, 0, 0.1)
+
+
 def exported(name: str, made: Made, exporter: str, folder: Path) -> tuple[Path, int]:
     """The file of a model, and its MACs by PyTorch's counter."""
     model, args = made
+    as_trained(model)
     if exporter == "torchscript" and name in MASKS:
         model.names = (*model.names, MASKS[name])  # type: ignore[assignment]
         args = (*args, torch.ones_like(args[-1]))

@@ -56,6 +56,14 @@ each = pytest.mark.parametrize(
 
 
 @each
+def test_the_cycles_beyond_the_roofline_have_reasons(name: str, machine: str) -> None:
+    run = run_of(name, machine)
+    parts = run.parts()
+    assert sum(part.cycles for part in parts) == run.cycles - run.roofline
+    assert all(0 < part.of_op <= part.cycles for part in parts)
+
+
+@each
 def test_whatever_touches_the_same_bytes_is_ordered(name: str, machine: str) -> None:
     made = program_of(name, machine)
     check_program(made.program, made.machine)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 from kernbench.cmdq.entries import DmaEntry
-from kernbench.cmdq.footprint import transfer_of, work_of
+from kernbench.cmdq.footprint import service_cycles, transfer_of, work_of
 from kernbench.cmdq.program import Program
 from kernbench.common.errors import InputError, InternalError, Problem
 from kernbench.common.units import ceil_div, cycles_to_ns
@@ -16,6 +17,7 @@ from kernbench.config.machine import MachineConfig
 from kernbench.config.schema import NpuConfig
 from kernbench.sim_engine.machine import Machine
 from kernbench.workloads.graphs.balance import balanced
+from kernbench.workloads.graphs.beyond import Job, Part, parts_beyond
 from kernbench.workloads.graphs.emit.others import emit_work
 from kernbench.workloads.graphs.graph import Graph, Lowered, Product, read_by
 from kernbench.workloads.graphs.grouped import GroupCosts
@@ -81,6 +83,7 @@ class GraphRun:
     mac_cycles: int
     vector_cycles: int
     dram_used: int
+    jobs: tuple[Job, ...] = ()
 
     @property
     def ns(self) -> float:
@@ -106,6 +109,26 @@ class GraphRun:
     def over_roofline(self) -> float:
         """The cycles of the run over the roofline; 0 for a run without a roofline."""
         return self.cycles / self.roofline if self.roofline else 0.0
+
+    @property
+    def bound(self) -> str:
+        """The kind of engine of the largest bound: `te`, `ve`, or `dma` for the DRAM."""
+        bounds = {"dma": self.dram_cycles, "te": self.mac_cycles, "ve": self.vector_cycles}
+        return max(bounds, key=lambda kind: bounds[kind])
+
+    def parts(self) -> list[Part]:
+        """The cycles beyond the largest bound by reason, largest first."""
+        if not self.jobs:
+            return []
+        kind, sizes, needed = self.bound, Sizes(self.lowered, self.machine), Counter[int]()
+        engines = 1 if kind == "dma" else getattr(self.machine, kind).engines
+        for number, work in self.lowered.jobs:
+            if kind == "te":
+                needed[number] += product_cycles(work, sizes) * engines
+            elif kind == "ve":
+                needed[number] += vector_cycles(work, sizes)
+        ends = list(accumulate(row.cycles for row in self.rows))
+        return parts_beyond(kind, self.roofline, engines, self.jobs, ends, needed, [row.op for row in self.rows])
 
     def beyond(self) -> list[Beyond]:
         """The operators with the most cycles above those of their products at full rate, largest first."""
@@ -146,6 +169,10 @@ class GraphRun:
             "roofline": {
                 "cycles": self.roofline,
                 "times": self.over_roofline,
+                "bound": self.bound,
+                "parts": [
+                    {"reason": one.reason, "cycles": one.cycles, "op": one.op, "of_op": one.of_op} for one in self.parts()
+                ],
                 "beyond": [
                     {"op": one.op, "cycles": one.cycles, "engine": one.engine, "busy": one.busy} for one in self.beyond()
                 ],
@@ -305,6 +332,7 @@ class GraphProgram:
             mac_cycles=mac_cycles,
             vector_cycles=vectors,
             dram_used=self.dram_used,
+            jobs=self._timed(result),
         )
 
     def _nothing(self) -> GraphRun:
@@ -323,6 +351,19 @@ class GraphProgram:
         for number, reason in lowered.missing.items():
             rows[number].note = f"NOT LOWERED: {reason}"
         return rows
+
+    def _timed(self, result: Any) -> tuple[Job, ...]:
+        """The jobs of a run with their times."""
+        times, found = {time.id: time for time in result.entries}, []
+        for entry in self.program.entries[:-1]:
+            if entry.engine == "control":
+                continue
+            time, body, ends = times[entry.id], 0, 0
+            if not isinstance(entry, DmaEntry):
+                service = service_cycles(entry, self.machine)
+                body, ends = service.body, service.init + service.finalize
+            found.append(Job(entry.engine, entry.meta["layer_id"], time.start, time.end, body, ends))
+        return tuple(found)
 
     def _rows(self, result: Any) -> list[NodeRow]:
         rows = self._empty_rows()

@@ -39,8 +39,7 @@ def table() -> str:
     lines += ["", "## Names of `tl.math` and of `libdevice`", ""]
     lines += [f"The module `tl.math` has the functions {', '.join(f'`{name}`' for name in math.__all__)}.", ""]
     more = [name for name in libdevice.WORKS if name not in math.__all__]
-    has = "The module `libdevice` has all functions of `tl.math`. "
-    has += "In `libdevice`, the names of these functions may also end with an additional `f`. "
+    has = "The module `libdevice` has all functions of `tl.math`, also under names that end with an additional `f`. "
     has += "The module `libdevice` also has the functions"
     lines += [f"{has} {', '.join(f'`{name}`' for name in more)}.", ""]
     others = "functions that do not round to nearest, functions that split an f64 into parts, and a few special functions"

@@ -96,7 +96,7 @@ def shape_for(config: MachineConfig, ranks: int) -> Shape:
         return found
     most = there.sips * there.cubes * there.pes
     parts = [f"{count} {name}{'s' * (count > 1)}" for count, name in zip(there, ("SIP", "cube", "PE"), strict=True)]
-    rule = f"{config.source} has {most} PEs ({' of '.join(parts)})"
+    rule = f"{config.source} has {most} PEs ({' x '.join(parts)})"
     if ranks > most:
         fits = larger(ranks)
         remedy = f"use at most {most} ranks, or a larger machine ({fits or '--config'})"

@@ -43,7 +43,7 @@ def calibrate(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """Fit a few constants of a chip to measured kernels, and report the errors on rows that the fit did not use."""
+    """Fit a few constants of a chip to measured kernels, and report the errors for kernels outside the fit."""
     from kernbench.analysis.chips.calibrate import calibrate as fitted
     from kernbench.analysis.chips.calibrate import machine_text, runtime_text
     from kernbench.common.files import check_writable, write_whole

@@ -64,7 +64,7 @@ Machines = Annotated[
         "-c",
         metavar="NAME|FILE",
         help="A machine: a name from kbsim config list, or a .yaml or .json file. Repeat this option for each machine. "
-        "Every other machine is compared with the first machine.",
+        "Each further machine is compared with the first machine.",
         show_default=False,
     ),
 ]
@@ -82,11 +82,11 @@ def compare(
     plot: Plot = None,
     noc: Annotated[
         bool,
-        typer.Option("--noc", help="Run one machine with both network models, and compare: links that share bandwidth between "
-            "flows, and routers that forward flits."),
+        typer.Option("--noc", help="Run one machine with two models of its network, and compare the results. In one model, "
+            "links share bandwidth between flows. In the other model, routers forward flits."),
     ] = False,
     no_why: Annotated[
-        bool, typer.Option("--no-why", help="Report only times and bounds, and not the causes. The command is then much "
+        bool, typer.Option("--no-why", help="Report only times and bounds, but no causes. The command is then much "
             "faster, because it leaves out the traced run that finds the causes.")
     ] = False,
     as_json: Json = False,

@@ -30,8 +30,8 @@ def energy(
     dram: Annotated[
         str | None,
         typer.Option(
-            "--dram", metavar="KIND", help="With --table: the type of DRAM, which is ddr, gddr, hbm or "
-            "lpddr.", show_default="that of the machine's device"
+            "--dram", metavar="KIND", help="With --table: the type of DRAM (ddr, gddr, hbm or "
+            "lpddr).", show_default="that of the machine's device"
         ),
     ] = None,
     ert: Annotated[

@@ -45,7 +45,7 @@ Nodes = Annotated[
         "--nodes",
         metavar="N",
         help="Make a machine of N equal nodes. The file of --nccl-topology describes one node. "
-        "The link of each NIC leads to a rail.",
+        "Rails connect the NICs of the nodes.",
         min=1,
     ),
 ]

@@ -77,15 +77,15 @@ def fuzz(
     ] = "latency,start,ties,capacity,credits,stores",
     order_free: Annotated[
         list[str] | None,
-        typer.Option("--order-free", metavar="TENSOR", help="A tensor that depends on the order of the run by design: "
-            "floats are compared within their tolerance, other types are not compared. May be repeated.",
+        typer.Option("--order-free", metavar="TENSOR", help="A tensor whose values may depend on the order of events: "
+            "floats are compared within a tolerance, and other types are not compared. May be repeated.",
             show_default=False),
     ] = None,
     findings: Annotated[int, typer.Option("--findings", min=1, metavar="N", help="Stop after this many findings.")] = 3,
     save: Annotated[
         Path | None,
-        typer.Option("--save", metavar="DIR", help="Write each finding to a file in DIR. With such a file, "
-            "--replay repeats the run.",
+        typer.Option("--save", metavar="DIR", help="Write each finding to a file in DIR. "
+            "The option --replay repeats the run of such a file.",
                      show_default=False),
     ] = None,
     replay: Annotated[

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 WeightBits = Annotated[int, typer.Option("--w", metavar="BITS", help="Bits per weight of matrix products and embedding "
     "tables.")]
-ActivationBits = Annotated[int, typer.Option("--a", metavar="BITS", help="Bits of all other tensors: 8, 16 or 32.")]
+ActivationBits = Annotated[int, typer.Option("--a", metavar="BITS", help="Bits per element of all tensors to which --w does "
+    "not apply: 8, 16 or 32.")]
 Partial = Annotated[bool, typer.Option("--partial", help="Leave out the nodes that cannot be lowered, and list them.")]
 Emit = Annotated[
     Path | None, typer.Option("--emit", metavar="FILE", help="Write the program, and do not run it.", show_default=False)

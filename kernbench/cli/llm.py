@@ -69,7 +69,7 @@ Source = Annotated[
     typer.Option(
         "--source",
         metavar="N",
-        help="Number of tokens of each sequence that an encoder reads. With 0, a speech model reads 30 s of audio, and any "
+        help="Number of tokens that an encoder reads for each sequence. With 0, a speech model reads 30 s of audio, and any "
         "other model reads as many tokens as --prompt gives.",
     ),
 ]
@@ -79,7 +79,7 @@ WeightBits = Annotated[int | None, typer.Option("--w", metavar="BITS", help="Bit
 ActivationBits = Annotated[int | None, typer.Option("--a", metavar="BITS", help="Bits of activations.", show_default="8")]
 KvBits = Annotated[int | None, typer.Option("--kv", metavar="BITS", help="Bits of the KV cache.", show_default="4")]
 Policy = Annotated[
-    Path | None, typer.Option("--policy", metavar="FILE", help="YAML file that sets the numbers of bits of tensors, by role, "
+    Path | None, typer.Option("--policy", metavar="FILE", help="YAML file that sets how many bits each tensor has, by role, "
         "layer and head.",
         show_default=False)
 ]
@@ -99,8 +99,8 @@ class RankKinds(StrEnum):
     SIP = "sip"
 
 
-RankKind = Annotated[RankKinds, typer.Option("--rank", help="What --tp counts: PEs, or whole cubes or SIPs of a system. A cube "
-    "or a SIP divides its share of each layer over all of its PEs.")]
+RankKind = Annotated[RankKinds, typer.Option("--rank", help="What --tp counts: PEs, whole cubes, or whole SIPs of a system. A "
+    "cube or a SIP divides its share of each layer over all of its PEs.")]
 Stages = Annotated[
     int,
     typer.Option(
@@ -114,10 +114,10 @@ Micro = Annotated[
 Replicas = Annotated[int, typer.Option("--dp", metavar="N", help="Number of copies of the model. The copies share the batch.")]
 
 
-Ranks = Annotated[int, typer.Option("--cp", metavar="N", help="Context parallelism: the number of ranks that share the "
-    "tokens of each sequence, with the keys and values of these tokens. Each rank has --tp PEs and all weights.")]
+Ranks = Annotated[int, typer.Option("--cp", metavar="N", help="Context parallelism: the number of ranks. Each rank has "
+    "some tokens of each sequence, with the keys and values of these tokens. Each rank has --tp PEs and all weights.")]
 OwnRows = Annotated[bool, typer.Option("--sp", help="Sequence parallelism: between the matrix products of a layer, each of the "
-    "--tp PEs keeps only some of the rows. With --sp, reduce-scatters and all-gathers replace the all-reduces.")]
+    "--tp PEs keeps only some rows of the activations. With --sp, reduce-scatters and all-gathers replace the all-reduces.")]
 
 
 class Searches(StrEnum):
@@ -128,8 +128,8 @@ class Searches(StrEnum):
 
 Search = Annotated[
     Searches | None,
-    typer.Option("--parallel", help="Run all layouts that fit the machine, and explain what makes the best layout the fastest. "
-        "A layout gives values to --tp, --cp, --pp, --dp and --sp.",
+    typer.Option("--parallel", help="Run all layouts that fit the machine, and explain why the fastest layout is fast. "
+        "A layout is a choice of values for --tp, --cp, --pp, --dp and --sp.",
                  show_default=False),
 ]  # fmt: skip
 
@@ -162,8 +162,8 @@ Routes = Annotated[
     typer.Option(
         "--routing",
         metavar="even|uniform|zipf:S|FILE",
-        help="How tokens choose experts. In a routing file, the key `shares` lists for each expert which share of the "
-        "tokens it gets.",
+        help="How tokens choose experts. In a routing file, the key `shares` lists the share of the "
+        "tokens that each expert gets.",
     ),
 ]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Seed for the random routing of tokens to experts.")]
@@ -193,8 +193,8 @@ LiveMap = Annotated[
     typer.Option("--live-map", metavar="FILE", help="Draw a layer's scratchpad buffers as .svg.", show_default=False),
 ]
 ShowPlan = Annotated[
-    bool, typer.Option("--plan", help="Show the candidate plans for a layer and why one of the plans was chosen, and run "
-        "nothing.")
+    bool, typer.Option("--plan", help="Show the candidate plans for a layer and the reason for the choice, "
+        "without a run.")
 ]
 NoReuse = Annotated[bool, typer.Option("--no-reuse", help="Simulate every layer of every step, even if an equal layer "
     "was simulated before. Slower, same result.")]

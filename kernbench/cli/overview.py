@@ -8,7 +8,7 @@ import sys
 from kernbench.cli.panels import indented, page
 
 PURPOSE = (
-    "Simulate a kernel or a program of commands on an accelerator that a YAML file describes, and report how many cycles "
+    "Simulate a kernel or a command queue on an accelerator that a YAML file describes, and report how many cycles "
     "the run takes and why."
 )
 OPTIONS = {
@@ -34,7 +34,7 @@ COMMANDS = {
     "triton": "Run a Python file that imports Triton. In the file, kernbench replaces Triton. The command reports the "
     "cycles of each kernel launch.",
     "op": "Plan one operation for a chip, simulate it, and report how long it takes and why.",
-    "calibrate": "Fit a few constants of a chip to measured kernels, and report the errors on rows that the fit did not use.",
+    "calibrate": "Fit a few constants of a chip to measured kernels, and report the errors for kernels outside the fit.",
     "compare": "Run one target on several machines, compare the results, and explain the differences.",
     "whatif": "Run a target again with unlimited DRAM, then with unlimited NoC, and so on, and report what to change first.",
     "tenants": "Run several programs at the same time on one machine, with quotas, and report the slowdown of each program.",
@@ -43,9 +43,7 @@ COMMANDS = {
     "loads of all PEs.",
     "validate": "Compare simulated results with closed forms and published figures; "
     "exit with 1 if an error exceeds its tolerance.",
-    "schema": "Print a JSON Schema. Schemas describe inputs (program, machine, system, sweep, fleet), the lines of traces, "
-    "and the JSON that commands print (result, bench, collectives, replay, language model, graph, comparison, what-if, "
-    "tenants, serving).",
+    "schema": "Print a JSON Schema of an input file, of the lines of a trace, or of the JSON that a command prints.",
     "bench": "List and describe benches: kernels with inputs, parameters and a reference.",
     "program": "Check, show and compile programs, and write workloads as programs.",
     "config": "Write, check and show machines: the keys, the values, and where each value comes from.",

@@ -37,8 +37,7 @@ class Kind(StrEnum):
 def schema(
     kind: Annotated[Kind, typer.Argument(metavar="KIND", help=f"Which schema: {', '.join(Kind)}.", show_default=False)],
 ) -> int:
-    """Print a JSON Schema. Schemas describe inputs (program, machine, system, sweep, fleet), the lines of traces, and the JSON
-    that commands print (result, bench, collectives, replay, language model, graph, comparison, what-if, tenants, serving)."""
+    """Print a JSON Schema of an input file, of the lines of a trace, or of the JSON that a command prints."""
     from kernbench.analysis.json_schema import compare_json_schema, tenants_json_schema, what_if_json_schema
     from kernbench.ccl.json_schema import ccl_json_schema, replay_json_schema
     from kernbench.cmdq import program_json_schema

@@ -300,7 +300,7 @@ def test_a_module_that_exits_is_refused(tmp_path: Path) -> None:
 def test_groups_say_what_does_not_fit() -> None:
     config = load_config("two_sips")
     assert shape_for(config, 12) == Shape(1, 2, 6)
-    with pytest.raises(InputError, match=r"ranks = 65, but two_sips.yaml has 64 PEs \(2 SIPs of 4 cubes of 8 PEs\)"):
+    with pytest.raises(InputError, match=r"ranks = 65, but two_sips.yaml has 64 PEs \(2 SIPs x 4 cubes x 8 PEs\)"):
         shape_for(config, 65)
     with pytest.raises(InputError, match='shape = "3x1x1", but the group takes 3 SIPs, and there are 2'):
         group_of(config, Shape(3, 1, 1))

@@ -100,7 +100,7 @@ def test_processors_and_endpoints() -> None:
 
 def test_what_the_system_does_not_have() -> None:
     resolver = AddressResolver(memories())
-    size = "the system has 2 SIPs of 2 cubes of 2 PEs, each counted from 0"
+    size = "the system has 2 SIPs x 2 cubes x 2 PEs, each counted from 0"
     calls = {
         "m_cpu at SIP 0, cube 2": lambda: resolver.find_m_cpu(0, 2),
         "pcie_ep at SIP 2": lambda: resolver.find_pcie_ep(2),

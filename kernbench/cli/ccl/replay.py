@@ -35,7 +35,7 @@ Control = Annotated[
     typer.Option(
         "--control/--no-control",
         help="Use the control dependencies of the traces. Use --no-control for traces from PyTorch's converter, because "
-            "these control dependencies only record which function called which function.",
+            "their control dependencies only record which function called another function.",
     ),
 ]
 
@@ -51,7 +51,7 @@ def replay(
     control: Control = True,
     as_json: Json = False,
 ) -> int:
-    """Run Chakra execution traces: print the time, the causes of the time, and what each rank does."""
+    """Run Chakra execution traces, and print the time, its causes, and what each rank does."""
     from kernbench.ccl.imports.chakra import read_chakra
     from kernbench.ccl.registry import read_registry
     from kernbench.ccl.replay import Times, jobs_of, run_jobs, time_jobs

@@ -87,7 +87,7 @@ Algo = Annotated[
     ),
 ]
 Ranks = Annotated[
-    int | None, typer.Option("--ranks", "-g", min=1, metavar="N", help="Number of PEs that take part.", show_default="8")
+    int | None, typer.Option("--ranks", "-g", min=1, metavar="N", help="Number of PEs to use.", show_default="8")
 ]
 Number = Annotated[
     int | None,
@@ -105,7 +105,7 @@ Iters = Annotated[
         "--iters",
         min=1,
         metavar="N",
-        help="Number of timed launches, which run one directly after another. The reported time is the mean of these launches.",
+        help="Number of timed launches, which run directly one after another. The reported time is the mean of these launches.",
         show_default="1",
     ),
 ]

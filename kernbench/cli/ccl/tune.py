@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 First = Annotated[str, typer.Option("--begin", "-b", metavar="SIZE", help="The smallest size.")]
 Last = Annotated[str, typer.Option("--end", "-e", metavar="SIZE", help="The largest size.")]
 GroupSize = Annotated[
-    int | None, typer.Option("--ranks", "-n", "-g", min=1, metavar="N", help="Number of PEs that take part.", show_default="8")
+    int | None, typer.Option("--ranks", "-n", "-g", min=1, metavar="N", help="Number of PEs to use.", show_default="8")
 ]
 Growth = Annotated[int, typer.Option("--factor", "-f", min=1, metavar="N", help="Factor between one size and the next.")]
 Simulate = Annotated[
-    bool, typer.Option("--simulate", help="Simulate all algorithms at these sizes, and keep the times for --algo auto.")
+    bool, typer.Option("--simulate", help="Simulate all algorithms at the given sizes, and keep the times for --algo auto.")
 ]
 Estimate = Annotated[
     bool,
     typer.Option(
         "--estimate",
-        help="Estimate the times on --shape with the cost model, and simulate nothing. The machine may have fewer SIPs, "
+        help="Estimate the times for --shape with the cost model, without a simulation. The machine may have fewer SIPs, "
         "cubes or PEs than the shape.",
     ),
 ]

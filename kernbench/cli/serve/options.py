@@ -215,8 +215,8 @@ def scenario_of(
         ),
     ] = 0.0,
     random_prefix_len: Annotated[
-        int, number("--random-prefix-len", "For the dataset random: number of equal tokens with which all "
-            "prompts start.", _DATASET, 0)
+        int, number("--random-prefix-len", "For the dataset random: number of tokens at the start of each "
+            "prompt that are the same in all prompts.", _DATASET, 0)
     ] = 0,
     prefix_repetition_prefix_len: Annotated[
         int, number("--prefix-repetition-prefix-len", "prefix_repetition: tokens of a prefix.", _DATASET)
@@ -234,7 +234,7 @@ def scenario_of(
         int | None,
         number("--sharegpt-output-len", "sharegpt: tokens of an output.", _DATASET, show_default="as in the file"),
     ] = None,
-    max_num_seqs: Annotated[int, number("--max-num-seqs", "Largest number of requests that run at a time.", _ENGINE)] = 256,
+    max_num_seqs: Annotated[int, number("--max-num-seqs", "Largest number of requests that run at once.", _ENGINE)] = 256,
     max_num_batched_tokens: Annotated[int, number("--max-num-batched-tokens", "Tokens of a step.", _ENGINE)] = 2048,
     max_model_len: Annotated[
         int | None,
@@ -324,7 +324,7 @@ def scenario_of(
         float | None,
         typer.Option(
             "--swap-space", metavar="GIB", show_default="4 with swap", rich_help_panel=_ENGINE,
-            help="Host memory of each device for the KV cache of preempted requests.",
+            help="Size of the host memory that each device has for the KV cache of preempted requests.",
         ),
     ] = None,
     host_link_gb_s: Annotated[

@@ -48,7 +48,7 @@ def why(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:  # fmt: skip
-    """Serve a workload, and report for each period what limited TTFT and TPOT: the waits of requests, and the resource
+    """Serve a workload, and report what limited TTFT and TPOT in each period of time: the waits of requests, and the resource
     that limits a typical step."""
     from kernbench.workloads.serving.periods import advice, periods_of
 

@@ -46,7 +46,7 @@ def compare(
     top: Annotated[int, typer.Option("--top", metavar="N", min=1, help="Show N points.")] = 10,
     as_json: Json = False,
 ) -> int:
-    """Compare a sweep with an earlier sweep, point by point. The option --fail-above counts a failed point as too slow."""
+    """Compare a sweep with an earlier sweep, point by point. With --fail-above, a failed point is treated as too slow."""
     from kernbench.common.files import check_apart, check_writable, write_whole
     from kernbench.sweep.compare import compare_sweeps, junit, markdown, to_dict
     from kernbench.sweep.report.table import read_table

@@ -297,7 +297,7 @@ class AddressResolver:
             return found[0]
         names = zip(("SIP", "cube", "PE"), where, strict=True)
         place = ", ".join(f"{name} {number}" for name, number in names if number is not None)
-        size = f"{self.map.sips} SIPs of {self.map.cubes} cubes of {self.map.pes} PEs, each counted from 0"
+        size = f"{self.map.sips} SIPs x {self.map.cubes} cubes x {self.map.pes} PEs, each counted from 0"
         raise self._refusal(f"there is no {kind} at {place}", f"the system has {size}")
 
     def _refusal(self, rule: str, remedy: str = "") -> InputError:

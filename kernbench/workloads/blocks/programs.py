@@ -236,7 +236,7 @@ class PartPrograms(LlmPrograms):
         if end > machine.dram.capacity_bytes:
             cache = f"a KV cache for {counted(sequences, 'sequence')} of {self.kept} tokens"
             needs = f"{model.name} with {self.layers} layers and {cache}"
-            rule = f"{needs} needs {end} bytes in all"
+            rule = f"{needs} needs {end} bytes in total"
             remedy = "give the DRAM more capacity, or take fewer bits or fewer --layers"
             raise TooLarge(beyond_dram(machine, rule, remedy), end)
         found = LlmDram(step, embedding, head, gain, logits, bases, stream[0], end, rows, self.positions, sequences)

@@ -148,7 +148,7 @@ def shard_of_parts(shape: PartShape, shards: int, number: int, experts: bool, sh
 
 def _even(shape: PartShape, name: str, count: int, shards: int) -> int:
     if count % shards:
-        rule = f"it must divide {count}, the value of {name} in the model"
+        rule = f"it must divide {count} ({name} in the model)"
         most = max(n for n in range(1, min(shards, count) + 1) if count % n == 0)
         raise InputError(Problem(f"model {shape.name}", rule, "tp", shards, f"use --tp {most}"))
     return count // shards

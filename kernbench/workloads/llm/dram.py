@@ -115,7 +115,7 @@ def place_model(
     if at.end > config.dram.capacity_bytes:
         cache = f"a KV cache for {counted(room.batch, 'sequence')} of {room.positions} tokens"
         needs = f"{model.name} with {len(shapes)} layers and {cache}"
-        rule = f"{needs} needs {at.end} bytes in all"
+        rule = f"{needs} needs {at.end} bytes in total"
         remedy = "give the DRAM more capacity, or take fewer bits or fewer --layers"
         raise TooLarge(beyond_dram(config, rule, remedy), at.end)
     ends = (shared_base + stream[0], shared_base + stream[1])

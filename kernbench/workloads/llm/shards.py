@@ -81,10 +81,10 @@ def shard_of(shape: ModelShape, shards: int) -> ModelShape:
     """
     for name in ("heads", "ffn"):
         if getattr(shape, name) % shards:
-            rule = f"it must divide {getattr(shape, name)}, the value of {name} in the model"
+            rule = f"it must divide {getattr(shape, name)} ({name} in the model)"
             raise InputError(Problem(f"model {shape.name}", rule, "tp", shards, _remedy(shape, shards)))
     if shape.kv_heads % shards and shards % shape.kv_heads:
-        rule = f"it must divide {shape.kv_heads}, the value of kv_heads in the model, or be a multiple of {shape.kv_heads}"
+        rule = f"it must divide {shape.kv_heads} (kv_heads in the model), or be a multiple of {shape.kv_heads}"
         raise InputError(Problem(f"model {shape.name}", rule, "tp", shards, _remedy(shape, shards)))
     if shards > 1 and shape.head_bits:
         raise InputError(

@@ -63,7 +63,7 @@ Machines = Annotated[
         "--config",
         "-c",
         metavar="NAME|FILE",
-        help="A machine: a name from kbsim config list, or a .yaml or .json file. Repeat this option for each machine. "
+        help="A machine: a name that kbsim config list prints, or a .yaml or .json file. Repeat this option for each machine. "
         "Each further machine is compared with the first machine.",
         show_default=False,
     ),

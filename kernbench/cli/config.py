@@ -30,7 +30,9 @@ app.command()(energy)
 
 Machine = Annotated[
     str,
-    typer.Argument(metavar="NAME|FILE", help="A name from kbsim config list, or a .yaml or .json file.", show_default=False),
+    typer.Argument(
+        metavar="NAME|FILE", help="A name that kbsim config list prints, or a .yaml or .json file.", show_default=False
+    ),
 ]
 
 

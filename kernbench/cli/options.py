@@ -34,7 +34,7 @@ AnyConfig = Annotated[
         "--config",
         "-c",
         metavar="NAME|FILE",
-        help="The machine: a name from kbsim config list, or a .yaml or .json file.",
+        help="The machine: a name that kbsim config list prints, or a .yaml or .json file.",
         show_default=f"{DEFAULT_MACHINE}, or what a bench names",
     ),
 ]
@@ -104,7 +104,10 @@ StrictWait = Annotated[
 Config = Annotated[
     str,
     typer.Option(
-        "--config", "-c", metavar="NAME|FILE", help="The machine: a name from kbsim config list, or a .yaml or .json file."
+        "--config",
+        "-c",
+        metavar="NAME|FILE",
+        help="The machine: a name that kbsim config list prints, or a .yaml or .json file.",
     ),
 ]
 DEFAULT_SYSTEM = "single_cube"  #: of commands that need several PEs, which DEFAULT_MACHINE has not
@@ -114,7 +117,7 @@ SystemConfigOption = Annotated[
         "--config",
         "-c",
         metavar="NAME|FILE",
-        help="The system (a machine of several PEs): a name from kbsim config list, or a .yaml or .json file.",
+        help="The system (a machine of several PEs): a name that kbsim config list prints, or a .yaml or .json file.",
         show_default=DEFAULT_SYSTEM,
     ),
 ]

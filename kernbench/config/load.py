@@ -268,13 +268,13 @@ def _of_overrides(
         return problems
     alone = [one for one in applied if not _sound(model, document, (one,))]
     where = alone[0].where if alone else ", ".join(dict.fromkeys(one.where for one in applied))
-    remedy = f"{document.source} is valid without this override: choose another value"
+    valid = f"{document.source} is valid without this override"
     return [
         one if one.where.startswith("override ")
         else Problem(
             where,
             f"with this value, {one.field or 'the machine'} ({one.where}) is not valid: {one.rule}",
-            remedy=f"{remedy}, or also set {one.field}" if one.field else remedy,
+            remedy=f"choose another value{f', or also set {one.field}' if one.field else ''}; {valid}",
         )
         for one in problems
     ]  # fmt: skip

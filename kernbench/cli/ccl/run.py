@@ -161,7 +161,7 @@ MachineOption = Annotated[
         "--config",
         "-c",
         metavar="NAME|FILE",
-        help="The machine: a name from kbsim config list, or a .yaml or .json file.",
+        help="The machine: a name that kbsim config list prints, or a .yaml or .json file.",
         show_default="the smallest preset that has so many PEs",
     ),
 ]

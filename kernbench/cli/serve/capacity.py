@@ -46,7 +46,7 @@ def capacity(
         float,
         typer.Option(
             "--duration", metavar="S", min=0, rich_help_panel="Search",
-            help="For random request lengths: requests arrive for at least this number of seconds.",
+            help="With random request lengths, requests arrive for at least this number of seconds.",
         ),
     ] = 20.0,
     energy: Energy = False,

@@ -35,7 +35,7 @@ Control = Annotated[
     typer.Option(
         "--control/--no-control",
         help="Use the control dependencies of the traces. Use --no-control for traces from PyTorch's converter, because "
-            "their control dependencies only record which function called another function.",
+            "the control dependencies of these traces only record calls between functions.",
     ),
 ]
 

@@ -6,7 +6,8 @@ from kernbench.workloads.serving.continuous import ContinuousBatching
 from kernbench.workloads.serving.deployment import Deployment, Group
 from kernbench.workloads.serving.engine import Engine, Recorder, drive
 from kernbench.workloads.serving.fleet import Fleet, Instance, KvLink, Sharers, simulate_fleet
-from kernbench.workloads.serving.machine_step import MachineStep, machine_step
+from kernbench.workloads.serving.generation import Generation, PhaseTimes, generate
+from kernbench.workloads.serving.machine_step import MachineStep, OperationTime, machine_step
 from kernbench.workloads.serving.options import EngineOptions
 from kernbench.workloads.serving.request import Request, State
 from kernbench.workloads.serving.result import Record, ServingResult, Window
@@ -31,11 +32,14 @@ __all__ = [
     "ExactTimer",
     "Fleet",
     "FormulaTimer",
+    "Generation",
     "Group",
     "Instance",
     "KvLink",
     "LeastOutstanding",
     "MachineStep",
+    "OperationTime",
+    "PhaseTimes",
     "PrefixAware",
     "Random",
     "Record",
@@ -65,6 +69,7 @@ __all__ = [
     "drive",
     "find_capacity",
     "fixed_step",
+    "generate",
     "machine_step",
     "parse_slo",
     "parse_speculation",

@@ -196,6 +196,10 @@ ShowPlan = Annotated[
     bool, typer.Option("--plan", help="Show the candidate plans for a layer and the reason for the choice, "
         "without a run.")
 ]
+HostProfile = Annotated[
+    str | None, typer.Option("--runtime", metavar="NAME|FILE", show_default=False, help="For a chip: run the kernels of this "
+        "runtime profile, with the time that host software adds. Without --runtime, the layers are planned as on an NPU.")
+]
 NoReuse = Annotated[bool, typer.Option("--no-reuse", help="Simulate every layer of every step, even if an equal layer "
     "was simulated before. Slower, same result.")]
 
@@ -229,6 +233,7 @@ def llm(
     mtp: Predict = False,
     routing: Routes = "even",
     seed: Seed = 0,
+    runtime: HostProfile = None,
     compare: Compare = None,
     plot: Plot = None,
     emit: Emit = None,
@@ -254,6 +259,19 @@ def llm(
     if dark and plot is None and live_map is None:
         raise InputError(Problem("kbsim llm", "it is for pictures", "--dark", remedy="add --plot or --live-map"))
     theme: Theme = "dark" if dark else "light"
+    if runtime is not None:
+        from kernbench.cli.llm_chip import AXES, check_options, run_cases
+
+        others = {
+            "--source": source, "--layers": layers, "--a": a not in (None, 16), "--kv": kv not in (None, 16),
+            "--policy": policy, "--page": page, "--rank": rank.value != "pe", "--pp": pp > 1, "--micro-batches": micro_batches,
+            "--dp": dp > 1, "--cp": cp > 1, "--sp": sp, "--parallel": parallel, "--reduce": reduce.value != "direct",
+            "--ep": ep, "--mtp": mtp, "--routing": routing != "even", "--plot": plot, "--emit": emit, "--trace": trace,
+            "--live-map": live_map, "--no-reuse": no_reuse, "--plan": plan, "--walk": walk,
+        }  # fmt: skip
+        check_options({name: bool(value) for name, value in others.items()})
+        cases = _cases(asked, [_axis(text, AXES) for text in compare]) if compare else [({}, asked)]
+        return run_cases(cases, runtime, as_json=as_json, quiet=quiet)
     if parallel is not None:
         return search_layouts(asked, compared=bool(compare) or plot is not None, files=files, as_json=as_json, quiet=quiet)
     if plan:
@@ -459,6 +477,12 @@ def _tell_notes(asked: Asked, quiet: bool) -> None:
             output.note(f"--{name} {given} is used instead of the {stated} bits in the file of {model.name}")
 
 
+def _tell_of_chip(machine: NpuConfig | SystemConfig, *, quiet: bool) -> None:
+    """Report on stderr how the kernels of a chip can be run instead."""
+    if machine.chip is not None and not quiet:
+        output.note("note: the layers are planned as on an NPU; for the chip's kernels and host software: --runtime NAME")
+
+
 def _refused(rule: str, option: str, path: Path, remedy: str = "") -> InputError:
     return InputError(Problem("kbsim llm", rule, option, str(path), remedy))
 
@@ -473,6 +497,7 @@ def run_job(
     programs = asked.programs()
     _tell_notes(asked, quiet)
     tell_of_machine(programs.target, quiet=quiet)
+    _tell_of_chip(programs.target, quiet=quiet)
     if files["live_map"] is not None:
         _draw_live_map(programs, files["live_map"], theme, quiet=quiet or as_json)
     if files["emit"] is not None:
@@ -544,6 +569,7 @@ def compare_runs(
     _tell_notes(asked, quiet)
     every = [(label, case.programs()) for label, case in cases]
     tell_of_machine(every[0][1].target, quiet=quiet)
+    _tell_of_chip(every[0][1].target, quiet=quiet)
     found = [(label, run_one(programs, reuse=True, quiet=quiet or as_json)) for label, programs in every]
     if plot is not None:
         draw_comparison(found, plot, theme)
@@ -554,11 +580,11 @@ def compare_runs(
     return output.OK
 
 
-def _axis(text: str) -> tuple[str, list[int]]:
+def _axis(text: str, known: Sequence[str] = COMPARED) -> tuple[str, list[int]]:
     name, _, values = text.partition("=")
-    if name not in COMPARED:
-        near = option_meant(f"--{name}", [f"--{one}" for one in COMPARED]).removeprefix("--")
-        names = ", ".join(COMPARED)
+    if name not in known:
+        near = option_meant(f"--{name}", [f"--{one}" for one in known]).removeprefix("--")
+        names = ", ".join(known)
         rule = f"runs cannot be compared by {shown(name)}; write WHAT=V,V,... where WHAT is one of {names}"
         raise InputError(Problem("--compare", rule, remedy=f"did you mean {near}={values}?" if near else ""))
     try:

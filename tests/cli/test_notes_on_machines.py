@@ -39,7 +39,8 @@ def test_so_is_a_board_of_such_chips(kbsim: Kbsim) -> None:
 
 
 def test_values_of_a_served_machine_without_effect_are_told(kbsim: Kbsim) -> None:
-    assert "warning: override dram.interleave_bytes=512" in kbsim(*SERVED, "-c", "h100", "--set", "dram.interleave_bytes=512").err
+    said = kbsim(*SERVED, "-c", "h100", "--set", "dram.interleave_bytes=512").err
+    assert "warning: override dram.interleave_bytes=512" in said
 
 
 @pytest.mark.parametrize("board", board_names())

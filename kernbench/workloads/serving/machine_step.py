@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kernbench.common.errors import InputError, Problem
@@ -26,7 +26,7 @@ from kernbench.workloads.llm.steps import Job, Stage
 from kernbench.workloads.models.parts import Experts
 from kernbench.workloads.models.precision import Precision, uniform_precision
 from kernbench.workloads.ops.decoder import DecoderShape, step_operations
-from kernbench.workloads.ops.operation import Collective, Operation
+from kernbench.workloads.ops.operation import Collective, Operation, Product, Vector
 from kernbench.workloads.ops.operation import Sequences as OperationSequences
 from kernbench.workloads.ops.timing import OperationTimer
 from kernbench.workloads.parallel.hand_off import STAGING_BYTES
@@ -253,6 +253,23 @@ def versions() -> list[str]:
     return [str(MODEL_VERSION), VERSION, package_digest("kernbench.workloads")]
 
 
+@dataclass(frozen=True, slots=True)
+class OperationTime:
+    """An operation of a step on a chip, and its time on the device."""
+
+    name: str
+    kind: str
+    shape: str  #: m x n x k of a product, rows x columns of a vector operation, the data of a collective; else empty
+    count: int  #: launches in the step
+    ns: float  #: [ns] of each
+    causes: Mapping[str, float]  #: [ns] that each part would take alone, by its name in words
+
+    @property
+    def limit(self) -> str:
+        """The part that takes the longest."""
+        return max(self.causes, key=lambda name: self.causes[name], default="")
+
+
 class ChipStep(MachineStep):
     """On a real chip: kernels in sequence under a runtime profile. `weight_bytes`: of one weight; `kv_bits` of the KV cache."""
 
@@ -293,12 +310,26 @@ class ChipStep(MachineStep):
                 host += times * float(self._runtime.launch(op.name, op.kind))
         return max(device, host) if self._runtime.ahead > 1 else device + host
 
+    def operations(self, sequences: Sequence[Sequences]) -> list[OperationTime]:
+        """The operations of a step in the order of their first launch, without those that are fused into others."""
+        return [
+            OperationTime(
+                op.name, op.kind, _shape_text(op), times, self._timer.device_ns(op),
+                {_cause(op, name): ns for name, ns in self._timer.causes(op).items()},
+            )
+            for op, times in self._operations(sequences) if op.name not in self._runtime.fused
+        ]  # fmt: skip
+
+    def launches_ns(self, sequences: Sequence[Sequences]) -> float:
+        """[ns] that the host takes to launch the operations of a step."""
+        runtime, operations = self._runtime, self._operations(sequences)
+        return sum(times * float(runtime.launch(op.name, op.kind)) for op, times in operations if op.name not in runtime.fused)
+
     def limits(self, sequences: Sequence[Sequences]) -> dict[str, float]:
         found: dict[str, float] = {}
-        for op, times in self._operations(sequences):
-            if op.name not in self._runtime.fused:
-                for name, ns in self._timer.causes(op).items():
-                    found[_CAUSES[name]] = found.get(_CAUSES[name], 0.0) + times * ns
+        for op in self.operations(sequences):
+            for name, ns in op.causes.items():
+                found[name] = found.get(name, 0.0) + op.count * ns
         whole = self.device_ns(sequences)
         return _largest_first({name: ns / whole for name, ns in found.items()})
 
@@ -399,11 +430,24 @@ class Pipeline(MachineStep):
         return [one.content() for one in self._stages]
 
 
+def _shape_text(op: Operation) -> str:
+    if isinstance(op, Product):
+        return f"{op.m} x {op.n} x {op.k}"
+    if isinstance(op, Vector):
+        return f"{op.rows} x {op.width}"
+    return f"{op.nbytes} B" if isinstance(op, Collective) else ""
+
+
 #: Causes of the time of a kernel, in words.
 _CAUSES = {
     "host": "launches by the host", "start": "starts of kernels", "te": "tensor engines", "ve": "vector engines",
     "memory": "DRAM bandwidth", "after": "reductions of split kernels",
 }  # fmt: skip
+
+
+def _cause(op: Operation, name: str) -> str:
+    """A cause in words; an engine stands for the links between chips in a collective."""
+    return "links between chips" if isinstance(op, Collective) and name in ("te", "ve") else _CAUSES[name]
 
 
 def _largest_first(shares: dict[str, float]) -> dict[str, float]:

@@ -1,0 +1,157 @@
+"""A prompt and the decode steps after it on a real chip: kernels in sequence under a runtime profile."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from kernbench.common.errors import InputError, Problem
+from kernbench.config import load_config
+from kernbench.config.runtime import Runtime, load_runtime
+from kernbench.config.schema import NpuConfig
+from kernbench.workloads.blocks.batch import Sequences
+from kernbench.workloads.llm.model import Model
+from kernbench.workloads.models.files import load_model
+from kernbench.workloads.serving.machine_step import ChipStep, OperationTime
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseTimes:
+    """The steps of a phase."""
+
+    phase: str  #: prefill or decode
+    steps: int
+    tokens: int  #: new tokens of all sequences and steps
+    ns: float  #: [ns] of all steps
+    launches_ns: float  #: [ns] that the host launches
+    steps_ns: float  #: [ns] of the host between steps, such as the sampler
+    context: int  #: [token] before the step whose operations are shown: the middle one
+    operations: tuple[OperationTime, ...]
+
+    @property
+    def device_ns(self) -> float:
+        """[ns] of the kernels of the step that is shown."""
+        return sum(op.count * op.ns for op in self.operations)
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """The times of a prompt and of decoded tokens."""
+
+    phases: tuple[PhaseTimes, ...]
+    weight_bytes: int  #: of one chip
+    kv_bytes: int  #: of one chip at the end
+    memory_bytes: int
+
+    def phase(self, name: str) -> PhaseTimes | None:
+        """A phase by name."""
+        return next((one for one in self.phases if one.phase == name), None)
+
+    @property
+    def ttft_ns(self) -> float | None:
+        """[ns] of the prompt."""
+        prefill = self.phase("prefill")
+        return None if prefill is None else prefill.ns
+
+    @property
+    def tpot_ns(self) -> float | None:
+        """[ns] of a decode step, on average."""
+        decode = self.phase("decode")
+        return None if decode is None else decode.ns / decode.steps
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Tokens per second of the last phase."""
+        last = self.phases[-1]
+        return last.tokens / last.ns * 1e9
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "tokens_per_s": self.tokens_per_s, "ttft_ns": self.ttft_ns, "tpot_ns": self.tpot_ns,
+            "weight_bytes": self.weight_bytes, "kv_bytes": self.kv_bytes, "memory_bytes": self.memory_bytes,
+            "phases": {
+                one.phase: {
+                    "steps": one.steps, "tokens": one.tokens, "ns": one.ns, "launches_ns": one.launches_ns,
+                    "steps_ns": one.steps_ns, "context": one.context,
+                    "operations": [
+                        {
+                            "name": op.name, "kind": op.kind, "shape": op.shape, "count": op.count, "ns": op.ns,
+                            "causes_ns": dict(op.causes),
+                        }
+                        for op in one.operations
+                    ],
+                }
+                for one in self.phases
+            },
+        }  # fmt: skip
+
+
+def generate(
+    model: Model | str | os.PathLike[str], machine: NpuConfig | str, runtime: Runtime | str = "vllm", *, prompt: int,
+    tokens: int, batch: int = 1, tp: int = 1, weight_bits: int = 16, phases: Sequence[str] = ("prefill", "decode"),
+) -> Generation:  # fmt: skip
+    """The times of `batch` sequences on `tp` chips: a prompt of `prompt` tokens each, and then `tokens` decode steps.
+
+    - `model`: a name, a Hugging Face `config.json`, or a loaded model.
+    - `machine`: a chip, such as `a100`.
+    - `runtime`: a runtime profile, which gives the launches and the work of the host.
+    - `weight_bits`: bits of a weight.
+
+    The function raises InputError if the machine is no chip, if the model has other parts than a dense decoder, or if the
+    chips' memory is too small.
+
+    >>> from kernbench.serving import generate
+    >>> run = generate("llama2-7b", "a100", "cuda_graph", prompt=128, tokens=2)
+    >>> run.tokens_per_s > 100, run.phases[-1].operations[0].name
+    (True, 'layernorm')
+    """
+    model = model if isinstance(model, Model) else load_model(os.fspath(model))
+    runtime = runtime if isinstance(runtime, Runtime) else load_runtime(runtime)
+    machine = _chip(machine)
+    step = ChipStep(model, machine, runtime, shards=tp, weight_bits=weight_bits)
+    kv = batch * (prompt + tokens) * step.token_bytes()
+    _check_memory(model, machine, step, kv, tp)
+    found = []
+    if "prefill" in phases:
+        found.append(_phase(step, "prefill", [(Sequences(prompt, 0, batch),)]))
+    if "decode" in phases:
+        found.append(_phase(step, "decode", [(Sequences(1, prompt + i, batch),) for i in range(tokens)]))
+    return Generation(tuple(found), step.weight_bytes(), kv, step.memory_bytes())
+
+
+def _chip(machine: NpuConfig | str) -> NpuConfig:
+    found = load_config(machine) if isinstance(machine, str) else machine
+    if found.chip is not None:
+        return cast("NpuConfig", found)  # boards and other systems have no facts of a chip
+    rule = "a runtime profile times the kernels of a chip, and this machine is no chip"
+    raise InputError(Problem(found.source, rule, remedy="take a100, or another chip of kbsim config list"))
+
+
+def _phase(step: ChipStep, name: str, steps: Sequence[tuple[Sequences, ...]]) -> PhaseTimes:
+    between = [step.host_ns(sum(one.count for one in sequences)) for sequences in steps]
+    shown = steps[len(steps) // 2]
+    return PhaseTimes(
+        name, len(steps), sum(one.count * one.tokens for sequences in steps for one in sequences),
+        sum(map(step.device_ns, steps)) + sum(between), sum(map(step.launches_ns, steps)), sum(between), shown[0].context,
+        tuple(step.operations(shown)),
+    )  # fmt: skip
+
+
+def _check_memory(model: Model, machine: NpuConfig, step: ChipStep, kv: int, tp: int) -> None:
+    """InputError if weights and KV cache are larger than the memory of a chip, with the number of chips that would do."""
+    taken, room = step.weight_bytes() + kv, step.memory_bytes()
+    if taken <= room:
+        return
+    more = next((count for count in _doubles(tp) if taken * tp <= room * count), None)
+    rule = f"{model.name} takes {taken:,} bytes of each chip, {kv:,} of them for keys and values, and a chip has {room:,}"
+    remedy = "take fewer bits (--w), a smaller --batch or a shorter --prompt" + (f", or --tp {more}" if more else "")
+    raise InputError(Problem(machine.source, rule, remedy=remedy))
+
+
+def _doubles(tp: int) -> Iterator[int]:
+    while tp < 64:
+        tp *= 2
+        yield tp

@@ -29,8 +29,10 @@ def _atomic(
     issue. The result is None if the old elements are computed after the timing and the kernel does not use them.
     """
     pointers, kind, addresses = targets(pointer, f"tl.atomic_{op}")
-    if current().options.portable and (kind.primitive_bitwidth < 16 or kind.name in ("int16", "uint16")):
+    if current().options.portable and not _is_portable(op, kind):
         raise CompilationError(str(refusal(f"atomic_{op} does not support {kind}, as Triton's compiler says; use 32 bits")))
+    if op in ("and", "or", "xor") and kind.is_floating():
+        refuse(f"tl.atomic_{op} of {kind} is not possible; cast the pointer with .to(tl.pointer_type(tl.int32))")
     mask, chosen = pending_mask(mask, pointers) if op in _NOTHING else (mask, None)
     active = mask_of(mask, addresses.shape, f"tl.atomic_{op}")
     assert pointers.base is not None
@@ -69,6 +71,13 @@ def _atomic(
         return None
     beside = None if compare is None else compare.handle
     return tensor(current().change(way.base, tile.handle, way.lanes, kind, _RMW.get(op, op), beside), kind)
+
+
+def _is_portable(op: str, kind: dtype) -> bool:
+    """Return whether Triton's compiler has the op for elements of a type."""
+    if kind.primitive_bitwidth == 16 and op != "cas":
+        return kind.is_floating() and op not in ("max", "min")
+    return kind.primitive_bitwidth >= 16
 
 
 def _steps(old: Array, given: Array, lanes: Any, kind: dtype, change: Callable[[Any, Any], Any]) -> tuple[Array, Array]:

@@ -114,6 +114,8 @@ def device_print(prefix: str, *args: Any, hex: bool = False) -> None:
         A hint for Triton's compiler, which is ignored.
     """
     own = current()
+    if own.options.portable and not isinstance(prefix, str):
+        refuse("tl.device_print: in Triton its first argument is a text; put a text before the values")
     place = ", ".join(str(own.program_id(axis)) for axis in (0, 1, 2))
     shown = []
     for one in args:

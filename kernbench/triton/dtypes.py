@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Any, NoReturn
 
 import numpy as np
@@ -50,6 +51,19 @@ class dtype:
     FP_TYPES = ("fp8e4b15", "fp8e4nv", "fp8e4b8", "fp8e5", "fp8e5b16", "fp16", "bf16", "fp32", "fp64")
     STANDARD_FP_TYPES = ("fp16", "bf16", "fp32", "fp64")
     OTHER_TYPES = ("void",)
+
+    class SIGNEDNESS(Enum):
+        """Whether an integer type has a sign."""
+
+        SIGNED = 0
+        UNSIGNED = 1
+
+    @property
+    def int_signedness(self) -> SIGNEDNESS:
+        """Whether an integer type has a sign. Floats raise TritonError."""
+        if not self.is_int():
+            refuse(f"{self} is no type of integers; int_signedness exists only for integers")
+        return self.SIGNEDNESS.SIGNED if self.is_int_signed() else self.SIGNEDNESS.UNSIGNED
 
     @property
     def exponent_bias(self) -> int:

@@ -81,7 +81,9 @@ def _as_operand(value: tensor, kind: dtype) -> Any:
         if found is not None:
             rounded = found if value.dtype == kind else narrow(widen(np.asarray(found)), kind.own)
             one = rounded.reshape(-1)[0]
-            return float(one) if kind.is_floating() else bool(one) if kind.is_bool() else int(one)
+            if kind.is_floating():
+                return np.float64(one) if kind == float64 else float(one)
+            return bool(one) if kind.is_bool() else int(one)
     if value.dtype.is_floating() and kind.is_floating() and dtype_of(kind.own).bits > dtype_of(value.dtype.own).bits:
         return value.handle  # the engine widens floats by itself
     return cast(value, kind).handle
@@ -148,6 +150,14 @@ def _towards_zero(value: tensor, kind: dtype) -> tensor:
     return cast(cast(near, bits, bitcast=True) - too_far, kind, bitcast=True)
 
 
+def _in_f64(given: Any, made: tensor) -> tensor:
+    """Return an operand of an operator on f64. As in Triton, a Python float is not rounded to f32 first. A float that a device
+    function returned is a tensor of f32.
+    """
+    value = plain(given)
+    return number_tensor(value, float64) if type(value) is float else made
+
+
 def binary(op: str, x: Any, y: Any) -> tensor:
     """Run an operator on two tensors, pointers or numbers."""
     found = _of_known(op, x, y) if op in OF_INTEGERS else None
@@ -159,6 +169,8 @@ def binary(op: str, x: Any, y: Any) -> tensor:
     kind = pair_type(x, y, a, b, op in ("truediv", "floordiv", "mod"))
     if op in _COMPARE:
         return math(op, [a, b], kind, int1)
+    if kind == float64:
+        a, b = _in_f64(x, a), _in_f64(y, b)
     if op == "truediv":
         into = float64 if kind == float64 else float32
         return math("div", [cast(one, into) for one in (a, b)], into)
@@ -314,6 +326,8 @@ def where(condition: Any, x: Any, y: Any) -> tensor:
     if a.base is not None or b.base is not None:
         return FUNCTIONS["pointer_where"](chosen, a, b)  # type: ignore[no-any-return]
     kind = pair_type(x, y, a, b)
+    if kind == float64:
+        a, b = _in_f64(x, a), _in_f64(y, b)
     own, shape = current(), spread(chosen, a, b)
     picks: Any = chosen.handle
     if chosen.numel == 1 and chosen.known is not None:
@@ -338,6 +352,10 @@ def full(shape: Any, value: Any, dtype: Any) -> tensor:
     """Return a tensor of this shape and type in which all elements have one value."""
     kind, size = wanted(dtype), shape_of(shape)
     one = as_tensor(value)
+    if kind == float64:
+        one = _in_f64(value, one)
+    if current().options.portable and kind.is_int_unsigned() and isinstance(plain(value), int) and plain(value) < 0:
+        refuse(f"tl.full of {plain(value)} for {kind}: in Triton the value must fit into the type; use a type with a sign")
     if one.numel == 1 and one.known is not None:
         number = _as_operand(one, kind)
         if not size:

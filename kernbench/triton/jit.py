@@ -8,6 +8,7 @@ import linecache
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial, wraps
+from hashlib import sha256
 from importlib import import_module
 from itertools import count
 from types import FunctionType
@@ -20,9 +21,9 @@ from kernbench.triton.arguments import TypedPointer, mapped
 from kernbench.triton.block_pointers import made_on_host
 from kernbench.triton.constants import plain
 from kernbench.triton.control import IN_KERNELS
-from kernbench.triton.dtypes import TritonError, float32
+from kernbench.triton.dtypes import CANONICAL, TritonError, dtype, float32, str_to_ty
 from kernbench.triton.literals import returned, with_tensors
-from kernbench.triton.portable import check_names
+from kernbench.triton.portable import BUILTINS, check_names, undefined_builtin
 from kernbench.triton.program import Options, Program, enter, running
 from kernbench.triton.scopes import with_checks
 from kernbench.triton.tensor import number_tensor, pointer
@@ -84,14 +85,16 @@ class _NoAssembly(dict[str, str]):
 
 
 class CompiledKernel(KernelInterface):
-    """The result of `kernel.warmup`. A program has a PE to itself, with all registers and the whole scratchpad of the PE."""
+    """The result of `kernel.warmup`, and `compiled` of a run. A program has a PE to itself, with all registers and the whole
+    scratchpad of the PE.
+    """
 
     def __init__(self, kernel: JITFunction, constants: Mapping[str, Any], hints: Mapping[str, Any]) -> None:
         properties = import_module(RUNTIME).device_properties()
         self.kernel, self.constants, self.hints = kernel, dict(constants), dict(hints)
         self.name = str(kernel.__name__)
         warps = int(hints.get("num_warps") or 4)
-        self.n_regs = max(1, properties["max_num_regs"] // warps)
+        self.n_regs: int = max(1, properties["max_num_regs"] // warps)
         self.n_spills = 0
         self.n_max_threads = warps
         stages, clusters = int(hints.get("num_stages") or 3), int(hints.get("num_ctas") or 1)
@@ -151,6 +154,9 @@ class JITFunction(KernelInterface):
         self.params = [KernelParam(number, one) for number, one in enumerate(self.parameters.values())]
         #: Parameters that are pointers to what is not written.
         self.consts = frozenset(name for name, one in self.parameters.items() if _is_marked(one.annotation, "const"))
+        #: Types of parameters whose annotation names a type of numbers.
+        kinds = {name: _number_of(one.annotation) for name, one in self.parameters.items()}
+        self._numbers = {name: kind for name, kind in kinds.items() if kind is not None}
         self._portable: Callable[..., Any] | None = None  #: the function with the checks of `portable`
         code = inspect.unwrap(fn).__code__
         self.file_name, self.starting_line_number = code.co_filename, code.co_firstlineno
@@ -166,6 +172,12 @@ class JITFunction(KernelInterface):
         """The source text without decorators."""
         text = textwrap.dedent(inspect.getsource(self.original))
         return text[text.index("def ") :] if "def " in text else text
+
+    @cached_property
+    def cache_key(self) -> str:
+        """A digest of the source text and of the place of the function."""
+        text = "\0".join((self.src, self.file_name, str(self.starting_line_number)))
+        return sha256(text.encode()).hexdigest()
 
     @cached_property
     def raw_src(self) -> list[str]:
@@ -238,11 +250,12 @@ class JITFunction(KernelInterface):
         if self._portable is None:
             check_names(self.fn)
             file = self.file_name.rpartition("/")[2]
-            self._portable = _with_names(self.original, partial(with_checks, file))
+            self._portable = _with_names(self.original, partial(with_checks, file), BUILTINS)
         try:
             return self._portable(*args, **kwargs)
-        except UnboundLocalError as error:
-            found = undefined(self._portable.__name__, error)
+        except NameError as error:
+            name = self._portable.__name__
+            found = undefined(name, error) if isinstance(error, UnboundLocalError) else undefined_builtin(error)
             if found is None:
                 raise
             raise found from None
@@ -277,6 +290,8 @@ class JITFunction(KernelInterface):
             return value.in_kernel(made_on_host(base, *sizes, value.padding, value.round_f32_to_tf32))
         if isinstance(value, np.generic):
             value = value.item()
+        if name in self._numbers and isinstance(value, int | float):
+            return number_tensor(value, self._numbers[name])
         if isinstance(value, float):
             return number_tensor(value, float32)
         return number_tensor(value) if isinstance(value, bool | int) else value
@@ -286,17 +301,19 @@ _SOURCES = count()  # of kernels that were made of a text
 _CALLED = inspect.signature(lambda *args, tl=None, **kwargs: None)  # of a call: `__get__` would hide it from who asks
 
 
-def _with_names(fn: Callable[..., Any], change: Any = None) -> Callable[..., Any]:
+def _with_names(fn: Callable[..., Any], change: Any = None, only: Sequence[str] = ()) -> Callable[..., Any]:
     """Return a copy of the function in which `range`, `min`, `max` and `print` have their meaning in kernels.
 
-    A function keeps the builtins that its globals had when the function was made, so a copy is necessary.
+    `only`: the builtins that the copy has; without it, all. A function keeps the builtins that its globals had when the
+    function was made, so a copy is necessary.
     """
     if not isinstance(fn, FunctionType):
         return fn
     fn = with_tensors(fn, change)
     names = fn.__globals__
     kept = names.get("__builtins__", builtins)
-    names["__builtins__"] = {**vars(builtins), **IN_KERNELS}
+    found = {**vars(builtins), **IN_KERNELS}
+    names["__builtins__"] = {name: found[name] for name in only} if only else found
     try:
         made = FunctionType(fn.__code__, names, fn.__name__, fn.__defaults__, fn.__closure__)
     finally:
@@ -310,6 +327,14 @@ def _with_names(fn: Callable[..., Any], change: Any = None) -> Callable[..., Any
 def _is_marked(annotation: Any, mark: str) -> bool:
     text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
     return text.rpartition(".")[2] == mark
+
+
+def _number_of(annotation: Any) -> dtype | None:
+    """Return the type that an annotation gives to a number: a type of the language, or its name, such as `fp64` or `int64`."""
+    if isinstance(annotation, str):
+        found = CANONICAL.get(annotation.strip("'\"").rpartition(".")[2])
+        return None if found is None else str_to_ty(found)
+    return annotation if isinstance(annotation, dtype) and not annotation.is_ptr() else None
 
 
 def sizes_of(grid: Any, arguments: Mapping[str, Any]) -> tuple[int, ...]:

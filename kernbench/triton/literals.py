@@ -1,7 +1,10 @@
 """Rewrites parts of a kernel's source that have another meaning in Triton than in Python.
 
-A variable that holds a number becomes a tensor if the kernel uses an attribute that only tensors have (`x = 1; x.dtype`).
-The expression `a if condition else b` evaluates both sides and selects if the condition is computed after the timing.
+- A variable that holds a number becomes a tensor if the kernel uses an attribute that only tensors have (`x = 1; x.dtype`).
+- The expression `a if condition else b` evaluates both sides and selects if the condition is computed after the timing.
+- The operators `and` and `or` combine tensors element by element. Conditions of `if` and `while` are unchanged, because they
+  must be single known values.
+- The statement `assert` is `tl.device_assert`, so it checks all elements of a tensor.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ import inspect
 import linecache
 import re
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -45,6 +48,7 @@ def returned(value: Any) -> Any:
 
 
 _MAKE, _CHOOSE = "__kernbench_tensor", "__kernbench_choose"
+_AND, _OR, _ASSERT = "__kernbench_and", "__kernbench_or", "__kernbench_assert"
 
 
 def choose(condition: Any, first: Callable[[], Any], second: Callable[[], Any]) -> Any:
@@ -56,19 +60,90 @@ def choose(condition: Any, first: Callable[[], Any], second: Callable[[], Any]) 
     return first() if condition else second()
 
 
+def all_of(first: Any, *others: Callable[[], Any]) -> Any:
+    """Return `first and others[0]() and ...`. Tensors of several elements or pending elements are combined by `logical_and`."""
+    found = first
+    for one in others:
+        if _combines(found):
+            found = FUNCTIONS["logical_and"](found, one())
+        elif not found:
+            return found
+        else:
+            found = one()
+    return found
+
+
+def any_of(first: Any, *others: Callable[[], Any]) -> Any:
+    """Return `first or others[0]() or ...`. Tensors of several elements or pending elements are combined by `logical_or`."""
+    found = first
+    for one in others:
+        if _combines(found):
+            found = FUNCTIONS["logical_or"](found, one())
+        elif found:
+            return found
+        else:
+            found = one()
+    return found
+
+
+def _combines(value: Any) -> bool:
+    return isinstance(value, tensor) and (value.known is None or value.numel != 1)
+
+
+def check(condition: Any, message: Callable[[], Any]) -> None:
+    """Check the condition of an `assert` statement: a tensor as `tl.device_assert` does, any other value as Python does."""
+    found = plain(condition)
+    if isinstance(found, tensor):
+        FUNCTIONS["device_assert"](found, str(message()))
+    elif not found:
+        raise AssertionError(message())
+
+
 class _Choices(ast.NodeTransformer):
-    """Replaces conditional expressions by calls of `choose`."""
+    """Replaces conditional expressions, `and`, `or` and `assert` by calls of functions of this module."""
 
     found = False
 
-    def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
-        self.generic_visit(node)
-        if any(isinstance(one, ast.NamedExpr) for one in ast.walk(node)):
-            return node  # a name of its own would be the name of a lambda
+    def __init__(self, body: ast.FunctionDef) -> None:
+        """Find the `and` and `or` in conditions of statements, which stay."""
+        self._kept: set[ast.AST] = set()
+        for one in ast.walk(body):
+            if isinstance(one, ast.If | ast.While):
+                left: list[ast.AST] = [one.test]
+                while left:
+                    test = left.pop()
+                    if isinstance(test, ast.BoolOp | ast.UnaryOp):
+                        self._kept.add(test)
+                        left += list(ast.iter_child_nodes(test))
+
+    def _called(self, node: ast.AST, name: str, first: ast.expr, others: Sequence[ast.expr]) -> ast.expr:
+        """Return a call of a function, whose arguments after the first one are functions without parameters."""
         self.found = True
         no_arguments = ast.arguments([], [], None, [], [], None, [])
-        ways = [ast.copy_location(ast.Lambda(no_arguments, one), one) for one in (node.body, node.orelse)]
-        return ast.copy_location(ast.Call(ast.Name(_CHOOSE, ast.Load()), [node.test, *ways], []), node)
+        ways = [ast.copy_location(ast.Lambda(no_arguments, one), one) for one in others]
+        return ast.copy_location(ast.Call(ast.Name(name, ast.Load()), [first, *ways], []), node)
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
+        self.generic_visit(node)
+        return node if _names_a_value(node) else self._called(node, _CHOOSE, node.test, [node.body, node.orelse])
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
+        self.generic_visit(node)
+        if node in self._kept or _names_a_value(node):
+            return node
+        return self._called(node, _AND if isinstance(node.op, ast.And) else _OR, node.values[0], node.values[1:])
+
+    def visit_Assert(self, node: ast.Assert) -> ast.stmt:
+        self.generic_visit(node)
+        if _names_a_value(node):
+            return node
+        message = node.msg or ast.copy_location(ast.Constant(""), node)
+        return ast.copy_location(ast.Expr(self._called(node, _ASSERT, node.test, [message])), node)
+
+
+def _names_a_value(node: ast.AST) -> bool:
+    """Return whether `:=` is inside of the node. In a lambda, the name would be one of the lambda."""
+    return any(isinstance(one, ast.NamedExpr) for one in ast.walk(node))
 
 
 def with_tensors(fn: FunctionType, change: Callable[[ast.FunctionDef, int], dict[str, Any]] | None = None) -> FunctionType:
@@ -90,7 +165,7 @@ def with_tensors(fn: FunctionType, change: Callable[[ast.FunctionDef, int], dict
     named = [one for one in ast.walk(body) if isinstance(one, ast.Assign) and _is_number(one.value)]
     named = [one for one in named if isinstance(one.targets[0], ast.Name) and one.targets[0].id in wanted]
     helpers = {} if change is None else change(body, first)
-    choices = _Choices()
+    choices = _Choices(body)
     body.decorator_list, body.body = [], [choices.visit(one) for one in body.body]
     if not named and not choices.found and not helpers:
         return fn
@@ -102,12 +177,13 @@ def with_tensors(fn: FunctionType, change: Callable[[ast.FunctionDef, int], dict
     assert isinstance(outer.body[0], ast.FunctionDef)
     outer.body[0].body = [body, ast.Return(ast.Name(body.name, ast.Load()))] if free else [body]
     ast.increment_lineno(body, first - 1)
-    found = _code_of(compile(ast.fix_missing_locations(outer), fn.__code__.co_filename, "exec"), body.name)
-    if found is None or found.co_freevars != free:
+    code = _code_of(compile(ast.fix_missing_locations(outer), fn.__code__.co_filename, "exec"), body.name)
+    if code is None or code.co_freevars != free:
         return fn
-    for name, helper in {_MAKE: as_tensor, _CHOOSE: choose, **helpers}.items():
+    own = {_MAKE: as_tensor, _CHOOSE: choose, _AND: all_of, _OR: any_of, _ASSERT: check}
+    for name, helper in {**own, **helpers}.items():
         fn.__globals__.setdefault(name, helper)
-    made_fn = FunctionType(found, fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
+    made_fn = FunctionType(code, fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
     made_fn.__kwdefaults__, made_fn.__annotations__ = fn.__kwdefaults__, fn.__annotations__
     made_fn.__module__, made_fn.__qualname__, made_fn.__doc__ = fn.__module__, fn.__qualname__, fn.__doc__
     return made_fn
@@ -121,22 +197,30 @@ def _may_have(code: CodeType) -> bool:
     return bool(_OF_TENSORS.intersection(code.co_names)) or _may_choose(code)
 
 
-_CONDITIONAL = re.compile(r"\belse\b(?!\s*:)")
+_CONDITIONAL = re.compile(r"\belse\b(?!\s*:)|^(?!\s*(?:el)?if\b|\s*while\b|\s*#).*\b(?:and|or)\b|^\s*assert\b")
 
 
 def _may_choose(code: CodeType) -> bool:
-    """Return whether the code of a function may have a conditional expression."""
+    """Return whether the code of a function may have a conditional expression, `assert`, or `and` or `or` outside of
+    conditions.
+    """
     last = max((line for *_, line in code.co_lines() if line is not None), default=code.co_firstlineno)
     lines = linecache.getlines(code.co_filename)[code.co_firstlineno - 1 : last]
-    return any("else" in one and _CONDITIONAL.search(one) for one in lines)
+    return any(_CONDITIONAL.search(one) for one in lines)
 
 
 def _asked(body: ast.FunctionDef) -> set[str]:
-    """Return the local names of which the function uses an attribute of tensors."""
+    """Return the local names of which the function uses an attribute of tensors: `x.to`, or `(x + 1).to`."""
     found = set()
     for one in ast.walk(body):
-        if isinstance(one, ast.Attribute) and one.attr in _OF_TENSORS and isinstance(one.value, ast.Name):
-            found.add(one.value.id)
+        if isinstance(one, ast.Attribute) and one.attr in _OF_TENSORS:
+            left = [one.value]
+            while left:
+                value = left.pop()
+                if isinstance(value, ast.Name):
+                    found.add(value.id)
+                elif isinstance(value, ast.BinOp | ast.UnaryOp):
+                    left += [child for child in ast.iter_child_nodes(value) if isinstance(child, ast.expr)]
     return found
 
 

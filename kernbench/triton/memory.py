@@ -19,7 +19,13 @@ from kernbench.triton.program import current, kernel_line
 from kernbench.triton.shapes import broadcast_to
 from kernbench.triton.tensor import FUNCTIONS, as_tensor, known_tensor, tensor
 
+_POLICIES = ("", "evict_first", "evict_last")
 _CACHES = ("", ".ca", ".cg", ".cv", ".wb", ".cs", ".wt")
+
+
+def _check_eviction(policy: str) -> None:
+    if current().options.portable and policy not in _POLICIES:
+        refuse(f"Eviction policy {policy} not supported, as Triton's compiler says; use {' or '.join(_POLICIES[1:])}")
 
 
 def without_other(kind: dtype) -> float | int:
@@ -78,6 +84,7 @@ def load(
     `tl.load(pointer, shape, dtype)` loads a contiguous block from a single pointer on.
     """
     _check_cache(cache_modifier)
+    _check_eviction(eviction_policy)
     if isinstance(pointer, block_pointer):
         if mask is not None or other is not None:
             refuse("tl.load of a block pointer does not accept mask or other; use boundary_check and padding_option")
@@ -186,6 +193,7 @@ def store(
         If a lane that moves points outside its tensor, if the pointer is `tl.const`, or if the parameters do not go together.
     """
     _check_cache(cache_modifier)
+    _check_eviction(eviction_policy)
     if isinstance(pointer, block_pointer):
         if mask is not None:
             refuse("tl.store to a block pointer does not accept mask; use boundary_check")
@@ -204,6 +212,8 @@ def sent(pointer: Any, value: Any, mask: Any, what: str) -> None:
     given = as_tensor(value)
     if not addresses.shape and given.numel != 1:
         refuse(f"{name} of shape {list(given.shape)} to a single pointer is not possible; add offsets to the pointer")
+    if given.shape and not addresses.shape and current().options.portable:
+        refuse(f"{name} of shape {list(given.shape)} to a single pointer: in Triton the value must have no axes; reduce it")
     assert pointers.base is not None
     check_bounds(pointers.base, addresses, active, kind.itemsize, name)
     note(what, pointers.base, addresses, active, kind.itemsize)

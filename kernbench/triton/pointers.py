@@ -62,14 +62,23 @@ def _of_two(op: str, a: tensor, b: tensor) -> tensor:
 
 
 def pointer_where(condition: tensor, a: tensor, b: tensor) -> tensor:
-    """Select between two sets of pointers by a known condition."""
-    if a.base is None or b.base is None or a.base.name != b.base.name:
-        refuse(
-            "tl.where cannot select between two tensors, or between a pointer and a number; select offsets"
-        )
+    """Select between two sets of pointers by a known condition.
+
+    If the sets point into two tensors, the condition must be the same in all lanes.
+    """
     takes = condition.elements("the condition of tl.where of pointers")
+    base = a.base
+    if a.base is None or b.base is None or a.base.name != b.base.name:
+        if a.base is None or b.base is None or a.dtype != b.dtype:
+            refuse(f"tl.where cannot select between {a.dtype} and {b.dtype}; select between pointers of one type")
+        if takes.any() and not takes.all():
+            refuse(
+                f"tl.where selects pointers into {a.base.name} in some lanes and into {b.base.name} in others; load or store "
+                "twice with masks, or select the loaded elements"
+            )
+        base = a.base if takes.all() else b.base
     chosen = np.where(takes, a.elements("a pointer"), b.elements("a pointer"))
-    return tensor(current().known(np.asarray(chosen, np.int64), a.dtype), a.dtype, a.base)
+    return tensor(current().known(np.asarray(chosen, np.int64), a.dtype), a.dtype, base)
 
 
 def to_pointer(value: tensor, kind: pointer_type) -> tensor:

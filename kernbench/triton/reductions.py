@@ -365,6 +365,7 @@ def assert_text(msg: str) -> str:
 
 
 FUNCTIONS.update(
+    device_assert=device_assert,
     sum=sum_,
     max=max_,
     min=min_,

@@ -12,6 +12,9 @@ _HELPERS: dict[str, Any] = {
     "__kernbench_loop": variables.Loop,
     "__kernbench_branches": variables.Branches,
     "__kernbench_refuse": variables.refuse_syntax,
+    "__kernbench_again": variables.refuse_again,
+    "__kernbench_text": variables.of_text,
+    "__kernbench_tuple": variables.of_tuple,
 }
 #: Parts of Python that Triton's compiler does not have.
 _REFUSED: dict[type[ast.AST], str] = {
@@ -21,6 +24,7 @@ _REFUSED: dict[type[ast.AST], str] = {
     ast.FunctionDef: "nested functions", ast.Match: "match",
 }  # fmt: skip
 Node = TypeVar("Node", bound=ast.AST)
+Statement = TypeVar("Statement", bound=ast.stmt)
 _NO_VALUES = (ast.Call, ast.Attribute, ast.Subscript)  #: what is inside of these is not a number of the condition
 
 
@@ -29,9 +33,7 @@ def with_checks(file: str, body: ast.FunctionDef, first: int) -> dict[str, Any]:
     the new source calls by name."""
     arguments = [*body.args.posonlyargs, *body.args.args, *body.args.kwonlyargs]
     constants = {one.arg for one in arguments if "constexpr" in ast.unparse(one.annotation or ast.Constant(""))}
-    for one in ast.walk(body):
-        if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name) and "constexpr" in ast.unparse(one.annotation):
-            constants.add(one.target.id)
+    constants.update(filter(None, map(_declared, ast.walk(body))))
     assigned = {name for name, _ in _assigned(body.body)} - constants
     _Checks(file, body.name, first - 1, constants, assigned).block(body.body)
     return _HELPERS
@@ -73,10 +75,15 @@ class _Checks:
             if refused is not None:
                 found.append(refused)
             elif isinstance(one, ast.For | ast.While):
-                found += self._loop(one)
+                found += self._loop(self._values(one))
             elif isinstance(one, ast.If):
-                found += self._branches(one)
+                found += self._branches(self._values(one))
             else:
+                declared = _declared(one)
+                if declared is not None:
+                    given = [self._where(one), ast.Constant(declared), _locals()]
+                    found.append(_at(one, ast.Expr(ast.Call(ast.Name("__kernbench_again", ast.Load()), given, []))))
+                self._values(one)
                 if isinstance(one, ast.With):
                     self.block(one.body)
                 if isinstance(one, ast.Break | ast.Continue | ast.Return) and self.loops:
@@ -92,7 +99,7 @@ class _Checks:
         left: list[ast.AST] = [statement]
         while left:
             one = left.pop()
-            what = _REFUSED.get(type(one))
+            what = _REFUSED.get(type(one)) or _form(one)
             if isinstance(one, ast.Subscript | ast.Attribute) and isinstance(one.ctx, ast.Store):
                 what = "assignments to elements and attributes"
             if what is not None:
@@ -102,6 +109,29 @@ class _Checks:
             inside = [one for one in ast.iter_child_nodes(one) if not isinstance(one, ast.stmt)]
             left += inside
         return None
+
+    def _values(self, statement: Statement) -> Statement:
+        """Change the expressions of a statement: lists are tuples, f-strings and comprehensions check their values."""
+        left: list[ast.AST] = [statement]
+        while left:
+            one = left.pop()
+            inside = [child for child in ast.iter_child_nodes(one) if not isinstance(child, ast.stmt)]
+            if isinstance(one, ast.FormattedValue):
+                given = [self._where(one), one.value, _names(self._numbers(one.value))]
+                one.value = _at(one.value, ast.Call(ast.Name("__kernbench_text", ast.Load()), given, []))
+            elif isinstance(one, ast.comprehension):
+                given = [self._where(one.iter), one.iter]
+                one.iter = _at(one.iter, ast.Call(ast.Name("__kernbench_tuple", ast.Load()), given, []))
+            for field, value in ast.iter_fields(one):
+                if isinstance(value, ast.List) and isinstance(value.ctx, ast.Load):
+                    setattr(one, field, _as_tuple(value))
+                elif isinstance(value, list) and not isinstance(one, ast.stmt):
+                    value[:] = [_as_tuple(each) if isinstance(each, ast.List) else each for each in value]
+            left += inside
+        return statement
+
+    def _where(self, node: ast.expr | ast.stmt) -> ast.expr:
+        return _constant(f"{self.file}:{node.lineno + self.above}")
 
     def _loop(self, statement: ast.For | ast.While) -> list[ast.stmt]:
         lines = self._lines(_assigned(statement.body))
@@ -144,17 +174,20 @@ class _Checks:
             return test
         if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Is | ast.IsNot):
             return test
+        see = ast.Attribute(ast.Name(check, ast.Load()), "see", ast.Load())
+        return _at(test, ast.Call(see, [test, _names(self._numbers(test))], []))
+
+    def _numbers(self, value: ast.expr) -> list[str]:
+        """The variables in an expression that are tensors in Triton if they are plain numbers here."""
         names: list[str] = []
-        left: list[ast.AST] = [test]
+        left: list[ast.AST] = [value]
         while left:
             one = left.pop()
             if isinstance(one, ast.Name) and one.id in self.assigned:
                 names.append(one.id)
             if not isinstance(one, _NO_VALUES):
                 left += list(ast.iter_child_nodes(one))
-        see = ast.Attribute(ast.Name(check, ast.Load()), "see", ast.Load())
-        numbers = ast.Tuple([ast.Name(one, ast.Load()) for one in names], ast.Load())
-        return _at(test, ast.Call(see, [test, numbers], []))
+        return names
 
     def _made(self, where: ast.stmt, check: str, helper: str, lines: list[tuple[str, int]], more: Sequence[Any]) -> ast.stmt:
         place = _constant((self.file, self.function, where.lineno + self.above))
@@ -180,6 +213,37 @@ class _Checks:
     def _name(self) -> str:
         self.count += 1
         return f"__kernbench_check{self.count}"
+
+
+def _declared(node: ast.AST) -> str | None:
+    """The variable that a statement declares as a constant."""
+    if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and "constexpr" in ast.unparse(node.annotation):
+        return node.target.id
+    return None
+
+
+def _form(node: ast.AST) -> str | None:
+    """What Triton's compiler does not have, if it is a form of a node that it has."""
+    if isinstance(node, ast.Compare):
+        if len(node.ops) > 1:
+            return "comparisons of more than two values"
+        return "the operator in" if isinstance(node.ops[0], ast.In | ast.NotIn) else None
+    if isinstance(node, ast.For | ast.While) and node.orelse:
+        return "else after loops"
+    if isinstance(node, ast.Assign) and len(node.targets) > 1:
+        return "several targets of one assignment"
+    if isinstance(node, ast.ListComp) and len(node.generators) > 1:
+        return "nested comprehensions"
+    return None
+
+
+def _as_tuple(node: ast.List) -> ast.expr:
+    """A list as Triton makes it."""
+    return _at(node, ast.Tuple(node.elts, ast.Load()))
+
+
+def _names(names: Sequence[str]) -> ast.expr:
+    return ast.Tuple([ast.Name(one, ast.Load()) for one in names], ast.Load())
 
 
 def _locals() -> ast.expr:

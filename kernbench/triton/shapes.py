@@ -133,6 +133,8 @@ def _joined(parts: list[tensor], axis: int) -> tensor:
 def join(a: Any, b: Any) -> tensor:
     """Join two tensors of one shape along a new last axis of length 2."""
     x, y = as_tensor(a), as_tensor(b)
+    if current().options.portable and x.dtype != y.dtype:
+        refuse(f"tl.join of {x.dtype} and {y.dtype}: in Triton both must have the same type; cast one with .to")
     kind = pair_type(a, b, x, y)
     parts = [expand_dims(one, -1) for one in broadcast(cast(x, kind), cast(y, kind))]
     return _joined(parts, len(parts[0].shape) - 1)
@@ -259,7 +261,7 @@ def histogram(input: Any, num_bins: int, mask: Any = None) -> tensor:
     handles = [value.handle]
     if mask is not None:
         handles.append(cast(mask, FUNCTIONS["int1"]).handle)
-    return tensor(current().compute("histogram", [*handles], (int(num_bins),), int32), int32)
+    return tensor(current().compute("histogram", [*handles], shape_of(num_bins), int32), int32)
 
 
 def arange(start: Any, end: Any) -> tensor:

@@ -16,8 +16,22 @@ from kernbench.triton.program import current
 from kernbench.triton_emu.handle import KernelTensor
 
 
+class Length(int):
+    """The length of an axis, or a number of elements. In Triton it is a `constexpr`, so it has a `value`."""
+
+    __slots__ = ()
+
+    @property
+    def value(self) -> int:
+        """The length as a plain integer."""
+        return int(self)
+
+
 class Shape(tuple[int, ...]):
-    """The lengths of the axes. A Shape is equal to a list of the same lengths and can be joined with lists, as in Triton."""
+    """The lengths of the axes. A Shape is equal to a list of the same lengths and can be joined with lists, as in Triton.
+
+    `shape[i]` is a Length. Iteration gives plain integers.
+    """
 
     __slots__ = ()
 
@@ -31,7 +45,7 @@ class Shape(tuple[int, ...]):
 
     def __getitem__(self, index: Any) -> Any:
         found = tuple.__getitem__(self, index)
-        return Shape(found) if isinstance(index, slice) else found
+        return Shape(found) if isinstance(index, slice) else Length(found)
 
     def __add__(self, other: Any) -> Any:
         return Shape((*self, *other))
@@ -78,7 +92,7 @@ class tensor:
     @property
     def numel(self) -> int:
         tile = self._handle
-        return prod(self.shape if tile is None else tile.shape)
+        return Length(prod(self.shape if tile is None else tile.shape))
 
     @property
     def element_ty(self) -> dtype:
@@ -143,6 +157,8 @@ class tensor:
         refuse("Python code cannot iterate over a tensor; use tl.static_range and tl.load")
 
     def __len__(self) -> int:
+        if current().options.portable:
+            refuse("len of a tensor is not defined in Triton; use x.shape[0]")
         return self.shape[0] if self.shape else 0
 
     def __repr__(self) -> str:

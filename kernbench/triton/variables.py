@@ -25,6 +25,31 @@ def refuse_syntax(where: str, what: str) -> NoReturn:
     raise UnsupportedLanguageConstruct(f"{where}: Triton's compiler does not support {what} in kernels")
 
 
+def refuse_again(where: str, name: str, now: dict[str, Any]) -> None:
+    """Raise CompilationError if a name exists before the statement that declares it as a constant."""
+    there = name in now
+    now.clear()
+    if there:
+        raise CompilationError(
+            f"{where}: {name} is already defined. constexpr cannot be reassigned, as Triton's compiler says; give the constant "
+            "another name"
+        )
+
+
+def of_text(where: str, value: Any, numbers: Sequence[Any]) -> Any:
+    """Return a value for a place in an f-string. A tensor, or a value of variables that are tensors in Triton, is refused."""
+    if any(isinstance(one, tensor | bool | int | float) for one in numbers) or isinstance(value, (tensor, tuple, *RETURNED)):
+        refuse_syntax(where, "f-strings of values that are not constants")
+    return value
+
+
+def of_tuple(where: str, value: Any) -> Any:
+    """Return what a list comprehension goes through. Anything else than a tuple is refused."""
+    if not isinstance(value, tuple):
+        refuse_syntax(where, "comprehensions over anything but tuples")
+    return value
+
+
 class Kind(NamedTuple):
     """The type of a variable."""
 
@@ -111,7 +136,9 @@ class Loop(Scope):
 
     def __init__(self, where: tuple[str, str, int], before: dict[str, Any], lines: Lines, constants: Sequence[str],
                  over: Any = None, known: bool = False) -> None:  # fmt: skip
-        """`over`: what a `for` iterates over. A loop over anything else than a range is unrolled."""
+        """`over`: what a `for` iterates over. A loop over `tl.static_range` is unrolled, and one over a tuple is refused."""
+        if not known and not isinstance(over, tl_range):
+            refuse_syntax(f"{where[0]}:{where[2]}", "loops over anything but range and tl.static_range")
         super().__init__(where, before, lines, known or (isinstance(over, tl_range) and not isinstance(over, static_range)))
         self.over = over
         for name in constants:

@@ -393,3 +393,91 @@ def test_errors_of_axes_have_the_cause_that_code_for_triton_looks_at(
     with pytest.raises(triton.TritonError, match=rf"^test_triton_host.py:\d+: .*{message}") as caught:
         kernel[(1,)](*axes)
     assert isinstance(caught.value.__cause__, ValueError) and str(caught.value.__cause__) == cause
+
+
+@triton.jit
+def _typed(out_ptr, x: tl.float64, y: "fp64", z: tl.int64):  # noqa: F821, UP037
+    tl.static_assert(z.dtype == tl.int64)
+    tl.store(out_ptr, x + y + z)
+
+
+def test_annotated_types_are_those_of_numbers() -> None:
+    out = np.zeros(1)
+    _typed[(1,)](out, 0.1, 0.2, 1)
+    assert out[0] == 0.1 + 0.2 + 1
+
+
+def test_a_run_has_what_a_compiled_kernel_has() -> None:
+    out = np.zeros(1)
+    with kernbench.machine("npu_mobile"):
+        compiled = _typed.warmup(out, 0.1, 0.2, 1, grid=(1,), num_warps=8)
+        run = _typed[(1,)](out, 0.1, 0.2, 1, num_warps=8)
+        nothing = _typed[(0,)](out, 0.1, 0.2, 1)
+    assert (run.n_regs, run.n_spills, run.metadata._asdict()) == (compiled.n_regs, 0, compiled.metadata._asdict())
+    assert run.metadata.num_warps == 8 and nothing.metadata.num_warps == 4 and not run.asm
+    with pytest.raises(triton.TritonError, match=r'asm\["ptx"\]: kernels run as Python'):
+        run.asm["ptx"]
+    other = triton.jit(_typed.fn)
+    assert _typed.cache_key == other.cache_key != _nothing_more.cache_key
+
+
+@triton.jit
+def _nothing_more(out_ptr):
+    tl.store(out_ptr, 0.0)
+
+
+@triton.jit
+def _of_two_tensors(x_ptr, y_ptr, out_ptr, n):
+    places = tl.arange(0, 4)
+    tl.store(out_ptr + places, tl.load(tl.where(n > 2, x_ptr, y_ptr) + places))
+    tl.store(out_ptr + 4 + places, tl.load(tl.where(places < n, x_ptr + places, y_ptr + places)))
+
+
+def test_where_chooses_one_of_two_tensors() -> None:
+    x, y, out = np.arange(4, dtype=np.float32), np.arange(4, dtype=np.float32) + 10, np.zeros(8, np.float32)
+    _of_two_tensors[(1,)](x, y, out, 4)
+    assert out.tolist() == [*x, *x]
+    _of_two_tensors[(1,)](x, y, out, 0)
+    assert out.tolist() == [*y, *y]
+    with pytest.raises(triton.TritonError, match="pointers into x_ptr in some lanes and into y_ptr in others"):
+        _of_two_tensors[(1,)](x, y, out, 2)
+
+
+@triton.jit
+def _combines(x_ptr, out_ptr, n):
+    places = tl.arange(0, 8)
+    x = tl.load(x_ptr + places)
+    inside = (places < 6) and (places > 1) and n > 2
+    chosen = (x > 0.0) or (places == 2)
+    tl.store(out_ptr + places, tl.where(chosen, 1.0, 2.0), mask=inside)
+    if n > 5 or x_ptr is None:
+        assert x * 2 < 2.5, f"too large for {n.dtype}"
+
+
+def test_and_or_and_assert_take_all_elements_of_tensors() -> None:
+    x, out = np.array([-1, 1, -1, 1, -1, 1, -1, 1], np.float32), np.zeros(8, np.float32)
+    _combines[(1,)](x, out, 3)
+    assert out.tolist() == [0, 0, 1, 1, 2, 1, 0, 0]
+    _combines[(1,)](x, out, 6)
+    x[3] = 2
+    with pytest.raises(triton.TritonError, match=r"test_triton_host.py:\d+: tl.device_assert failed: too large for int32"):
+        _combines[(1,)](x, out, 6)
+
+
+@triton.jit
+def _in_double_precision(x_ptr, out_ptr, factor: tl.constexpr):
+    places = tl.arange(0, 4)
+    x, one = tl.load(x_ptr + places), tl.load(x_ptr + 1)
+    tl.store(out_ptr + places, x * factor + 0.7)
+    tl.store(out_ptr + 4 + places, tl.full([4], 0.1, tl.float64) + (one - 0.3) / 0.7)
+    tl.store(out_ptr + 8 + places, tl.where(places > 1, 0.1, x) + tl.exp(tl.full((), 0.1, tl.float64)))
+    tl.store(out_ptr + 12 + places, (x == 0.1).to(tl.float64) + tl.maximum(x, 0.3))
+
+
+def test_numbers_in_ops_on_double_precision_are_rounded_as_in_triton() -> None:
+    x, out = np.array([0.1, 0.2, 0.3, 0.4]), np.zeros(16)
+    _in_double_precision[(1,)](x, out, 0.1)
+    single = float(np.float32(0.3))  # in comparisons and maxima, as in Triton
+    chosen = np.array([0.1, 0.2, 0.1, 0.1])
+    wanted = [x * 0.1 + 0.7, np.full(4, 0.1) + (x[1] - 0.3) / 0.7, chosen + np.exp(0.1), np.maximum(x, single)]
+    np.testing.assert_allclose(out.reshape(4, 4), wanted, rtol=1e-15)

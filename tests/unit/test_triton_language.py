@@ -288,11 +288,11 @@ def test_descriptors_pad_and_cut() -> None:
 
 def refused(body: Callable[[Any], Any], portable: bool = False) -> str:
     @triton.jit
-    def kernel(x_ptr):
+    def kernel(x_ptr, body: tl.constexpr):
         body(x_ptr)
 
     with pytest.raises(triton.TritonError) as caught, kernbench.machine("single_cube", portable=portable):
-        kernel[(1,)](X)
+        kernel[(1,)](X, body)
     return str(caught.value).partition(": ")[2]
 
 

@@ -35,7 +35,7 @@ from kernbench.sim_engine.verify import Failure, Verification, compare
 from kernbench.trace.writer import TraceFile
 from kernbench.triton.arguments import arrays_in
 from kernbench.triton.dtypes import TritonError
-from kernbench.triton.jit import ALWAYS, JITFunction
+from kernbench.triton.jit import ALWAYS, CompiledKernel, JITFunction, Metadata
 from kernbench.triton.profiler import scopes
 from kernbench.triton.program import Options, raised_at
 from kernbench.triton.reductions import assert_text
@@ -178,6 +178,31 @@ class KernelRun:
     races: list[Race] = field(default_factory=list)  #: if `check` requests them
     problems: list[str] = field(default_factory=list)  #: NaN caused by masks, if `check` requests `memory`
     scopes: tuple[str, ...] = ()  #: of `triton.profiler` around the launch, outermost first
+    compiled: CompiledKernel | None = None  #: the kernel with the constants and options of the launch
+
+    @property
+    def metadata(self) -> Metadata:
+        """Name and launch options of the kernel."""
+        return self._compiled().metadata
+
+    @property
+    def asm(self) -> dict[str, str]:
+        """An empty dict, because kernels run as Python. The error for a key says so."""
+        return self._compiled().asm
+
+    @property
+    def n_regs(self) -> int:
+        """The 32-bit words in the scratchpad of a PE for each warp of the launch."""
+        return self._compiled().n_regs
+
+    @property
+    def n_spills(self) -> int:
+        """0, because no registers are spilled."""
+        return self._compiled().n_spills
+
+    def _compiled(self) -> CompiledKernel:
+        assert self.compiled is not None
+        return self.compiled
 
     @property
     def cycles(self) -> int:
@@ -235,7 +260,12 @@ def _nothing(kernel: JITFunction, arguments: Mapping[str, Any], hints: Mapping[s
     """The run of an empty grid."""
     arrays = {label: array for name, value in arguments.items() for label, array in arrays_in(name, value)}
     absent: Any = None  # no machine was made
-    return EmptyRun(kernel.__name__, absent, absent, absent, arrays, _notes(hints, Options()))
+    compiled = _compiled(kernel, arguments, hints)
+    return EmptyRun(kernel.__name__, absent, absent, absent, arrays, _notes(hints, Options()), compiled=compiled)
+
+
+def _compiled(kernel: JITFunction, arguments: Mapping[str, Any], hints: Mapping[str, Any]) -> CompiledKernel:
+    return CompiledKernel(kernel, {name: arguments[name] for name in kernel.arg_names if name in kernel.constexprs}, hints)
 
 
 def _with_line(error: KernelFailed) -> KernbenchError:
@@ -327,6 +357,7 @@ def run_kernel(kernel: JITFunction, grid: tuple[int, ...], arguments: dict[str, 
         races(options.accesses),
         problems,
         scopes(),
+        _compiled(kernel, arguments, hints),
     )
     inside: _Machine | None = chosen
     while inside is not None:

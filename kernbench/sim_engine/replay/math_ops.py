@@ -183,9 +183,12 @@ def _is_float(value: Value) -> bool:
     return isinstance(value, float) or getattr(value, "dtype", None) in (np.float32, np.float64)
 
 
+_NUMPY = (np.ndarray, np.generic)
+
+
 def _float_of(values: Sequence[Value]) -> Any:
-    """The type in which floats are computed: f64 if an array is f64, else f32."""
-    return np.float64 if any(isinstance(one, np.ndarray) and one.dtype == np.float64 for one in values) else np.float32
+    """The type in which floats are computed: f64 if an array or a number of numpy is f64, else f32."""
+    return np.float64 if any(isinstance(one, _NUMPY) and one.dtype == np.float64 for one in values) else np.float32
 
 
 def _shift(way: Callable[[Value, Value], Value]) -> Callable[[Value, Value], Value]:
@@ -418,7 +421,10 @@ def run_math(params: Mapping[str, Any], name: str, inputs: Sequence[Array]) -> A
             result = scan(op, wide[0], params.get("axis"), *(params.get("scalars") or {}).values())
         else:
             odd = op == "fma" and params["dtype"] not in ("f32", "f64")
-            result = evaluate(op, _operands(wide, params.get("scalars") or {}), odd)
+            scalars = params.get("scalars") or {}
+            if params["dtype"] == "f64":
+                scalars = {i: np.float64(one) if isinstance(one, float) else one for i, one in scalars.items()}
+            result = evaluate(op, _operands(wide, scalars), odd)
             if mask is not None:
                 result = evaluate("where", [mask, result, params.get("other", 0)])
         shape = tuple(params["shape_out"])

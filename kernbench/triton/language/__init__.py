@@ -148,15 +148,11 @@ from kernbench.triton.tensor import FUNCTIONS, as_tensor, tensor
 TRITON_MAX_TENSOR_NUMEL = 1048576  #: which `portable` enforces
 pi32_t = pointer_type(int32)
 tensor_descriptor_base = tensor_descriptor
+tuple: Any = builtins.tuple  #: kernels run as Python, so Python's class is also that of Triton's tuples
 
 
 class const:
     """Marks a pointer parameter as read-only. A store through such a pointer is an error."""
-
-
-def tuple(values: Any) -> Any:
-    """Return the values as a Python tuple."""
-    return builtins.tuple(values)
 
 
 def view(input: Any, *shape: Any) -> tensor:

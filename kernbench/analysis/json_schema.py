@@ -48,9 +48,10 @@ def what_if_json_schema() -> Shape:
 
 
 def tenants_json_schema() -> Shape:
-    """JSON Schema (draft 2020-12) of several programs on one NPU."""
+    """JSON Schema (draft 2020-12) of several programs or benches on one machine."""
     stalled = closed(dict.fromkeys(("backpressure", "bank_conflict", "queue_full"), COUNT))
     counts = dict.fromkeys(("weight", "outstanding", "cycles", "alone", "dram_bytes"), COUNT)
-    tenant = closed({"name": TEXT, **counts, "slowdown": or_null(NUMBER), "stalled": stalled})
+    of_benches = {"pes": or_null(COUNT), "verified": or_null({"type": "boolean"})}
+    tenant = closed({"name": TEXT, **counts, "slowdown": or_null(NUMBER), "stalled": stalled, **of_benches})
     whole = {"machine": TEXT, "status": _STATUS, "cycles": COUNT, "throughput": NUMBER, "fairness": or_null(NUMBER)}
     return titled("kernbench tenants", closed({**whole, "tenants": list_of(tenant)}))

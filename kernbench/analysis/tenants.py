@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import lcm
-from typing import Any
+from typing import Any, Protocol
 
 from kernbench.cmdq import Program, load_program
 from kernbench.cmdq.entries import DmaEntry, Entry, HostEntry, KvEntry, PairEntry
@@ -22,8 +22,19 @@ from kernbench_core.numbers import TRANSFER_CHANNELS
 
 MOST = 64  #: tenants
 MOST_WEIGHT = 1024
+QUOTAS = ("weight", "outstanding")
 _OPERANDS = ("spm", "peer", "ifm", "wgt", "ofm", "in", "in2", "out")  #: operands with a bank and an offset each
 _ADDRESSES = ("dram_addr", "dram_base_addr")
+
+
+class Quota(Protocol):
+    """The quota of a tenant."""
+
+    @property
+    def weight(self) -> int: ...
+
+    @property
+    def outstanding(self) -> int | None: ...
 
 
 @dataclass(frozen=True)
@@ -48,6 +59,8 @@ class TenantResult:
     backpressure: int  #: [cycle] for which its transfers were stalled
     bank_conflict: int  #: [cycle] for which its requests were held at banks
     queue_full: int
+    pes: int | None = None  #: of a bench: its PEs
+    verified: bool | None = None  #: of a bench whose outputs were compared with its reference: whether they agree
 
     @property
     def slowdown(self) -> Fraction | None:
@@ -61,6 +74,7 @@ class TenantResult:
         return {
             "name": self.name, "weight": self.weight, "outstanding": self.outstanding, "cycles": self.cycles,
             "alone": self.alone, "slowdown": slowdown, "dram_bytes": self.dram_bytes, "stalled": stalls,
+            "pes": self.pes, "verified": self.verified,
         }  # fmt: skip
 
 
@@ -100,18 +114,35 @@ class Shared:
 
 def read_tenant(text: str) -> Tenant:
     """A tenant from `FILE` or `FILE:weight=2,outstanding=4`. InputError for other keys and values."""
+    path, given = split_quotas(text)
+    quotas, others = read_quotas(text, given, QUOTAS)
+    if others:
+        rule = f"the only keys are {' and '.join(QUOTAS)}"
+        raise InputError(Problem(text, rule, "tenant", others[0]))
+    return Tenant(load_program(path), **quotas)
+
+
+def split_quotas(text: str) -> tuple[str, list[str]]:
+    """`NAME:a=1,b=2` as the name and its settings."""
     path, colon, given = text.rpartition(":")
-    if not colon or "=" not in given:
-        return Tenant(load_program(text))
-    keys: dict[str, int] = {}
-    for one in given.split(","):
+    return (path, given.split(",")) if colon and "=" in given else (text, [])
+
+
+def read_quotas(text: str, given: Sequence[str], names: Sequence[str]) -> tuple[dict[str, int], list[str]]:
+    """The quotas with these names, and the other settings. InputError for a quota that occurs twice or is no number."""
+    quotas: dict[str, int] = {}
+    others = []
+    for one in given:
         name, _, value = one.partition("=")
-        if name not in ("weight", "outstanding") or name in keys:
-            raise InputError(Problem(text, "the only keys are weight and outstanding, and each may occur once", "tenant", one))
+        if name not in names:
+            others.append(one)
+            continue
+        if name in quotas:
+            raise InputError(Problem(text, "each key may occur once", "tenant", one))
         if not (value.isascii() and value.isdigit() and len(value) < 6 and int(value) >= 1):
             raise InputError(Problem(text, "it must be an integer of at least 1", name, value))
-        keys[name] = int(value)
-    return Tenant(load_program(path), **keys)
+        quotas[name] = int(value)
+    return quotas, others
 
 
 def share(tenants: Sequence[Tenant], config: NpuConfig | SystemConfig) -> Shared:
@@ -131,9 +162,6 @@ def share(tenants: Sequence[Tenant], config: NpuConfig | SystemConfig) -> Shared
     for number, tenant in enumerate(tenants):
         alone = Machine(config, tenant.program)
         alone.run()
-        owners = zip(machine.plan.dma, _owners(machine.plan, len(tenants), pe), strict=False)
-        engines = [result.counters[name] for name, owner in owners if owner == number]
-        stalled = {name: sum(one["stalled"][name] for one in engines) for name in ("backpressure", "bank_conflict")}
         found.append(
             TenantResult(
                 name=tenant.program.name or tenant.program.source,
@@ -141,12 +169,22 @@ def share(tenants: Sequence[Tenant], config: NpuConfig | SystemConfig) -> Shared
                 outstanding=tenant.outstanding or pe.dma.max_concurrent_transfers,
                 cycles=ends[number],
                 alone=max((one.end or 0 for one in alone.result().entries), default=0),
-                dram_bytes=sum(one["bytes"] for one in engines),
-                queue_full=sum(one["queue_full"] for one in engines),
-                **stalled,
+                **counted(machine.plan, result, _owners(machine.plan, len(tenants), pe), number),
             )
         )
     return Shared(config.source, tuple(found), result)
+
+
+def counted(plan: Plan, result: Result, owners: Sequence[int | None], tenant: int) -> dict[str, int]:
+    """What the DMA engines of a tenant counted."""
+    mine = [name for name, owner in zip(plan.dma, owners, strict=False) if owner == tenant]
+    engines = [result.counters[name] for name in mine if name in result.counters]
+    return {
+        "dram_bytes": sum(one["bytes"] for one in engines),
+        "queue_full": sum(one["queue_full"] for one in engines),
+        **{name: sum(one["stalled"][name] for one in engines) for name in ("backpressure", "bank_conflict")},
+    }
+
 
 
 def shared_machine(tenants: Sequence[Tenant], config: NpuConfig | SystemConfig) -> Machine:
@@ -157,13 +195,17 @@ def shared_machine(tenants: Sequence[Tenant], config: NpuConfig | SystemConfig) 
         rule = "tenants have no host that writes their entries"
         remedy = "leave the key out of the machine"
         raise InputError(Problem(config.source, rule, "control.mmio", remedy=remedy))
-    for tenant in tenants:
-        if not 1 <= tenant.weight <= MOST_WEIGHT:
-            rule = f"it must be an integer from 1 to {MOST_WEIGHT}"
-            raise InputError(Problem(tenant.program.source, rule, "weight", tenant.weight))
-    wide = _machine_of(tenants, config)
+    check_weights([(tenant.program.source, tenant.weight) for tenant in tenants])
+    wide = machine_of(max(tenant.weight for tenant in tenants), len(tenants), config)
     program = _joint_program(tenants, config)
-    return Machine(wide, program, plan=_with_quotas(plan_program(program, wide), tenants, pe_of(config)))
+    plan, pe = plan_program(program, wide), pe_of(config)
+    return Machine(wide, program, plan=with_quotas(plan, _owners(plan, len(tenants), pe), tenants, pe))
+
+
+def check_weights(weights: Sequence[tuple[str, int]]) -> None:
+    for source, weight in weights:
+        if not 1 <= weight <= MOST_WEIGHT:
+            raise InputError(Problem(source, f"it must be an integer from 1 to {MOST_WEIGHT}", "weight", weight))
 
 
 def pe_of(config: NpuConfig | SystemConfig) -> NpuConfig:
@@ -171,17 +213,16 @@ def pe_of(config: NpuConfig | SystemConfig) -> NpuConfig:
     return pe_as_npu(config) if isinstance(config, SystemConfig) else config
 
 
-def _machine_of(tenants: Sequence[Tenant], config: NpuConfig | SystemConfig) -> NpuConfig | SystemConfig:
-    """The machine with the DMA engines of all tenants and with the largest of their weights, so that checks of the machine
+def machine_of(heaviest: int, count: int, config: NpuConfig | SystemConfig) -> NpuConfig | SystemConfig:
+    """The machine with `count` times its DMA engines and with the largest weight of the tenants, so that checks of the machine
     cover them."""
-    heaviest = max(tenant.weight for tenant in tenants)
     pe, of = pe_of(config), "pe." if isinstance(config, SystemConfig) else ""
-    changes: dict[str, Any] = {f"{of}dma.engines": pe.dma.engines * len(tenants)}
+    changes: dict[str, Any] = {f"{of}dma.engines": pe.dma.engines * count}
     for name, channel in zip(TRANSFER_CHANNELS, pe.dma.channels, strict=True):
         changes[f"{of}dma.channels.{name}.weight"] = channel.weight * heaviest
     if isinstance(config, NpuConfig) and config.noc is not None:
-        changes["noc.dma_at"] = [list(place) for place in config.noc.dma_at] * len(tenants)
-    wide: NpuConfig | SystemConfig = load_config(config.to_dict(), changes)
+        changes["noc.dma_at"] = [list(place) for place in config.noc.dma_at] * count
+    wide: NpuConfig | SystemConfig = load_config(config.to_dict(), changes, allow_code=config.allowed_code)
     return wide
 
 
@@ -190,18 +231,19 @@ def _owners(plan: Plan, count: int, pe: NpuConfig) -> list[int]:
     return [number // pe.dma.engines % count for number in range(plan.with_scratchpad)]
 
 
-def _with_quotas(plan: Plan, tenants: Sequence[Tenant], pe: NpuConfig) -> Plan:
+def with_quotas(
+    plan: Plan, owners: Sequence[int | None], tenants: Sequence[Quota], pe: NpuConfig
+) -> Plan:
+    """The plan of a machine with the weights of the heaviest tenant, with the quotas of the owner of each DMA engine. Engines
+    without an owner, such as those of PCIe endpoints, have the weights and limits of the machine."""
     engines = list(plan.machine["dma"])
-    for number, owner in enumerate(_owners(plan, len(tenants), pe)):
-        tenant, table = tenants[owner], engines[number]
-        given = zip(table["channels"], pe.dma.channels, strict=True)
-        channels = [(most, priority, own.weight * tenant.weight) for (most, priority, _), own in given]
-        most = tenant.outstanding or pe.dma.max_concurrent_transfers
-        engines[number] = table | {"channels": channels, "max_concurrent": most}
-    for number in range(plan.with_scratchpad, len(engines)):  # engines of endpoints, which no tenant's weight applies to
-        given = zip(engines[number]["channels"], pe.dma.channels, strict=True)
-        channels = [(most, priority, own.weight) for (most, priority, _), own in given]
-        engines[number] = engines[number] | {"channels": channels}
+    for number, table in enumerate(engines):
+        owner = owners[number] if number < len(owners) else None
+        weight, most = (1, None) if owner is None else (tenants[owner].weight, tenants[owner].outstanding)
+        given = zip(table["channels"], pe.dma.channels, strict=False)
+        channels = [(limit, priority, own.weight * weight) for (limit, priority, _), own in given]
+        channels += table["channels"][len(channels) :]
+        engines[number] = table | {"channels": channels, "max_concurrent": most or table["max_concurrent"]}
     return replace(plan, machine=plan.machine | {"dma": engines})
 
 

@@ -16,7 +16,7 @@ from kernbench.components.builtin.switch_queue import SwitchQueueForm
 from kernbench.config.kinds import a_system
 from kernbench.policy.placement import DPPolicy
 from kernbench.runtime_api.allocator import AddressSpace, HbmAllocator
-from kernbench.runtime_api.places import MachineFacts, Places, check_call, chosen_pes, deal, grid_of
+from kernbench.runtime_api.places import MachineFacts, PartPlaces, Places, check_call, chosen_pes, deal, grid_of
 from kernbench.runtime_api.tensors import DeviceTensor, check_shape, packed_parts, parts_of_pe, sharded_parts
 from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.op_log import OpLogger
@@ -48,11 +48,19 @@ class Context:
     host: HostRunner  #: set before the bench starts
     queues: Queues  #: set before the bench starts
 
-    def __init__(self, places: Places, params: Mapping[str, Any], store: MemoryStore, log: OpLogger | None) -> None:
+    def __init__(
+        self,
+        places: Places,
+        params: Mapping[str, Any],
+        store: MemoryStore,
+        log: OpLogger | None,
+        memory: AddressSpace | None = None,
+    ) -> None:
+        """`memory`: virtual addresses that several contexts share; None for addresses of this context alone."""
         self.params = params
         self.config = places.config  #: of the machine
         self.machine = MachineFacts.of(places)
-        self.memory = AddressSpace(places)
+        self.memory = AddressSpace(places) if memory is None else memory
         self.tensors: dict[str, DeviceTensor] = {}
         self.outputs: dict[str, DeviceTensor] = {}
         self.inputs: dict[str, Array] = {}  #: rounded arrays of `from_numpy`, by name: the inputs of a reference
@@ -245,6 +253,9 @@ class Context:
         copied by switches. InputError for a table that is not symmetric, a queue in use, a protocol or switches that the
         machine does not have, and too little memory.
         """
+        if isinstance(self._places, PartPlaces):
+            rule = "the kernels of a tenant have no queues between PEs"
+            raise InputError(Problem("queues", rule, remedy="run this bench without other tenants (kbsim run)"))
         if self.launches:
             self.synchronize()
         self.queues.reserve = self._hbm.reserve

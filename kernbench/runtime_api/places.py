@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from math import prod
+from math import lcm, prod
 from typing import Any, cast
 
 from kernbench.common.errors import InputError, Problem
@@ -81,6 +81,46 @@ class Places:
         """The first virtual address, which is above every memory; small machines all have the same value."""
         end = max(self.slices[-1].end, self._map.tcm.end)
         return max(1 << 48, 1 << end.bit_length())
+
+
+class PartPlaces(Places):
+    """The part of one tenant (docs/model/tenants.md#kernels): some PEs of each cube, and an equal part of each HBM slice.
+
+    The PEs of the part are numbered as if the cubes had no other PEs.
+    """
+
+    def __init__(self, config: MachineConfig, first: int, pes: int, part: int, parts: int) -> None:
+        """`first`: the first PE in each cube, of `pes`. `part`: the number of the part of each slice, of `parts`."""
+        super().__init__(config)
+        self._whole = Places(config)
+        self._first, self._cube = first, self.size.pes
+        self._part, self._parts = part, parts
+        self.size = self.size._replace(pes=pes)
+
+    @cached_property
+    def pes(self) -> tuple[str, ...]:
+        """The name of each PE of the part."""
+        inside = range(self._first, self._first + self.size.pes)
+        return tuple(name for number, name in enumerate(self.config.pe_names) if number % self._cube in inside)
+
+    @cached_property
+    def slices(self) -> tuple[Slice, ...]:
+        """The part of every HBM slice, cube by cube, by address."""
+        config = self.config
+        memory = config.memory
+        line = lcm(memory.channels // config.slices * memory.interleave_bytes, config.pe.dma.alignment_bytes)
+        return tuple(part_of_slice(one, line, self._part, self._parts) for one in self._whole.slices)
+
+    def slice_of(self, pe: int) -> int:
+        """The number of a PE's own slice."""
+        cube, inside = divmod(pe, self.size.pes)
+        return self._whole.slice_of(cube * self._cube + self._first + inside)
+
+
+def part_of_slice(whole: Slice, line: int, part: int, parts: int) -> Slice:
+    """An equal part of a slice, a multiple of `line` bytes, so that each byte stays on its channel."""
+    size = whole.nbytes // parts // line * line
+    return Slice(whole.name, whole.base + part * size, size)
 
 
 MOST_AXES = 3

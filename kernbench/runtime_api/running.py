@@ -6,7 +6,7 @@ import hashlib
 import inspect
 import os
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +15,11 @@ import numpy as np
 from kernbench.common.dtypes import Array
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.files import SOURCE_BYTES, read_bounded
+from kernbench.runtime_api.allocator import AddressSpace
 from kernbench.runtime_api.context import Context
 from kernbench.runtime_api.places import Places
 from kernbench.sim_engine.engine import LaunchTimes, PeTimes, Session
-from kernbench.triton_emu.kernel_system import kernel_system
+from kernbench.triton_emu.kernel_system import KernelSystem, kernel_system
 
 if TYPE_CHECKING:
     from kernbench.runtime_api.bench import Bench
@@ -26,35 +27,27 @@ if TYPE_CHECKING:
     from kernbench.sim_engine.verify import Verification
 
 
-class Running:
-    """A bench with its parameters on the machine of a session."""
+class BenchRun:
+    """A bench with its parameters on its places: its context, and what the run made."""
 
-    def __init__(self, bench: Bench, session: Session, params: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        bench: Bench,
+        session: Session,
+        params: dict[str, Any],
+        places: Places | None = None,
+        memory: AddressSpace | None = None,
+    ) -> None:
+        """`places`: the PEs of the bench; None for the whole machine. `memory`: addresses that it shares with other benches."""
         self.bench = bench
         self.params = params
-        self.places = Places(session.config)
-        self.context = Context(self.places, params, session.store, session.log)
+        self.places = Places(session.config) if places is None else places
+        self.context = Context(self.places, params, session.store, session.log, memory)
         self._session = session
-        self.system = kernel_system(
-            self.places.config,
-            lambda: bench.run(self.context),
-            store=session.store,
-            log=session.log,
-            memory=self.context.memory,
-            strict_wait=session.strict_wait,
-        )
-        self.context.host = self.system.host
-        self.context.queues = self.system.queues
-        self.components: Mapping[str, Any] = self.system.components
 
-    @property
-    def error(self) -> BaseException | None:
-        """The first exception of the bench or a kernel."""
-        return self.system.error
-
-    def bind(self, machine: Machine) -> None:
-        """Before cycle 0: give the components their positions in the machine."""
-        self.system.bind(machine)
+    def body(self) -> None:
+        """The host program."""
+        self.bench.run(self.context)
 
     def launches(self) -> list[LaunchTimes]:
         """The start and the end of each launch so far, and of each PE in the launch."""
@@ -68,6 +61,11 @@ class Running:
             )
             for launch in self.context.launches
         ]
+
+    @property
+    def end(self) -> int:
+        """[cycle] The largest end of the launches and copies so far; 0 if there are none."""
+        return max((one.end or 0 for one in (*self.context.launches, *self.context.host.copies)), default=0)
 
     def identity(self) -> dict[str, Any]:
         """The identity of the run: name, parameters, and a digest of the file of the bench."""
@@ -88,14 +86,6 @@ class Running:
         for launch in self.context.launches:
             found += [str(inspect.getsourcefile(inspect.unwrap(work.kernel))) for work in launch.work[:1]]
         return list(dict.fromkeys(found))
-
-    def state(self) -> dict[str, Any]:
-        """The state of the run outside of its engines: kernels, launches and inputs, as plain JSON."""
-        return {
-            "kernels": [asdict(state) for state in self.system.states()],
-            "launches": [asdict(one) for one in self.launches()],
-            "inputs": {name: hashlib.sha256(array.tobytes()).hexdigest() for name, array in self.context.inputs.items()},
-        }
 
     def expected(self) -> dict[str, Array]:
         """The outputs that the reference of the bench computes, by name.
@@ -137,6 +127,70 @@ class Running:
         if log is None:
             raise InputError(Problem(self.bench.where, "this run has no op log, so its results cannot be verified"))
         return verify_run(log, self.context.outputs, self.expected(), self.places, debug=debug)
+
+
+def _system(session: Session, runs: Sequence[BenchRun], memory: AddressSpace) -> KernelSystem:
+    """All that runs the host programs and the kernels of benches on one machine."""
+    system = kernel_system(
+        runs[0].places.config,
+        *(one.body for one in runs),
+        store=session.store,
+        log=session.log,
+        memory=memory,
+        strict_wait=session.strict_wait,
+    )
+    for one, host in zip(runs, system.hosts, strict=True):
+        one.context.host, one.context.queues = host, system.queues
+    return system
+
+
+class Running(BenchRun):
+    """A bench that has a machine to itself."""
+
+    def __init__(self, bench: Bench, session: Session, params: dict[str, Any]) -> None:
+        super().__init__(bench, session, params)
+        self.system = _system(session, [self], self.context.memory)
+        self.components: Mapping[str, Any] = self.system.components
+
+    @property
+    def error(self) -> BaseException | None:
+        """The first exception of the bench or a kernel."""
+        return self.system.error
+
+    def bind(self, machine: Machine) -> None:
+        """Before cycle 0: give the components their positions in the machine."""
+        self.system.bind(machine)
+
+    def state(self) -> dict[str, Any]:
+        """The state of the run outside of its engines: kernels, launches and inputs, as plain JSON."""
+        return {
+            "kernels": [asdict(state) for state in self.system.states()],
+            "launches": [asdict(one) for one in self.launches()],
+            "inputs": {name: hashlib.sha256(array.tobytes()).hexdigest() for name, array in self.context.inputs.items()},
+        }
+
+
+class Together:
+    """Several benches on one machine, each with its own host program and its own places."""
+
+    def __init__(self, session: Session, benches: Sequence[tuple[Bench, dict[str, Any], Places]]) -> None:
+        memory = AddressSpace(Places(session.config))
+        self.runs = [BenchRun(bench, session, params, places, memory) for bench, params, places in benches]
+        self._system = _system(session, self.runs, memory)
+        self.components: Mapping[str, Any] = self._system.components
+
+    @property
+    def error(self) -> BaseException | None:
+        """The first exception of a bench or a kernel."""
+        return self._system.error
+
+    def bind(self, machine: Machine) -> None:
+        """Before cycle 0: give the components their positions in the machine."""
+        self._system.bind(machine)
+
+    def launches(self) -> list[LaunchTimes]:
+        """The launches of all benches, bench by bench."""
+        return [launch for one in self.runs for launch in one.launches()]
 
 
 def _place(function: Any, error: Exception) -> str:

@@ -236,9 +236,12 @@ class GraphEngine:
         session = Session(self.config, store, self.op_log, self._strict_wait)
         self._activity = bench.begin(session, params)
         parts = {name: make() for name, make in self._parts.items()}
-        self._machine = Machine(self.config, Program(bench.name), {**self._activity.components, **parts}, whole=True)
+        self._machine = self._new_machine(Program(bench.name), {**self._activity.components, **parts})
         self._activity.bind(self._machine)
         return self._machine
+
+    def _new_machine(self, program: Program, components: Mapping[str, Any]) -> Machine:
+        return Machine(self.config, program, components, whole=True)
 
     def run(
         self, bench: Runnable, *, progress: Callable[[Machine], None] | None = None, around: Around = nullcontext, **params: Any

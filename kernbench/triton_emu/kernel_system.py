@@ -157,7 +157,7 @@ class KernelSystem:
     """All that runs kernels on one machine."""
 
     components: dict[str, ComponentBase]  #: for `Machine`
-    host: HostRunner  #: what the host's program calls
+    hosts: list[HostRunner]  #: what each host program calls
     runners: dict[str, KernelRunner]  #: by the names of PEs
     launches: list[Launch]  #: in the order in which they were made
     processors: dict[str, PeCpu]  #: by the names of PEs
@@ -167,22 +167,25 @@ class KernelSystem:
 
     def bind(self, machine: Machine) -> None:
         """Before the run: where the machine has put the components, and how it reaches its memories."""
-        host = self.components[naming.HOST]
-        assert isinstance(host, Host)
         machine.around = self._around
-        self.host.machine = machine
+        position = {name: i for i, name in enumerate(machine.components)}
         for cpu in self.processors.values():
             cpu.scheduler.machine = machine
-        host.position = {name: i for i, name in enumerate(machine.components)}
+        for host in self.components.values():
+            if isinstance(host, Host):
+                host.position = position
         self._attach(machine)
-        self.queues.bind(machine, host.position)
+        self.queues.bind(machine, position)
+        for runner in self.hosts:
+            runner.machine = machine
         reach = machine.plan.reach
         if reach is None:
             return
         for ways in self._ways:
             ways.reach = reach
-        self.host.commands = CommandWays(reach, [name for name in machine.plan.compute if naming.counted(name) == "cpu"])
-        self.host.first_endpoint = machine.plan.with_scratchpad
+        commands = CommandWays(reach, [name for name in machine.plan.compute if naming.counted(name) == "cpu"])
+        for runner in self.hosts:
+            runner.commands, runner.first_endpoint = commands, machine.plan.with_scratchpad
 
     def _attach(self, machine: Machine) -> None:
         """Components of the user's own log what they serve: messages of kernels, and what goes to the engines they replace."""
@@ -231,8 +234,13 @@ class KernelSystem:
 
     @property
     def error(self) -> BaseException | None:
-        """The exception of the host program or of a kernel."""
-        return self.host.error or next((one.error for one in self.runners.values() if one.error is not None), None)
+        """The exception of a host program or of a kernel."""
+        return next((one.error for one in (*self.hosts, *self.runners.values()) if one.error is not None), None)
+
+    @property
+    def host(self) -> HostRunner:
+        """The first host program; most runs have no other."""
+        return self.hosts[0]
 
     def states(self) -> list[PeState]:
         """The state of the kernel of each PE."""
@@ -241,14 +249,13 @@ class KernelSystem:
 
 def kernel_system(
     config: NpuConfig | SystemConfig,
-    body: Callable[[], object],
-    *,
+    *bodies: Callable[[], object],
     store: MemoryStore,
     log: OpLogger | None = None,
     memory: Translation | None = None,
     strict_wait: bool = False,
 ) -> KernelSystem:
-    """The components of a machine on which `body`, the host's program, launches kernels.
+    """The components of a machine on which each of `bodies`, the host programs, launches kernels.
 
     `store` has the memories' contents. `log`, made with that store, records what kernels do; without it there is only time,
     and data that Phase 1 knows. `memory` says which bytes an address of a kernel stands for; without it all are physical.
@@ -270,14 +277,17 @@ def kernel_system(
         for name, runner in runners.items():
             runner.memory = PerturbedMemory(name, run, opened, store, log, memory, (sram.base, sram.end))
             runner.memory._order = side._order
-    host_runner = HostRunner(body, {name: cpu.node_id for name, cpu in processors.items()}, launches)
-    host_runner.perturbed = run
-    host = Host(host_runner, jobs=max(64, 2 * len(pes)))
-    components: dict[str, ComponentBase] = {naming.HOST: host}
+    nodes = {name: cpu.node_id for name, cpu in processors.items()}
+    hosts = [HostRunner(body, nodes, launches) for body in bodies]
+    components: dict[str, ComponentBase] = {}
+    for number, host in enumerate(hosts):
+        host.perturbed = run
+        name = f"{naming.HOST}{number or ''}"
+        components[name] = Host(host, jobs=max(64, 2 * len(pes)), name=name)
     components |= {cpu.node_id: cpu for cpu in processors.values()}
-    queues = Queues(config, runners, {name: cpu.node_id for name, cpu in processors.items()}, shared.time, launches)
+    queues = Queues(config, runners, nodes, shared.time, launches)
     queues.perturbed = run
-    return KernelSystem(components, host_runner, runners, launches, processors, queues, log, ways)
+    return KernelSystem(components, hosts, runners, launches, processors, queues, log, ways)
 
 
 def _npu_spec(config: NpuConfig) -> PeSpec:

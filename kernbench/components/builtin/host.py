@@ -30,8 +30,10 @@ class Host(ComponentBase, kind=HOST):
     node_id = HOST
     no_snapshot = "a host program cannot be saved as bytes: keep its inputs and the cycle, and run there again"
 
-    def __init__(self, source: HostSource, *, jobs: int) -> None:
+    def __init__(self, source: HostSource, *, jobs: int, name: str = HOST) -> None:
+        """`name`: of this component in its machine; machines with several host programs have several hosts."""
         super().__init__()
+        self.name_there = name
         self.source = source
         self.jobs = jobs + 1  # plus the job that keeps the run alive
         self.position: dict[str, int] = {}  #: positions in the core of components to which the host can give jobs, by name
@@ -45,7 +47,7 @@ class Host(ComponentBase, kind=HOST):
 
     def step(self, now: int) -> int:
         if not self._begun:
-            self._own = self.submit(COMPONENT, self.position[HOST])
+            self._own = self.submit(COMPONENT, self.position[self.name_there])
             self._begun = self._resume = True
         if self._resume or now >= self.source.next_due():
             self._resume = False

@@ -222,7 +222,7 @@ def load(
             "--cycles",
             metavar="CYCLES",
             min=1,
-            help="Length of the measurement, in cycles. Only packets created in these cycles are measured.",
+            help="Length of the measurement, in cycles. Only packets that are created in these cycles are measured.",
         ),
     ] = 10000,
     links: Annotated[int, typer.Option("--links", metavar="N", min=0, help="Show the N most loaded links.")] = 0,

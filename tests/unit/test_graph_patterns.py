@@ -12,7 +12,7 @@ onnx = pytest.importorskip("onnx", reason="onnx is not installed")
 from onnx import NodeProto, TensorProto, helper, numpy_helper  # noqa: E402
 
 from kernbench.config import load_config  # noqa: E402
-from kernbench.workloads.graphs.graph import Pool, Product, Vector  # noqa: E402
+from kernbench.workloads.graphs.graph import Copy, Pool, Product, Vector  # noqa: E402
 from kernbench.workloads.graphs.grouped import GroupCosts  # noqa: E402
 from kernbench.workloads.graphs.onnx.file import read_onnx  # noqa: E402
 from kernbench.workloads.graphs.onnx.reference import verify_file  # noqa: E402
@@ -105,6 +105,95 @@ def test_a_constant_is_part_of_the_weights_of_its_slice(tmp_path: Path) -> None:
     assert {row.name: row.note for row in made.run().rows}["scale"] == "part of the weights of project"
     found = verify_file(path, {}, MACHINE, w=8, a=8)
     assert found.passed, (found.faults, found.worst)
+
+
+def heads(folder: Path) -> Path:
+    """Queries and keys of a projection with a separate bias, each selected by its number; the queries are scaled."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["p"], "project"),
+        helper.make_node("Add", ["b", "p"], ["qk"], "bias"),
+        helper.make_node("Reshape", ["qk", "shape"], ["parts"], "parts"),
+        helper.make_node("Gather", ["parts", "zero"], ["q"], "q", axis=1),
+        helper.make_node("Gather", ["parts", "last"], ["k"], "k", axis=1),
+        helper.make_node("Mul", ["q", "c"], ["scaled"], "scale"),
+        helper.make_node("Transpose", ["k"], ["kt"], "turn", perm=[1, 0]),
+        helper.make_node("MatMul", ["scaled", "kt"], ["y"], "scores"),
+    ]
+    weights = [numpy_helper.from_array(RANDOM.uniform(-1, 1, shape).astype(np.float32), name)
+               for name, shape in (("w", (32, 64)), ("b", (64,)))]  # fmt: skip
+    integers = {"zero": np.array(0), "last": np.array(-1), "shape": np.array([16, 2, 32])}
+    weights += [numpy_helper.from_array(value, name) for name, value in integers.items()]
+    return saved(folder, nodes, [16, 32], [*weights, number("c", 0.25)], "y")
+
+
+def test_a_constant_is_part_of_weights_behind_a_bias_and_a_selection(tmp_path: Path) -> None:
+    path = heads(tmp_path)
+    made = GraphProgram(read_onnx(path, {}, 8, 8), MACHINE, 8)
+    assert {row.name: row.note for row in made.run().rows}["scale"] == "part of the weights of project"
+    found = verify_file(path, {}, MACHINE, w=8, a=8)
+    assert found.passed, (found.faults, found.worst)
+
+
+def clipped(folder: Path, *, depthwise: bool = True, size: int = 3, outputs: str = "y") -> Path:
+    """A convolution over single elements, a Clip, and a convolution with a window."""
+    filters = (8, 1, size, size) if depthwise else (16, 8, size, size)
+    pads = [size // 2] * 4
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], "wide"),
+        helper.make_node("Clip", ["c", "low", "high"], ["r"], "clip"),
+        helper.make_node("Conv", ["r", "f", "b"], ["y"], "window", pads=pads, group=8 if depthwise else 1),
+    ]
+    weights = [numpy_helper.from_array(RANDOM.uniform(-1, 1, shape).astype(np.float32), name)
+               for name, shape in (("w", (8, 4, 1, 1)), ("f", filters), ("b", (filters[0],)))]  # fmt: skip
+    return saved(folder, nodes, [1, 4, 10, 10], [*weights, number("low", 0), number("high", 0.4)], outputs)
+
+
+@pytest.mark.parametrize("depthwise", [True, False])
+def test_the_copies_of_windows_clip_what_they_copy(depthwise: bool, tmp_path: Path) -> None:
+    path = clipped(tmp_path, depthwise=depthwise)
+    made = GraphProgram(read_onnx(path, {}, 8, 8), MACHINE, 8)
+    assert [type(work) for _, work in made.lowered.jobs] == [Product, Product, Vector]
+    assert {row.name: row.note for row in made.run().rows}["clip"] == "part of the copies of window"
+    found = verify_file(path, {}, MACHINE, w=8, a=8)
+    assert found.passed, (found.faults, found.worst)
+
+
+@pytest.mark.parametrize("how", [{"size": 1, "depthwise": False}, {"outputs": "y r"}, {"outputs": "y c"}])
+def test_a_clip_is_a_pass_if_no_window_is_copied_or_its_input_or_result_is_needed(how: dict, tmp_path: Path) -> None:
+    path = clipped(tmp_path, **how)
+    assert "copy" in ops(path)
+    found = verify_file(path, {}, MACHINE, w=8, a=8)
+    assert found.passed, (found.faults, found.worst)
+
+
+def rolled(folder: Path, outputs: str = "y") -> Path:
+    """A roll of the rows of a tensor: the last rows before the first ones."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["p"], "project"),
+        helper.make_node("Slice", ["p", "n5", "n16", "zero"], ["low"], "low"),
+        helper.make_node("Slice", ["p", "zero", "n5", "zero"], ["high"], "high"),
+        helper.make_node("Concat", ["low", "high"], ["y"], "roll", axis=0),
+    ]
+    weights = [numpy_helper.from_array(RANDOM.uniform(-1, 1, (32, 64)).astype(np.float32), "w")]
+    integers = {"zero": 0, "n5": 5, "n16": 16}
+    weights += [numpy_helper.from_array(np.array([value]), name) for name, value in integers.items()]
+    return saved(folder, nodes, [16, 32], weights, outputs)
+
+
+def test_slices_that_are_joined_again_are_one_copy(tmp_path: Path) -> None:
+    path = rolled(tmp_path)
+    made = GraphProgram(read_onnx(path, {}, 8, 8), MACHINE, 8)
+    (copy,) = (work for _, work in made.lowered.jobs if isinstance(work, Copy))
+    assert copy.sources == ("p",) and copy.order is not None
+    assert copy.order.span(0, 63) == (5 * 64, 6 * 64 - 1) and copy.order.span(11 * 64, 12 * 64 - 1) == (0, 63)
+    assert {row.name: row.note for row in made.run().rows}["low"] == "part of roll"
+    found = verify_file(path, {}, MACHINE, w=8, a=8)
+    assert found.passed, (found.faults, found.worst)
+
+
+def test_a_slice_that_others_read_too_is_copied(tmp_path: Path) -> None:
+    made = GraphProgram(read_onnx(rolled(tmp_path, "y low"), {}, 8, 8), MACHINE, 8)
+    assert len([work for _, work in made.lowered.jobs if isinstance(work, Copy)]) == 3
 
 
 def test_a_constant_of_elements_that_others_read_too_is_multiplied(tmp_path: Path) -> None:

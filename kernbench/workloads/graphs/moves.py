@@ -76,7 +76,12 @@ def _copy_unless(same: bool, at: Lowering, node: Node) -> None:
 
 @rule("Concat")
 def concat(at: Lowering, node: Node) -> None:
-    """Copy all inputs to their positions."""
+    """Copy all inputs to their positions. Slices of one tensor are elements of this tensor in another order."""
+    roll = at.patterns.rolls.get(node.outputs[0])
+    if roll is not None:
+        rows = at.layouts.rows_of(roll.x, roll.axis, roll.numbers)
+        at.add(Copy((at.operand(roll.x),), node.outputs[0], rows))
+        return
     sources, out = tuple(at.operand(name) for name in node.inputs if name), at.out(node)
     if sum(at.tensor(name).elements for name in sources) != out.elements:
         raise CannotLower(f"the concatenation of its inputs does not have the shape {' x '.join(map(str, out.shape))}")

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from math import prod
 
 from kernbench.workloads.graphs.functions import Function, find_functions
 from kernbench.workloads.graphs.graph import Graph, Node, number_of
 from kernbench.workloads.graphs.layouts import kept_transposes
+from kernbench.workloads.graphs.rolls import Roll, find_rolls
 from kernbench.workloads.graphs.scales import find_scales
+
+_LIKE_COPIES = frozenset(("Relu", "LeakyRelu", "Clip", "Neg", "Abs"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +32,10 @@ class Patterns:
     swapped: dict[str, str] = field(default_factory=dict)  #: the transpose of a tensor's last two dimensions: the tensor
     norms: dict[str, RmsNorm] = field(default_factory=dict)  #: by the tensor that is made
     functions: dict[str, Function] = field(default_factory=dict)  #: by the tensor that is made
+    rolls: dict[str, Roll] = field(default_factory=dict)  #: by the tensor that is made
     scaled: dict[str, tuple[str, str]] = field(default_factory=dict)  #: by the tensor that is made: x, the node with weights
     absorbed: dict[str, str] = field(default_factory=dict)  #: output of a product: that of the batch norm behind it
+    copied: dict[str, str] = field(default_factory=dict)  #: output of an operator like Relu: the Conv whose copies make it
     kept: set[int] = field(default_factory=set)  #: numbers of transposes that move no byte
 
     def consumers(self, name: str) -> list[int]:
@@ -57,6 +63,10 @@ def find_patterns(graph: Graph) -> Patterns:
             _rms_norm(graph, found, number, node)
     find_functions(graph, found)
     find_scales(graph, found)
+    find_rolls(graph, found)
+    for number, node in enumerate(graph.nodes):
+        if node.op in _LIKE_COPIES and not node.domain and number not in found.parts:
+            _copied(graph, found, node)
     return found
 
 
@@ -88,6 +98,20 @@ def _batch_norm(graph: Graph, found: Patterns, number: int, node: Node) -> None:
     if maker.input(1) in graph.tensors and graph.tensors[maker.input(1)].source == "weight":
         found.absorbed[node.inputs[0]] = node.outputs[0]
         found.parts[number] = f"part of the weights of {maker.name}"
+
+
+def _copied(graph: Graph, found: Patterns, node: Node) -> None:
+    """A function that takes the time of a copy, before a convolution that copies windows. Nothing else reads its input or result."""
+    x, out = node.inputs[0], node.outputs[0]
+    tensor = graph.tensors.get(x)
+    if tensor is None or tensor.source == "weight" or not _only(graph, found, x) or not _only(graph, found, out):
+        return
+    reader = graph.nodes[found.consumers(out)[0]]
+    filters = graph.tensors.get(reader.input(1))
+    if reader.op != "Conv" or reader.domain or reader.inputs.count(out) != 1 or reader.inputs[0] != out or filters is None:
+        return
+    if prod(filters.shape[2:]) > 1 and len(filters.shape) < 5:
+        found.copied[out] = reader.name
 
 
 def _rms_norm(graph: Graph, found: Patterns, number: int, node: Node) -> None:

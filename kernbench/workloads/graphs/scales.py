@@ -1,7 +1,7 @@
 """Products with a constant that weights absorb: `(x W + b)[part] * c` is a part of `x (c W) + c b`.
 
-Between the product of matrices and the product with the constant only moves of elements may be. If several slices are taken of
-the result, no two of them may overlap, because the constant belongs to one of them alone.
+Between the product of matrices and the product with the constant only moves of elements, and sums with biases, may be. If
+several slices are taken of the result, no two of them may overlap, because the constant belongs to one of them alone.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from kernbench.workloads.graphs.patterns import Patterns
 
 _MOVES = frozenset(("Reshape", "Identity", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Expand"))
+_SLICES = frozenset(("Slice", "Gather"))
 _PRODUCTS = frozenset(("Gemm", "MatMul", "Conv"))
 
 
@@ -58,12 +59,16 @@ def _absorbs(graph: Graph, found: Patterns, makers: dict[str, Node], fixed: set[
             return None
         if node.op in _PRODUCTS:
             return node if all(operand in fixed for operand in node.inputs[1:] if operand) else None
-        before = graph.tensors.get(node.input(0))
+        read = [one for one in node.inputs if one and one not in fixed] if node.op == "Add" else [node.input(0)]
+        before = graph.tensors.get(read[0]) if len(read) == 1 else None
         if before is None or before.source != "work":
             return None
+        if node.op == "Add" and before.elements == graph.tensors[name].elements:
+            name, shared = read[0], False
+            continue
         if node.op in _MOVES and before.elements == graph.tensors[name].elements:
             name, shared = node.inputs[0], False
-        elif node.op == "Slice" and alone and _apart(graph, found, node):
+        elif node.op in _SLICES and alone and _apart(graph, found, node):
             name, shared = node.inputs[0], True
         elif node.op == "Split" and alone and len(found.consumers(node.inputs[0])) == 1:
             name, shared = node.inputs[0], False
@@ -73,21 +78,29 @@ def _absorbs(graph: Graph, found: Patterns, makers: dict[str, Node], fixed: set[
 
 def _apart(graph: Graph, found: Patterns, node: Node) -> bool:
     """Whether all readers of a slice's input are slices of one dimension, and none has elements of this slice."""
-    own = _range(graph, node)
+    own = range_of(graph, node)
     if own is None or node.inputs[0] in graph.outputs:
         return False
     for number in found.consumers(node.inputs[0]):
         other = graph.nodes[number]
         if other is node:
             continue
-        part = _range(graph, other) if other.op == "Slice" and other.inputs[0] == node.inputs[0] else None
+        part = range_of(graph, other) if other.op in _SLICES and other.inputs[0] == node.inputs[0] else None
         if part is None or part[0] != own[0] or (part[1] < own[2] and own[1] < part[2]):
             return False
     return True
 
 
-def _range(graph: Graph, node: Node) -> tuple[int, int, int] | None:
-    """The dimension, the first element and the end of a slice of one dimension with step 1; None of any other."""
+def range_of(graph: Graph, node: Node) -> tuple[int, int, int] | None:
+    """The dimension, the first element and the end of a slice of one dimension with step 1, or of a Gather with one known index;
+    None of any other node."""
+    if node.op == "Gather":
+        index, shape = number_of(graph.known.get(node.inputs[1])), graph.tensors[node.inputs[0]].shape
+        if index is None or not shape:
+            return None
+        dimension = int(node.attributes.get("axis", 0)) % len(shape)
+        first = int(index) % shape[dimension]
+        return dimension, first, first + 1
     names = [node.input(number) for number in (1, 2, 3, 4)]
     start, end, axis, step = (number_of(graph.known.get(name)) for name in names)
     shape = graph.tensors[node.inputs[0]].shape

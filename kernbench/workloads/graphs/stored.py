@@ -82,20 +82,28 @@ class Layouts:
             return np.empty(shape, np.int8)
         return np.moveaxis(np.empty((shape[0], *shape[2:], shape[1]), np.int8), -1, 1)
 
+    def rows_of(self, x: str, axis: int, numbers: Sequence[int]) -> Order | None:
+        """The order of elements of a tensor that are chosen along one dimension; None if the layout is not known."""
+        return Order((self._chosen(x, axis, numbers),)) if x in self.images or x in self.rows else None
+
     def _picked(self, node: Node, x: str) -> Picked | None:
         if node.op != "Gather":
             return None
-        known, shape = self.known.get(node.inputs[1]), list(self.tensors[x].shape)
+        known = self.known.get(node.inputs[1])
         if known is None or known.ndim > 1 or not known.size or known.dtype.kind not in "iu":
             return None
-        axis = int(node.attributes.get("axis", 0)) % len(shape)
+        if x in self.images and known.ndim == 0:
+            return None
+        axis = int(node.attributes.get("axis", 0)) % len(self.tensors[x].shape)
+        return self._chosen(x, axis, known.reshape(-1).tolist())
+
+    def _chosen(self, x: str, axis: int, numbers: Sequence[int]) -> Picked:
+        shape = list(self.tensors[x].shape)
         if x in self.images:
             shape.append(shape.pop(1))
             axis = axis - 1 if axis > 1 else (0 if axis == 0 else len(shape) - 1)
-            if known.ndim == 0:
-                return None
         of, inner = shape[axis], prod(shape[axis + 1 :])
-        return Picked(tuple(int(number) % of for number in known.reshape(-1)), of, inner)
+        return Picked(tuple(int(number) % of for number in numbers), of, inner)
 
 
 def moved_by(node: Node, out: str, source: Array, known: Mapping[str, Array]) -> Array | None:

@@ -69,7 +69,12 @@ def chain(at: Lowering, operators: tuple[str, ...], a: str, out: str) -> None:
 
 @rule(*UNARY)
 def unary(at: Lowering, node: Node) -> None:
-    """Clip's limits and other constants are part of the operator."""
+    """Clip's limits and other constants are part of the operator. A function that takes the time of a copy is part of the copies of
+    windows that read its result."""
+    reader = at.patterns.copied.get(node.outputs[0])
+    if reader is not None:
+        at.view(at.out(node).name, at.operand(node.inputs[0]), f"part of the copies of {reader}")
+        return
     chain(at, UNARY[node.op], at.operand(node.inputs[0]), at.out(node).name)
 
 

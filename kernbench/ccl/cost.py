@@ -22,7 +22,7 @@ from kernbench.ccl.group import Group, cubes_of
 from kernbench.ccl.halving_doubling import ACTIVE, steps_of
 from kernbench.ccl.ring_schedule import MOST
 from kernbench.ccl.rings import Levels, Ring, flat_ring, grid_rings, level_rings
-from kernbench.ccl.schedule import MOST_LANE_BYTES, Program, Schedule, SwitchMessage
+from kernbench.ccl.schedule import MOST_LANE_BYTES, Message, Program, Schedule, SwitchMessage
 from kernbench.common import naming
 from kernbench.components.builtin.ipcq_ring import PLAIN, Protocol
 from kernbench.config import SystemConfig
@@ -53,9 +53,11 @@ class Latencies:
     network: str = "ring"  #: `system.kind`
     rows: int = 1  #: of SIPs
     at_once: int = 4  #: messages of a PE that are on their way at a time
-    rail: int = 0  #: between SIPs of two rows over a rail
+    cols: int = 0  #: SIPs in a row, if a row is a node, a leaf or a group of several; else 0
+    row: int = 0  #: between SIPs of two rows: over a rail, a core switch, or the link of two groups
     rail_slower: int = 1  #: how much longer a byte takes on the link of a NIC than on a link between SIPs, rounded up
     rails: tuple[int, ...] = ()  #: of each column of SIPs
+    uplink_slower: float = 0.0  #: the time of a byte on the uplink of a leaf, relative to a link between SIPs
     ways: Mapping[tuple[int, int], Way] = field(default_factory=dict)  #: by pair of SIPs; empty for a machine with very many
 
     @property
@@ -82,18 +84,34 @@ class Routes:
         if s != t and self.measured:
             return self.times.pe + self.times.ways[s, t].cycles
         if s != t and self._rows_apart(s, t):
-            return self.times.pe + self.times.rail + (0 if self._rail(s) == self._rail(t) else self.times.sip)
+            return self.times.pe + self.times.row + self.times.sip * self._detours(s, t)
         if s != t:
             return self.times.pe + self.times.sip * self._hops(s, t)
         return self.times.pe + self.times.cube * (abs(row - end) + abs(col - last))
 
     def _rows_apart(self, a: int, b: int) -> bool:
-        """Return whether the route between two SIPs crosses a rail."""
-        cols = len(self.times.rails)
+        """Return whether two SIPs are in different rows, and a row is a node, a leaf or a group."""
+        cols = self.times.cols
         return cols > 0 and a // cols != b // cols
 
     def _rail(self, sip: int) -> int:
         return self.times.rails[sip % len(self.times.rails)]
+
+    def _detours(self, a: int, b: int) -> int:
+        """Return the number of hops inside rows on the route between SIPs of two rows."""
+        if self.times.network == "rails":
+            return int(self._rail(a) != self._rail(b))
+        return len(self._through_groups(a, b)) - 1 if self.times.network == "dragonfly" else 0
+
+    def _through_groups(self, a: int, b: int) -> list[tuple[Link, float]]:
+        """Return the links between SIPs of two groups of a dragonfly: at most one inside each group, and the link of the groups
+        between them.
+        """
+        cols = self.times.cols
+        here, there = a // cols, b // cols
+        near = here * cols + (there - (there > here)) % cols
+        far = there * cols + (here - (here > there)) % cols
+        return [((one, other), 1.0) for one, other in ((a, near), (near, far), (far, b)) if one != other]
 
     def _hops(self, a: int, b: int) -> int:
         if self.times.network not in GRIDS:
@@ -122,6 +140,11 @@ class Routes:
         """
         if self.measured:
             return self.times.ways[a, b].links
+        if self._rows_apart(a, b) and self.times.network == "dragonfly":
+            return self._through_groups(a, b)
+        if self._rows_apart(a, b) and self.times.network == "fat_tree":
+            leaves = (("leaf", a // self.times.cols, "up"), ("leaf", b // self.times.cols, "down"))
+            return ((a, -1), 1.0), *((leaf, self.times.uplink_slower) for leaf in leaves), ((-1, b), 1.0)
         if self._rows_apart(a, b):
             cols, here, there = len(self.times.rails), self._rail(a), self._rail(b)
             nics = ((-2 - there, a // cols, 0), (-2 - there, b // cols, 1))  # on the rail of the receiver
@@ -146,7 +169,7 @@ class Routes:
         one.
         """
         ways = Counter((self.places[a][0], self.places[b][0]) for a, b in hops)
-        if self.sips > FEW_SIPS:
+        if self.sips > FEW_SIPS and self.times.network in GRIDS:
             return self._even_loads(ways)
         found: dict[Link, float] = {}
         for (a, b), many in ways.items():
@@ -156,13 +179,11 @@ class Routes:
         return max(found.values(), default=0.0)
 
     def _even_loads(self, ways: Mapping[tuple[int, int], int]) -> float:
-        """Return the same for a very large number of SIPs, assuming that all of their links carry about the same load.
+        """Return the same for a grid of very many SIPs, assuming that all of their links carry about the same load.
 
-        Each SIP then has two links each way on a grid, and one on a ring.
+        Each SIP then has two links each way on a grid of several rows, and one on a ring.
         """
         most = max((many for (a, b), many in ways.items() if a != b), default=0)
-        if self.times.network not in GRIDS:
-            return most
         far = sum(many * self._hops(a, b) for (a, b), many in ways.items() if a != b)
         return max(most, ceil(far / (self.sips * (2 if self._rows == 1 else 4))))
 
@@ -195,7 +216,7 @@ def routes_of(config: SystemConfig, group: Group, times: Latencies) -> Routes:
     if group.pes:
         found = (naming.parse_pe(pe)[:2] for pe in group.pes)
         return Routes(times, [(sip, *divmod(cube, cols)) for sip, cube in found], config.shape[0])
-    shape = group.shape
+    shape = group.placed or group.shape
     cubes = cubes_of(config, shape.cubes) if shape.cubes <= config.cubes else range(shape.cubes)
     there = [divmod(cube, cols) for cube in cubes for _ in range(shape.pes)]
     return Routes(times, [(sip, row, col) for sip in range(shape.sips) for row, col in there], shape.sips)
@@ -215,19 +236,35 @@ def latencies(config: SystemConfig) -> Latencies:
     across = cycles(here, naming.place(0, cube=1, pe=0)) - near if cubes > 1 else 0
     far = cycles(here, naming.place(1, cube=0, pe=0)) - near if sips > 1 else 0
     far_link = float(config.system.link.bytes_per_cycle) if sips > 1 else 0.0
+    cols, row, slower, uplink = 0, 0, 1, 0.0
     rails: tuple[int, ...] = ()
-    rail, slower = 0, 1
-    if config.system.kind == "rails" and config.system.rows > 1:
+    network, rows = config.system.kind, config.system.rows
+    if network in ROWS_OF_SIPS and rows > 1:
         cols = config.sip_cols
+        row = max(0, cycles(here, naming.place(cols, cube=0, pe=0)) - near)  # they have a link, or the same rail
+        uplink = float(config.system.switch.oversubscription / cols)
+    if network == "rails" and rows > 1:
         rails = tuple(rail_of(config, column) for column in range(cols))
-        rail = cycles(here, naming.place(cols, cube=0, pe=0)) - near
         slower = max(1, ceil(config.system.link.bytes_per_cycle / config.system.rails.link.bytes_per_cycle))
-    link, network, at_once = float(config.pe.link.bytes_per_cycle), config.system.kind, config.pe.ipcq.max_concurrent
-    rows, rail = config.system.rows, max(0, rail)
-    ways = _ways(config, router, near) if sips <= MEASURED_SIPS else {}
-    return Latencies(near, max(0, across), max(0, far), link, far_link, network, rows, at_once, rail, slower, rails, ways)
+    return Latencies(
+        near,
+        max(0, across),
+        max(0, far),
+        float(config.pe.link.bytes_per_cycle),
+        far_link,
+        network,
+        rows,
+        at_once=config.pe.ipcq.max_concurrent,
+        cols=cols,
+        row=row,
+        rail_slower=slower,
+        rails=rails,
+        uplink_slower=uplink,
+        ways=_ways(config, router, near) if sips <= MEASURED_SIPS else {},
+    )
 
 
+ROWS_OF_SIPS = ("rails", "fat_tree", "dragonfly")  #: arrangements in which a row of SIPs is a node, a leaf or a group
 MEASURED_SIPS = 16  #: whose routes are looked up one by one: those of 64 take seconds
 
 
@@ -278,6 +315,8 @@ class Outline:
     turns: float = 0.0  #: [cycle] of a lane by its latencies, if a rank's messages wait for those that are on their way
     buffer: int = 0  #: `n_elem` in the buffer of a schedule, which is cut into lanes that are not too long
     form: str = ""  #: which of its forms an algorithm has in this group, if each form has weights of its own
+    worked: float = 0.0  #: share of the bytes of `n_elem` that the vector engines of the busiest rank add or copy
+    chained: float = 0.0  #: the same, of all sums and copies of a lane that wait for each other, also on several ranks
 
     def features(
         self, nbytes: int, itemsize: int, slots: int, slot_bytes: int, link: float, protocol: Protocol = PLAIN
@@ -336,6 +375,16 @@ class Outline:
         """Return the estimated time [cycle] of `n_elem` elements with this number of bytes."""
         features = self.features(nbytes, itemsize, slots, slot_bytes, link, protocol)
         return sum(weight * one for weight, one in zip(weights, features, strict=True))
+
+    def slowed(self, nbytes: int, itemsize: int, slot_bytes: int, bytes_a_cycle: float, factor: float) -> float:
+        """Return by how many cycles a call is longer if its sums and copies take `factor` times as long as usual.
+
+        `bytes_a_cycle` are the bytes that the vector engines of a PE usually add or copy in a cycle. Messages wait for the sums
+        of the first lane. Of the further lanes, the time of the busiest rank counts.
+        """
+        lanes = self.lanes(nbytes, itemsize, slot_bytes)
+        first = max(self.chained, self.worked)
+        return (factor - 1) * (first + (lanes - 1) * self.worked) * nbytes / lanes / bytes_a_cycle
 
     @cached_property
     def once(self) -> tuple[float, int, float]:
@@ -411,7 +460,9 @@ def outline_of(schedule: Schedule, routes: Routes) -> Outline:
     busiest = max(sending, default=0.0)
     # Where only the root gets results, the other ranks go on with the next lane as soon as they have sent.
     abreast = times.at_once if all(schedule.stores) else 0
-    how: dict[str, Any] = {"operations": (done, cut), "window": WIDTH, "buffer": buffer}
+    worked = max(_worked(schedule.programs[rank]) for rank in ranks) * unit
+    chained = sum(_most_added(step) for step in schedule.steps) * unit
+    how: dict[str, Any] = {"operations": (done, cut), "window": WIDTH, "buffer": buffer, "worked": worked, "chained": chained}
     return Outline(steps, each[0] // 2, share, widest, far, adds, busiest, abreast=abreast, turns=turns.latest, **how)
 
 
@@ -488,6 +539,20 @@ def _operations(program: Program, *, apart: bool) -> int:
     return found
 
 
+def _most_added(step: Sequence[Message | SwitchMessage]) -> int:
+    """Return the positions that the busiest receiver of a step adds."""
+    found: Counter[int] = Counter()
+    for one in step:
+        if isinstance(one, Message) and one.adds:
+            found[one.target] += len(one.sent)
+    return max(found.values(), default=0)
+
+
+def _worked(program: Program) -> int:
+    """Return the positions of all messages that a rank adds to its own or copies."""
+    return sum(len(positions) for _, receives in program.steps for _, positions, _, _, final in receives if not final)
+
+
 def _runs(places: Iterable[tuple[int, int]]) -> int:
     """Return the number of runs of neighbouring locations."""
     found, end = 0, (-2, 0)
@@ -525,14 +590,18 @@ def _latency(ring: Ring, routes: Routes) -> tuple[float, float]:
 
 
 def _ring(turns: int, share: Callable[[int], float], adds: bool = True) -> Form:
-    """Return the outline of `turns` rounds of `n - 1` steps along the flat ring; `share` gives the elements of each step."""
+    """Return the outline of `turns` rounds of `n - 1` steps along the flat ring; `share` gives the elements of each step.
+
+    With `adds`, the messages of the first round are added.
+    """
 
     def made(shape: Shape, kind: int, routes: Routes) -> Outline:
         n, ring = shape.ranks, flat_ring(kind, shape)
         moved = share(n) * _crossing([ring], routes)
         (latency, sending), count = _latency(ring, routes), turns * (n - 1)
         steps = [Step(latency, 1, moved)] * count
-        return Outline(steps, count, count * moved, share(n), shape.sips > 1, adds, count * sending)
+        worked = (n - 1) * share(n) if adds else 0.0
+        return Outline(steps, count, count * moved, share(n), shape.sips > 1, adds, count * sending, worked=worked)
 
     return made
 
@@ -578,7 +647,9 @@ def _outline_of_levels(parts: Sequence[Sequence[_Level]], form: str) -> Outline:
     share, messages = sum(one.share for one in steps), sum(one.messages for one in steps)
     widest = max((level.share for part in parts for level in part), default=1.0)
     sending = sum(2 * len(level.steps) * level.sending for level in parts[0])
-    return Outline(steps, messages, share, widest, False, True, sending, form=form)
+    turns = 2 if len(parts[0]) > 1 else 1  # over several rings, messages of the all-gather are copied
+    worked = sum(turns * len(level.steps) * level.share for part in parts for level in part)
+    return Outline(steps, messages, share, widest, False, True, sending, form=form, worked=worked)
 
 
 def _grid(shape: Shape, kind: int, routes: Routes) -> Outline:
@@ -614,15 +685,26 @@ def _halves(shape: Shape, kind: int, routes: Routes) -> Outline:
         steps += [Step(routes.times.pe, 1, float(PASSES))] * 2
     total = sum(one.share for one in steps)
     widest, at_once = 1.0 if spare else 0.5, routes.times.at_once
-    return Outline(steps, len(steps), total, widest, shape.sips > 1, True, sending, full=True, window=ACTIVE, abreast=at_once)
+    worked = 2.0 - 2.0 / (n - spare) + bool(spare)  # halves are added, and halves of the sums are copied
+    how: dict[str, Any] = {"full": True, "window": ACTIVE, "abreast": at_once, "worked": worked}
+    return Outline(steps, len(steps), total, widest, shape.sips > 1, True, sending, **how)
 
 
-def _chain(shape: Shape, kind: int, routes: Routes) -> Outline:
-    """Return the outline of a chain from rank 0 along the flat ring in both directions, to the middle."""
-    half, ring = shape.ranks // 2, flat_ring(kind, shape)
-    moved = _crossing([ring], routes)
-    latency, sending = _latency(ring, routes)
-    return Outline([Step(latency, 1, moved)] * half, 2, 2 * moved, 1.0, shape.sips > 1, True, sending)
+def _chain(adds: bool) -> Form:
+    """Return the outline of a chain from rank 0 along the flat ring in both directions, to the middle.
+
+    With `adds`, the messages travel to rank 0, and each rank adds its elements.
+    """
+
+    def made(shape: Shape, kind: int, routes: Routes) -> Outline:
+        half, ring = shape.ranks // 2, flat_ring(kind, shape)
+        moved = _crossing([ring], routes)
+        latency, sending = _latency(ring, routes)
+        steps = [Step(latency, 1, moved)] * half
+        how: dict[str, Any] = {"worked": float(min(2, half)), "chained": float(half)} if adds else {}
+        return Outline(steps, 2, 2 * moved, 1.0, shape.sips > 1, True, sending, **how)
+
+    return made
 
 
 def _around(shape: Shape, kind: int, routes: Routes) -> Outline:
@@ -651,8 +733,8 @@ FORMS: Mapping[str, Form] = {
     "all_reduce_hierarchical": _levels(level_rings),
     "all_gather_ring": _ring(1, lambda n: 1.0, adds=False),
     "reduce_scatter_ring": _ring(1, lambda n: 1.0),
-    "broadcast_ring": _chain,
-    "reduce_ring": _chain,
+    "broadcast_ring": _chain(adds=False),
+    "reduce_ring": _chain(adds=True),
     "all_to_all_ring": _around,
     "send_recv_ring": _shift,
     "barrier_dissemination": _signals,

@@ -65,16 +65,26 @@ def group_of(config: MachineConfig, shape: Shape, topo: str | None = None) -> Gr
             raise InputError(Problem(config.source, rule, "shape", str(shape)))
     if topo is not None and topo not in TOPO_NAME_TO_KIND:
         raise InputError(Problem("group", f"it must be one of {', '.join(TOPO_NAME_TO_KIND)}", "topo", topo))
-    arranged = system.system.kind if shape.sips > 1 else "ring"  # where every two are linked, a ring is as good as any
-    kind = TOPO_NAME_TO_KIND.get(arranged if topo is None else topo, RING)
+    kind = kind_of(system, shape, topo)
     cubes, pes = cubes_of(system, shape.cubes), _pes(system, shape.pes)
     places = [(sip, cube, pe) for sip in range(shape.sips) for cube in cubes for pe in pes]
     names = tuple(naming.place(sip, cube=cube, pe=pe) for sip, cube, pe in places)
-    made = Group(shape, kind, names, tuple(shape.rank(*place) for place in places))
-    if system.system.kind == "rails" and shape.sips > system.sip_cols and not shape.sips % system.sip_cols:
-        nodes = shape.sips // system.sip_cols  # ranks of one column are on one rail, as those of one cube of each SIP elsewhere
-        return replace(made, shape=Shape(nodes, system.sip_cols * shape.cubes, shape.pes), placed=shape)
-    return made
+    return by_nodes(system, Group(shape, kind, names, tuple(shape.rank(*place) for place in places)))
+
+
+def kind_of(system: SystemConfig, shape: Shape, topo: str | None = None) -> int:
+    """Return the arrangement of a group: that of the SIPs, unless `topo` names another."""
+    arranged = system.system.kind if shape.sips > 1 else "ring"  # where every two are linked, a ring is as good as any
+    return TOPO_NAME_TO_KIND.get(arranged if topo is None else topo, RING)
+
+
+def by_nodes(system: SystemConfig, group: Group) -> Group:
+    """Return a group with nodes as its first level, if the machine has rails and the group takes whole nodes."""
+    shape, cols = group.shape, system.sip_cols
+    if system.system.kind != "rails" or shape.sips <= cols or shape.sips % cols:
+        return group
+    # Ranks of one column are on one rail, as those of one cube of each SIP elsewhere.
+    return replace(group, shape=Shape(shape.sips // cols, cols * shape.cubes, shape.pes), placed=shape)
 
 
 def with_root(group: Group, root: int) -> Group:

@@ -150,10 +150,11 @@ def resolved(asked: Asked, count: int) -> Asked:
     if registry is None:
         assert queues.slots is not None and queues.slot_bytes is not None and queues.tier is not None
         alone = Registry((asked.entry,), queues.slots, queues.slot_bytes, queues.tier)
-        protocol = tuner_of(asked.config, _rooted(asked), alone, queues).protocol(asked.entry, count, asked.dtype)
+        tuner = tuner_of(asked.config, _rooted(asked), alone, queues)
+        protocol = tuner.protocol(asked.entry, count, asked.dtype, asked.channels)
         return replace(asked, queues=replace(queues, protocol=protocol))
     tuner = tuner_of(asked.config, _rooted(asked), registry, queues)
-    choice = tuner.choose(asked.entry.collective, count, asked.dtype)
+    choice = tuner.choose(asked.entry.collective, count, asked.dtype, asked.channels)
     entry = registry.find(asked.entry.collective, choice.name)
     chosen = choice.protocols[choice.name] if has_protocols(asked.config) else queues.protocol
     return replace(asked, entry=entry, queues=replace(tuner.queues(entry), protocol=chosen))

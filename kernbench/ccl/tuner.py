@@ -133,22 +133,25 @@ class Tuner:
         room = queues.slots * slot_room(self.config, queues)
         return 4 * self._queues[entry.full_name] * room <= 3 * self.config.pe.spm.size_bytes
 
-    def choose(self, collective: str, count: int, dtype: str) -> Choice:
-        """Return the estimates for `n_elem` elements. Raises InputError for a collective without a known algorithm."""
+    def choose(self, collective: str, count: int, dtype: str, channels: int = 0) -> Choice:
+        """Return the estimates for `n_elem` elements, with sums on `channels` cores of each PE (0: on all cores).
+
+        Raises InputError for a collective without a known algorithm.
+        """
         itemsize = dtype_of(dtype).bits // 8
         entries = list(self.candidates(collective))
         if not entries:
             rule = f"no algorithm of {collective} is known to the tuner for a {self.group.kind_name}"
             raise InputError(Problem("tuner", rule, remedy="name one (--algo)"))
         pairs = [(one, name) for one in entries for name in self._protocols_of(one)]
-        each = {(one.name, name): self.cycles(one, count, itemsize, name) for one, name in pairs}
+        each = {(one.name, name): self.cycles(one, count, itemsize, name, channels) for one, name in pairs}
         protocols = {one.name: self._fastest(one.name, each) for one in entries}
         found = {name: each[name, protocol] for name, protocol in protocols.items()}
         own = replace(self.given, protocol=None) == OWN
         times = [self.times.get(_key(one.full_name, name)) for one, name in pairs]
         return Choice(found, own and all(times), protocols, each)
 
-    def protocol(self, entry: Entry, count: int, dtype: str) -> str:
+    def protocol(self, entry: Entry, count: int, dtype: str, channels: int = 0) -> str:
         """Return the fastest protocol of an algorithm.
 
         If the model does not know the algorithm, return the given protocol, or `simple`.
@@ -156,9 +159,9 @@ class Tuner:
         if self.outline(entry) is None:
             return self.given.protocol or SIMPLE
         itemsize = dtype_of(dtype).bits // 8
-        return self._fastest(
-            entry.name, {(entry.name, name): self.cycles(entry, count, itemsize, name) for name in self._protocols_of(entry)}
-        )
+        names = self._protocols_of(entry)
+        found = {(entry.name, name): self.cycles(entry, count, itemsize, name, channels) for name in names}
+        return self._fastest(entry.name, found)
 
     @staticmethod
     def _fastest(name: str, each: Mapping[tuple[str, str], float]) -> str:
@@ -170,8 +173,8 @@ class Tuner:
             return self.protocols
         return [name for name in self.protocols if self._fits(entry, name)] or self.protocols[:1]
 
-    def cycles(self, entry: Entry, count: int, itemsize: int, protocol: str | None = None) -> float:
-        """Return the estimated time [cycle] of an algorithm.
+    def cycles(self, entry: Entry, count: int, itemsize: int, protocol: str | None = None, channels: int = 0) -> float:
+        """Return the estimated time [cycle] of an algorithm, with sums on `channels` cores of each PE (0: on all cores).
 
         The estimate is the time of the model, multiplied by the error of the model at simulated sizes of this group or of
         similar
@@ -184,7 +187,17 @@ class Tuner:
         modelled, lanes = self._modelled(entry, nbytes, itemsize, queues), self._lanes(entry, nbytes, itemsize, queues)
         own = replace(self.given, protocol=None) == OWN
         beyond = errors.beyond(nbytes) if lanes == 1 and own else None
-        return modelled * exp(errors.at(log(max(1, nbytes)), lanes)) if beyond is None else beyond
+        usual = modelled * exp(errors.at(log(max(1, nbytes)), lanes)) if beyond is None else beyond
+        return usual + self._slowed(entry, nbytes, itemsize, queues, channels)
+
+    def _slowed(self, entry: Entry, nbytes: int, itemsize: int, queues: Queues, channels: int) -> float:
+        """Return by how many cycles a call is longer if only some cores of each PE compute its sums."""
+        if not channels:
+            return 0.0
+        outline, ve = self.outline(entry), self.config.pe.ve
+        assert outline is not None and queues.slot_bytes is not None
+        bytes_a_cycle = float(ve.rate(8 * itemsize) * ve.engines) * itemsize
+        return outline.slowed(nbytes, itemsize, queues.slot_bytes, bytes_a_cycle, self.config.pe.cores / channels)
 
     def _error(self, entry: Entry, itemsize: int, protocol: str) -> Errors:
         """Return the error of the model, by size. Without simulated times of a protocol, return the error for the simple

@@ -59,6 +59,9 @@ def test_the_root_and_the_slots_are_those_of_the_choice(capsys: pytest.CaptureFi
     [
         (("-b", "4K", "-e", "1K"), "sizes must grow, by a factor of at least 2"),
         (("--estimate",), "it is for a group that is not simulated, of a shape like 1563x8x8"),
+        (("--estimate", "--shape", "8x1x1", "--topo", "star"), "it must be one of ring, torus, mesh"),
+        (("--channels", "1"), "at least one of the 1 cores of a PE"),
+        (("--channels", "1", "--simulate", "--set", "pe.cores=4"), "are those of collectives without channels"),
         (("--plot", "x.pdf"), "the file name must end in .svg or .png"),
     ],
 )
@@ -72,3 +75,33 @@ def test_a_group_that_no_machine_has(capsys: pytest.CaptureFixture[str]) -> None
     said = json.loads(out)
     cycles = said["rows"][0]["cycles"]
     assert code == 0 and said["ranks"] == 100_032 and cycles["hierarchical"] < cycles["ring"] / 10
+
+
+SMALL = ("sip.rows=1", "sip.cols=1", "system.sips=8")
+
+
+def test_networks_of_groups_that_no_machine_has(capsys: pytest.CaptureFixture[str]) -> None:
+    """A group of more rows of SIPs: an uplink with less bandwidth costs time, and a group over rails has nodes first."""
+
+    def cycles(kind: str, *more: str) -> dict[str, int]:
+        settings = [text for one in (f"system.kind={kind}", *SMALL, *more) for text in ("--set", one)]
+        how = ("--estimate", "--shape", "16x1x1", "-c", "two_sips", "-b", "1M", "-e", "1M", "--json", *settings)
+        code, out, err = kbsim(capsys, "tune", "all_reduce", *how)
+        said = json.loads(out)
+        assert code == 0 and said["ranks"] == 16 and said["topology"] == "ring", err
+        assert said["shape"] == ([4, 4, 1] if kind == "rails" else [16, 1, 1])
+        return said["rows"][0]["cycles"]  # type: ignore[no-any-return]
+
+    leaves = cycles("fat_tree", "system.rows=2")
+    thin = cycles("fat_tree", "system.rows=2", "system.switch.oversubscription=8")
+    assert all(thin[name] > leaves[name] for name in ("halving_doubling", "direct"))
+    assert cycles("switch")["halving_doubling"] < leaves["halving_doubling"]
+    assert cycles("dragonfly", "system.rows=2")["direct"] > cycles("all_to_all")["direct"]
+    cycles("rails", "system.rows=2")
+
+
+def test_channels_slow_the_sums_of_an_estimate(capsys: pytest.CaptureFixture[str]) -> None:
+    how = ("tune", "all_reduce", "--set", "pe.cores=16", "-b", "2K", "-e", "2K", "--json")
+    usual, few = (json.loads(kbsim(capsys, *how, *more)[1])["rows"][0] for more in ((), ("--channels", "1")))
+    assert few["algorithm"] != usual["algorithm"]
+    assert all(few["cycles"][name] > cycles for name, cycles in usual["cycles"].items())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from math import log, log2
 from pathlib import Path
 from statistics import median
@@ -13,7 +14,7 @@ from kernbench.ccl import tuner as tuning
 from kernbench.ccl.call import Queues
 from kernbench.ccl.collectives import COLLECTIVES
 from kernbench.ccl.contract import Shape
-from kernbench.ccl.cost import Latencies, Routes, form_of, outline_of
+from kernbench.ccl.cost import Latencies, Routes, form_of, latencies, outline_of
 from kernbench.ccl.group import group_of, shape_for
 from kernbench.ccl.measure import Asked, queues_of, resolved, row
 from kernbench.ccl.patterns import vector_schedule
@@ -35,6 +36,7 @@ from kernbench.ccl.tuner import (
 from kernbench.ccl.weights import FITTED, weights_of
 from kernbench.common.errors import InputError
 from kernbench.config import SystemConfig, load_config
+from kernbench.config.system.links import all_sip_pairs
 
 REGISTRY = read_registry()
 
@@ -153,6 +155,64 @@ def test_hops_between_sips_follow_their_arrangement() -> None:
         routes = Routes(Latencies(5, 0, 100, link=1.0, far_link=1.0, network=network, rows=rows), places, sips=8)
         found[network] = [(routes.between(0, to) - 5) // 100 for to in (1, 3, 7)]
     assert found == {"ring": [1, 3, 1], "mesh": [1, 3, 4], "torus": [1, 1, 2], "all_to_all": [1, 1, 1], "switch": [1, 1, 1]}
+
+
+@pytest.mark.parametrize("network", ["switch", "fat_tree", "rails"])
+def test_routes_of_a_network_with_switches_do_not_need_the_machine(network: str) -> None:
+    """Routes by formula have the latencies and the loads of the machine's own routes. A larger group has more rows."""
+    rows = [] if network == "switch" else ["system.rows=2", "system.switch.oversubscription=3"]
+    config = load_config("pod_8sip", ["sip.rows=1", "sip.cols=1", f"system.kind={network}", *rows], kind=SystemConfig)
+    times = latencies(config)
+    places = [(sip, 0, 0) for sip in range(8)]
+    real, formula = Routes(times, places, sips=8), Routes(replace(times, ways={}), places, sips=8)
+    pairs = [(a, b) for a in range(8) for b in range(8) if a != b]
+    assert real.measured and not formula.measured
+    if network == "rails":  # the SIP on both rails is on the way, and its links are shorter than those of a node
+        pairs = [(a, b) for a, b in pairs if a // 4 == b // 4 or a % 4 == b % 4]
+    assert [formula.between(*one) for one in pairs] == [real.between(*one) for one in pairs]
+    across = [(a, a + 4) for a in range(4)]
+    for hops in ([(0, 1)], [(0, 1), (0, 2)], across, pairs):
+        assert formula.loads(hops) == pytest.approx(real.loads(hops))
+    many = Routes(times, [(sip, 0, 0) for sip in range(100)], sips=100)
+    assert not many.measured
+    assert many.loads([(a, a + 4) for a in range(0, 96, 8)]) == pytest.approx(many.loads([(0, 4)]))
+    assert many.between(0, 99) == (real.between(0, 7) if network != "rails" else many.between(0, 7))
+
+
+def test_few_channels_make_sums_longer() -> None:
+    """On one of 16 cores, an algorithm with few additions is the fastest: the estimates say so, and by how much."""
+    config = load_config("single_cube", ["pe.cores=16"], kind=SystemConfig)
+    group = group_of(config, shape_for(config, 8))
+    one, times = tuner_of(config, group, REGISTRY), {}
+    usual, few = (one.choose("all_reduce", 1024, "f16", channels) for channels in (0, 1))
+    for name in (usual.name, few.name):
+        entry = REGISTRY.find("all_reduce", name)
+        made, _ = row(Asked(config, group, entry, "f16", queues_of(REGISTRY, entry), check=False, channels=1), 1024)
+        assert made is not None
+        times[name] = made.cycles
+        assert few.cycles[name] == pytest.approx(made.cycles, rel=0.05)
+    assert times[few.name] < 0.7 * times[usual.name]
+    auto = REGISTRY.find("all_reduce", AUTO)
+    asked = Asked(config, group, auto, "f16", queues_of(REGISTRY, auto), check=False, channels=1)
+    assert resolved(asked, 1024).entry.name == few.name
+    assert one.choose("all_gather", 1024, "f16", 1).cycles["ring"] == one.choose("all_gather", 1024, "f16").cycles["ring"]
+    assert one.choose("all_reduce", 1024, "f16", 8).cycles["ring"] < few.cycles["ring"]
+
+
+def test_a_route_of_a_dragonfly_uses_links_of_its_pairs() -> None:
+    """A route between two groups has the link of the two groups, and at most one link inside each of them."""
+    config = load_config("pod_8sip", ["system.kind=dragonfly", "system.sips=12", "system.rows=3"], kind=SystemConfig)
+    pairs = {frozenset((one.first, one.second)) for one in all_sip_pairs(config)}
+    times = Latencies(5, 0, 100, link=1.0, far_link=1.0, network="dragonfly", rows=3, cols=4, row=130)
+    routes = Routes(times, [(sip, 0, 0) for sip in range(12)], sips=12)
+    for a, b in ((a, b) for a in range(12) for b in range(12) if a != b):
+        links = [link for link, _ in routes.links(a, b)]
+        assert {frozenset(link) for link in links} <= pairs
+        assert [links[0][0], *(end for _, end in links)] == [a, *(start for start, _ in links[1:]), b]
+        across = a // 4 != b // 4
+        assert len(links) <= 3 if across else len(links) == 1
+        assert routes.between(a, b) == 5 + (130 + 100 * (len(links) - 1) if across else 100)
+    assert routes.loads([(0, 11), (1, 10)]) == 2.0  # both use the only link of the two groups
 
 
 def test_given_queues_are_those_of_the_estimate() -> None:

@@ -245,10 +245,10 @@ class World:
         entry = self.registry.find(name, self._algorithms.get(name))
         tuner = tuner_of(self.ctx.config, group, self.registry)  # type: ignore[arg-type]  # a system, as it has queues
         if entry.registry is not None:
-            choice = tuner.choose(name, count, dtype)
+            choice = tuner.choose(name, count, dtype, self._channels)
             entry, protocol = self.registry.find(name, choice.name), choice.protocol
         else:
-            protocol = tuner.protocol(entry, count, dtype) if len(tuner.protocols) > 1 else SIMPLE
+            protocol = tuner.protocol(entry, count, dtype, self._channels) if len(tuner.protocols) > 1 else SIMPLE
         if rule := entry.unfit(self.ctx.config, group):  # type: ignore[arg-type]
             raise InputError(Problem(f"dist.{name}", rule))
         return entry, protocol

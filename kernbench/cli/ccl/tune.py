@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kernbench.cli import output, widgets
-from kernbench.cli.ccl.run import Collective, DataType, GroupShape, MachineOption, Topo, dtype_of, size_of
+from kernbench.cli.ccl.run import Channels, Collective, DataType, GroupShape, MachineOption, Topo, dtype_of, size_of
 from kernbench.cli.ccl.table import protocol_name
 from kernbench.cli.options import Json, Overrides
 from kernbench.cli.text import size_text, table
@@ -61,6 +61,7 @@ def tune(
     config: MachineOption = None,
     overrides: Overrides = None,
     topo: Topo = None,
+    channels: Channels = 0,
     simulates: Simulate = False,
     estimates: Estimate = False,
     save: Save = None,
@@ -70,6 +71,7 @@ def tune(
     """Print the time that the tuner estimates for each algorithm of a collective and each size, and the algorithm that
     --algo auto chooses."""
     from kernbench.ccl import tuner as tuning
+    from kernbench.ccl.call import check_channels
     from kernbench.ccl.collectives import COLLECTIVES
     from kernbench.ccl.measure import sizes_between
     from kernbench.ccl.registry import AUTO, read_registry
@@ -81,6 +83,10 @@ def tune(
         machine, group = _estimated(config, overrides or [], shape, topo, simulates)
     else:
         machine, group = _group([registry.find(collective, AUTO)], config, overrides or [], (), ranks, shape, topo)
+    check_channels(machine, channels)
+    if channels and simulates:
+        rule = "times with --simulate are those of collectives without channels"
+        raise InputError(Problem("kbsim ccl tune", rule, "--channels", channels, "leave out one of the two"))
     first, last = size_of("--begin", begin), size_of("--end", end)
     if last < first or factor < 2:
         raise InputError(Problem("kbsim ccl tune", "sizes must grow, by a factor of at least 2", "--end", end))
@@ -97,7 +103,7 @@ def tune(
     rows = []
     for size in sizes:
         count = what.count_of(size, group.size, itemsize) if what.moves else 1
-        rows.append((size, tuner.choose(collective, count, kind)))
+        rows.append((size, tuner.choose(collective, count, kind, channels)))
     data = _plain(tuner, collective, rows, errors)
     if save is not None:
         from kernbench.common.files import write_whole
@@ -116,6 +122,7 @@ def _estimated(
     config: str | None, overrides: list[str], shape: str | None, topo: str | None, simulates: bool
 ) -> tuple[SystemConfig, Group]:
     """A machine, and a group that it need not have. InputError without a shape, and if the group must be simulated."""
+    from kernbench.ccl.group import by_nodes, kind_of
     from kernbench.ccl.rings import TOPO_NAME_TO_KIND
     from kernbench.ccl.tuner import Estimated
     from kernbench.cli.ccl.run import PRESETS, _shape
@@ -125,10 +132,10 @@ def _estimated(
         rule = "it is for a group that is not simulated, of a shape like 1563x8x8"
         raise InputError(Problem("kbsim ccl tune", rule, "--estimate", remedy="give --shape, and leave out --simulate"))
     machine = load_config(config or PRESETS[-1], overrides, kind=SystemConfig)
-    kind = topo or machine.system.kind
-    if kind not in TOPO_NAME_TO_KIND:
-        raise InputError(Problem("kbsim ccl tune", f"it must be one of {', '.join(TOPO_NAME_TO_KIND)}", "--topo", kind))
-    return machine, Estimated(_shape(shape), TOPO_NAME_TO_KIND[kind], (), ())
+    if topo is not None and topo not in TOPO_NAME_TO_KIND:
+        raise InputError(Problem("kbsim ccl tune", f"it must be one of {', '.join(TOPO_NAME_TO_KIND)}", "--topo", topo))
+    wanted = _shape(shape)
+    return machine, by_nodes(machine, Estimated(wanted, kind_of(machine, wanted, topo), (), ()))
 
 
 def _plain(tuner: Tuner, collective: str, rows: Sequence[tuple[int, Choice]], errors: Sequence[float]) -> dict[str, Any]:

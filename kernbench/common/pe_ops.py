@@ -112,10 +112,14 @@ class DmaWriteCmd(Command):
         return self.handle.data
 
 
+LAYOUTS = ("row_major", "col_major")  #: of a matrix: its rows one after the other, or its columns
+
+
 class GemmCmd(Command):
     """`out = [acc +] a @ b`, with f32 (of integers: i32) accumulation unless `dtype_acc` says otherwise.
 
     Shapes are the shapes before `transpose_*`, which swaps the last two axes; a `col_major` matrix is stored column by column.
+    `acc` has the layout of `out`.
     `tile_k`: the products of blocks of this number of columns of `a` are added, and the sum is rounded to `dtype_acc` after
     each block.
     """

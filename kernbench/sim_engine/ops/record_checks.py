@@ -11,6 +11,7 @@ import numpy as np
 from kernbench.common.dtypes import DTYPES, dtype_of
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.lanes import Lanes
+from kernbench.common.pe_ops import LAYOUTS
 from kernbench.sim_engine.memory_store import LAST
 from kernbench.sim_engine.op_log import OpRecord
 from kernbench.sim_engine.replay.math_ops import ARITY, LOGIC, MOVES, REDUCTIONS, SCANS
@@ -18,7 +19,6 @@ from kernbench.sim_engine.replay.math_ops import ARITY, LOGIC, MOVES, REDUCTIONS
 LARGEST = 1 << 30  #: [B] of one tensor
 RANKS = 32  #: most axes of a tensor, as in numpy
 INPUTS = 64  #: of one op
-LAYOUTS = ("row_major", "col_major")
 #: Allowed parameters of an op that moves elements; None for any.
 NUMBERS = dict.fromkeys(MOVES, 0) | {"permute": None, "slice": 4, "concat": 1, "flip": 1, "gather": 1, "sort": 2}
 ADDRESS = f"it must be an integer from 0 to {LAST}"

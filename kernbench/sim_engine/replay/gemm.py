@@ -23,7 +23,7 @@ class GemmForm:
         a, b = tuple(params["shape_a"]), tuple(params["shape_b"])
         columns_a = params.get("layout_a", "row_major") == "col_major"
         columns_b = params.get("layout_b", "row_major") == "col_major"
-        self.lie_a, self.lie_b = _lying(a, columns_a), _lying(b, columns_b)  #: the shapes of the matrices in memory
+        self.lie_a, self.lie_b = lying(a, columns_a), lying(b, columns_b)  #: the shapes of the matrices in memory
         self._swap_a = columns_a != bool(params.get("transpose_a"))
         self._swap_b = columns_b != bool(params.get("transpose_b"))
         self.shape = gemm_shape(params)
@@ -43,6 +43,8 @@ class GemmForm:
             a = np.swapaxes(a, -1, -2)
         if self._swap_b:
             b = np.swapaxes(b, -1, -2)
+        if acc is not None and self.columns_out:
+            acc = np.swapaxes(acc, -1, -2)
         floats: Any = np.float64 if np.float64 in (a.dtype, b.dtype) else np.float32
         wanted: Any = floats if self.exact is None else self.exact
         if a.dtype != wanted:
@@ -72,7 +74,8 @@ class GemmForm:
         return np.ascontiguousarray(np.swapaxes(out, -1, -2)) if self.columns_out else out
 
 
-def _lying(shape: tuple[int, ...], columns: bool) -> tuple[int, ...]:
+def lying(shape: tuple[int, ...], columns: bool) -> tuple[int, ...]:
+    """The shape of a matrix as it lies in memory."""
     return (*shape[:-2], shape[-1], shape[-2]) if columns else shape
 
 

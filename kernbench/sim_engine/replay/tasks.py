@@ -13,7 +13,7 @@ from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.ops.params import Params
 from kernbench.sim_engine.ops.ranges import ReplayOp
 from kernbench.sim_engine.ops.reaches import MEMORIES, copy_size, math_inputs
-from kernbench.sim_engine.replay.gemm import GemmForm, one_gemm, run_gemm, run_stack
+from kernbench.sim_engine.replay.gemm import GemmForm, lying, one_gemm, run_gemm, run_stack
 from kernbench.sim_engine.replay.math_ops import plain_pair, run_math
 from kernbench.sim_engine.replay.wide import WideCache
 
@@ -130,7 +130,8 @@ class Gemm:
         self._b = Place(_index(params, "src_b_addr"), params.get("src_b_space", usual), self.form.lie_b, second)
         self._acc = None
         if params.get("acc_addr") is not None:
-            self._acc = Place(_index(params, "acc_addr"), params["acc_space"], tuple(params["acc_shape"]), params["acc_dtype"])
+            shape = lying(tuple(params["acc_shape"]), self.form.columns_out)
+            self._acc = Place(_index(params, "acc_addr"), params["acc_space"], shape, params["acc_dtype"])
         self.target = _index(params, "dst_addr"), params.get("dst_space", usual)
         self._epilogues = "epilogue" in params
         self.stacks = self.form.small and not self._epilogues

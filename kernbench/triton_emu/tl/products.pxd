@@ -10,4 +10,4 @@ cdef class TlProducts(TlMemory):
     @cython.locals(one=KernelTensor, two=KernelTensor, total=KernelTensor, tile=KernelTensor, msg=GemmCmd, found=tuple)
     cdef KernelTensor multiplied(
         self, object a, object b, object frame, object acc=*, object out_dtype=*, object dtype_acc=*, object transpose_a=*,
-        object transpose_b=*, KernelTensor out=*)
+        object transpose_b=*, KernelTensor out=*, tuple layouts=*)

@@ -8,7 +8,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from kernbench.common.dtypes import DTYPES, dtype_of
-from kernbench.common.pe_ops import GemmCmd
+from kernbench.common.pe_ops import LAYOUTS, GemmCmd
 from kernbench.triton_emu.errors import KernelError, caller_of
 from kernbench.triton_emu.handle import KernelTensor
 from kernbench.triton_emu.op_types import product_shape
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from kernbench.triton_emu.memory.side import Translation
 
 _UP, _frame = caller_of(__file__), sys._getframe
+ROW_MAJOR = LAYOUTS[0]
+_ROWS = (ROW_MAJOR, ROW_MAJOR, ROW_MAJOR)
 
 
 @cache
@@ -31,6 +33,13 @@ def check_acc(dtype_acc: str, line: str) -> None:
     """KernelError if the accumulation type does not exist."""
     if dtype_acc and dtype_acc not in DTYPES:
         raise KernelError(f"{line}: dtype_acc = {dtype_acc!r}, but it must be one of {', '.join(DTYPES)}")
+
+
+def check_layouts(layouts: tuple[str, str, str], line: str) -> None:
+    """KernelError if a layout does not exist."""
+    for name, layout in zip(("layout_a", "layout_b", "layout_out"), layouts, strict=True):
+        if layout not in LAYOUTS:
+            raise KernelError(f"{line}: {name} = {layout!r}, but it must be one of {', '.join(LAYOUTS)}")
 
 
 class TlProducts(TlMemory):
@@ -52,15 +61,19 @@ class TlProducts(TlMemory):
         transpose_a: bool = False,
         transpose_b: bool = False,
         out: KernelTensor | None = None,
+        layout_a: str = ROW_MAJOR,
+        layout_b: str = ROW_MAJOR,
+        layout_out: str = ROW_MAJOR,
     ) -> KernelTensor:
         """`a @ b`, or `acc + a @ b`, computed by a tensor engine.
 
         `a`: `[..., m, k]`, `b`: `[..., k, n]`, `acc` and the result: `[..., m, n]`. `out_dtype`: the type of the result; by
         default that of `acc`, else that of `a`, and i32 for integers. `dtype_acc`: the type in which products are added; by
         default f32, and i32 for integers. `transpose_a`, `transpose_b`: swap the last two axes of an operand. `out`: a tile
-        that receives the result.
+        that receives the result. `layout_a`, `layout_b`, `layout_out`: row_major, or col_major for a matrix whose bytes are
+        column by column in the scratchpad; `acc` has the layout of the result. Layouts do not change shapes or times.
 
-        Raises KernelError if the shapes do not fit or a type does not exist.
+        Raises KernelError if the shapes do not fit, and if a type or a layout does not exist.
 
         >>> def kernel(x, tl):
         ...     a = tl.load(x, x.shape, x.dtype)
@@ -69,7 +82,10 @@ class TlProducts(TlMemory):
         array([[ 5., 11.],
                [11., 25.]], dtype=float32)
         """
-        return self.multiplied(a, b, _frame(_UP), acc, out_dtype, dtype_acc, transpose_a, transpose_b, out)
+        layouts = (layout_a, layout_b, layout_out)
+        if layouts != _ROWS:
+            check_layouts(layouts, self.line_of(_frame(_UP)))
+        return self.multiplied(a, b, _frame(_UP), acc, out_dtype, dtype_acc, transpose_a, transpose_b, out, layouts)
 
     def _facts(self, one: KernelTensor, two: KernelTensor, transpose_a: bool, transpose_b: bool, line: str) -> tuple[Any, ...]:
         try:
@@ -90,8 +106,9 @@ class TlProducts(TlMemory):
         transpose_a: bool = False,
         transpose_b: bool = False,
         out: KernelTensor | None = None,
+        layouts: tuple[str, str, str] = _ROWS,
     ) -> KernelTensor:
-        """Compute a product for the frame of the caller."""
+        """Compute a product for the frame of the caller. `layouts`: of `a`, `b` and the result."""
         line = self.line_of(frame)
         one, two = self.operand_tile(a, line), self.operand_tile(b, line)
         check_acc(dtype_acc, line)
@@ -114,7 +131,7 @@ class TlProducts(TlMemory):
         msg = GemmCmd.__new__(GemmCmd)
         msg.a, msg.b, msg.out, msg.acc, msg.m, msg.k, msg.n = one, two, tile, total, m, k, n
         msg.dtype_acc, msg.transpose_a, msg.transpose_b, msg.line = dtype_acc, transpose_a, transpose_b, line
-        msg.layout_a = msg.layout_b = msg.layout_out = "row_major"
+        msg.layout_a, msg.layout_b, msg.layout_out = layouts
         msg._quiet, msg.dependency_ids, msg.tile_k = False, (), None
         msg.op_id = self._runner.memory.new_id()
         self.issue_for(msg, tile, line)

@@ -9,6 +9,7 @@ import pytest
 
 from kernbench.cli.main import exit_code
 from tests import all_reduce_own
+from tests.cli.conftest import Kbsim
 
 
 def kbsim(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -244,3 +245,14 @@ def test_lines_that_are_no_rows_begin_with_a_hash(capsys: pytest.CaptureFixture[
     code, out, _ = kbsim(capsys, "run", "all_reduce", "-a", "ring", "-b", "16K", "--no-check")
     assert code == 0 and [line[0] for line in out.splitlines()] == ["#", "#", "#", "#", " ", "#", "#"], out
     assert out.splitlines()[-2] == "# busiest: sip0.cube0.r0c0-sip0.cube0.pe0.pe_dma, 32%"
+
+
+def test_slots_that_are_too_small_for_a_long_link_are_told(kbsim: Kbsim) -> None:
+    given = ("ccl", "run", "all_reduce", "-c", "a100_8x", "-b", "8M", "-e", "8M", "--no-check")
+    said = kbsim(*given).out
+    assert said.rstrip().split("\n")[-1] == (
+        "# 4 messages of 32 KiB on their way fill 14% of a link between SIPs; "
+        "for long messages: --slots 32 --slot-bytes 256KiB"
+    )
+    assert "on their way" not in kbsim(*given, "--slots", "32", "--slot-bytes", "256KiB").out
+    assert "on their way" not in kbsim(*given[:5], "-b", "64K", "-e", "64K", "--no-check").out

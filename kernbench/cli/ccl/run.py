@@ -18,7 +18,18 @@ import typer
 from kernbench.cli import output
 from kernbench.cli.ccl.list import Files
 from kernbench.cli.ccl.plot import check_plot, draw
-from kernbench.cli.ccl.table import average, chosen, ended, head, line, notes, protocol_name, unfinished, wrong_elements
+from kernbench.cli.ccl.table import (
+    average,
+    chosen,
+    ended,
+    head,
+    line,
+    notes,
+    protocol_name,
+    slot_advice,
+    unfinished,
+    wrong_elements,
+)
 from kernbench.cli.endings import Ending, answering, ending_of
 from kernbench.cli.options import (
     AllowCode,
@@ -440,6 +451,7 @@ class Told:
             output.show(notes([row for _, row in found], name if len(by_algorithm) > 1 else ""), whole=True)
         output.show([one for batch in self.batches for one in chosen(batch.asked, batch.rows)], whole=True)
         output.show(average(rows), whole=True)
+        output.show([one for batch in self.batches for one in slot_advice(batch.asked, batch.rows)], whole=True)
         if rows and ending.status != "done":
             output.show([unfinished(ending.status, len(rows), sum(len(batch.counts) for batch in self.batches))], whole=True)
         if stopped is not None:

@@ -182,6 +182,26 @@ def average(rows: Sequence[Row]) -> Iterator[widgets.Text]:
         yield widgets.Text(f"# average bus bandwidth {_number(sum(values) / len(values))} GB/s")
 
 
+def slot_advice(asked: Asked, rows: Sequence[Row]) -> Iterator[widgets.Text]:
+    """Larger slots, if a ring's messages on their way are fewer bytes than a link between SIPs holds, and the link idles."""
+    from kernbench.ccl.contract import WIDTH
+    from kernbench.ccl.measure import resolved
+
+    if not rows or asked.group.shape.sips == 1:
+        return
+    row, link = rows[-1], asked.config.system.link
+    slot = resolved(asked, max(1, row.count)).queues.slot_bytes
+    held = int(2 * link.cycles * link.bytes_per_cycle)  # until the credit of a message is back
+    rate = float(link.bytes_per_cycle * asked.config.freq_ghz)
+    if slot is None or WIDTH * slot >= held or row.size < asked.group.size * WIDTH * slot or row.busbw > rate / 2:
+        return
+    larger = 1 << (-(-held // WIDTH) - 1).bit_length()
+    yield widgets.Text(
+        f"# {WIDTH} messages of {size_text(slot)} on their way fill {percent(WIDTH * slot / held)} of a link between SIPs; "
+        f"for long messages: --slots 32 --slot-bytes {size_text(larger).replace(' ', '')}", WAIT,
+    )  # fmt: skip
+
+
 def _busiest(rows: Sequence[Row], algorithm: str) -> Iterator[widgets.Text]:
     """The bottleneck and its share of the time: one line for consecutive sizes with the same bottleneck."""
     groups = [list(group) for _, group in groupby(rows, lambda row: row.bound)]

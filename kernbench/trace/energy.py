@@ -17,8 +17,9 @@ from __future__ import annotations
 import csv
 import io
 import re
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import lcm
@@ -38,6 +39,7 @@ READ, WRITE, MAC, OP, TIME = "read", "write", "mac", "op", "time"
 ACTIONS = (READ, WRITE, MAC, OP, TIME)
 OTHER = "not of a command"  #: static energy, write-backs of a cache, transfers that had not ended
 UNSTATED = "not stated"  #: commands that do not state the property by which they are grouped
+NO_COMPONENT = "no component"  #: accesses that no component of the chip has, and all accesses without components
 WHOLE_RUN = "run"  #: the resource of static energy
 NEARLY = 1e-9  #: relative difference of an exact sum from the same as a float, at most
 _BITS = re.compile(r"W(\d+)", re.IGNORECASE)
@@ -48,11 +50,11 @@ _FIELDS: dict[str, tuple[str, ...]] = {
         "cmd_id", "cmd_type", "unit", "layer_id", "phase", "block_id", "head_id", "token_idx", "precision", "tensor", "qbits",
         "tenant_id",
     ),
-    "DMA_START": ("cmd_id", "job_id", "unit", "direction", "size_bytes"),
+    "DMA_START": ("cmd_id", "job_id", "unit", "direction", "size_bytes", "src_addr", "dst_addr"),
     "DMA_END": ("job_id",),
     "TE_END": ("cmd_id", "job_id", "unit", "mac_count"),
     "VE_END": ("cmd_id", "job_id", "unit", "op_count"),
-    "SRAM_ACCESS": ("cmd_id", "job_id", "unit", "size_bytes", "access_type", "by"),
+    "SRAM_ACCESS": ("cmd_id", "job_id", "unit", "addr", "size_bytes", "access_type", "by"),
     "DRAM_TX_END": ("cmd_id", "job_id", "unit", "size_bytes"),
     "NOC_TX_START": ("cmd_id", "job_id", "channel", "unit", "size_bytes"),
     "NOC_TX_END": ("job_id", "channel", "unit"),
@@ -122,6 +124,8 @@ class Item:
     cmd_id: int | None
     count: int  #: bytes, MACs, operations or cycles
     energy: int  #: in `1 / unit` pJ
+    place: int = 0  #: of scratchpad accesses: the number of bounds up to the address of the first byte
+    component: str | None = None  #: of the chip; only in a ledger with the prices of components
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +228,7 @@ GROUPINGS: dict[str, Callable[[Ledger, Item], str]] = {
     "tensor": _stated("tensor"),
     "node": _node,
     "command": _command,
+    "component": lambda _, item: item.component or NO_COMPONENT,
 }
 
 
@@ -243,8 +248,11 @@ def _unknown(grouping: str) -> Problem:
     return Problem("kbsim trace energy", rule, "--by", grouping, meant(grouping, GROUPINGS))
 
 
-def ledger(trace: Trace) -> Ledger:
-    """Price every access of a trace. InputError for a file that does not contain all accesses of a whole run."""
+def ledger(trace: Trace, bounds: Sequence[int] = ()) -> Ledger:
+    """Price every access of a trace. InputError for a file that does not contain all accesses of a whole run.
+
+    `bounds`: ascending scratchpad addresses, by which `Item.place` divides the accesses of a scratchpad.
+    """
     _check(trace)
     section = trace.meta.sim_config.get("energy", {})
     try:
@@ -252,7 +260,7 @@ def ledger(trace: Trace) -> Ledger:
     except (ValueError, TypeError, AttributeError) as error:
         rule = f"its machine has a wrong energy section: {error}"
         raise InputError(Problem(f"{trace.path}:1", rule, "energy", section)) from None
-    sums = _Sums(trace, prices)
+    sums = _Sums(trace, prices, bounds)
     for batch in trace.batches(_FIELDS):
         for record in batch:
             handle = sums.handlers.get(record.event.name)
@@ -294,10 +302,10 @@ def _check(trace: Trace) -> None:
 class _Sums:
     """Counts of accesses by part, resource, action and command."""
 
-    def __init__(self, trace: Trace, prices: Prices) -> None:
-        self.prices, self.path = prices, trace.path
+    def __init__(self, trace: Trace, prices: Prices, bounds: Sequence[int]) -> None:
+        self.prices, self.path, self.bounds = prices, trace.path, bounds
         self.causes: dict[int, Cause] = {}
-        self.counts: Counter[tuple[str, str, str, int]] = Counter()
+        self.counts: Counter[tuple[str, str, str, int, int]] = Counter()
         tracks = {str(unit.get("unit")): unit for unit in trace.meta.units}
         places = {unit.get("parent"): name for name, unit in tracks.items() if unit.get("component") == "SRAM"}
         #: By DMA engine, its own scratchpad; engines without one have no bytes there.
@@ -311,7 +319,7 @@ class _Sums:
         self.transfers: dict[int, Record] = {}
         self.directions: dict[int, str] = {}
         self.crossings: dict[tuple[int, int, str], Record] = {}
-        self.operands: dict[int, Counter[tuple[str, str]]] = {}  # of jobs that run: bytes by scratchpad and direction
+        self.operands: dict[int, Counter[tuple[str, str, int]]] = {}  # of jobs that run: bytes by scratchpad and direction
         self.handlers: dict[str, Callable[[Any], None]] = {name: getattr(self, name.lower()) for name in _FIELDS}
 
     def cmd_enqueue(self, record: Any) -> None:
@@ -334,29 +342,32 @@ class _Sums:
     def dma_end(self, record: Any) -> None:
         began = self.transfers.pop(record.job_id, None)
         if began is not None and began.unit in self.scratchpad:
-            action = WRITE if began.direction == "DRAM_TO_SRAM" else READ
-            self.counts["spm", self.scratchpad[began.unit], action, began.cmd_id] += began.size_bytes
+            loads = began.direction == "DRAM_TO_SRAM"
+            place = bisect_right(self.bounds, began.dst_addr if loads else began.src_addr)
+            action = WRITE if loads else READ
+            self.counts["spm", self.scratchpad[began.unit], action, began.cmd_id, place] += began.size_bytes
 
     def te_end(self, record: Any) -> None:
-        self.counts["mac", record.unit, MAC, record.cmd_id] += record.mac_count
+        self.counts["mac", record.unit, MAC, record.cmd_id, 0] += record.mac_count
         self._operands(record)
 
     def ve_end(self, record: Any) -> None:
-        self.counts["ve", record.unit, OP, record.cmd_id] += record.op_count
+        self.counts["ve", record.unit, OP, record.cmd_id, 0] += record.op_count
         self._operands(record)
 
     def _operands(self, record: Any) -> None:
-        for (unit, action), count in self.operands.pop(record.job_id, {}).items():
-            self.counts["spm", unit, action, record.cmd_id] += count
+        for (unit, action, place), count in self.operands.pop(record.job_id, {}).items():
+            self.counts["spm", unit, action, record.cmd_id, place] += count
 
     def sram_access(self, record: Any) -> None:
         if record.by != "DMA":  # the bytes of a DMA engine are counted once, when its transfer ends
             kept = self.operands.setdefault(record.job_id, Counter())
-            kept[record.unit, READ if record.access_type == "READ" else WRITE] += record.size_bytes
+            action = READ if record.access_type == "READ" else WRITE
+            kept[record.unit, action, bisect_right(self.bounds, record.addr)] += record.size_bytes
 
     def dram_tx_end(self, record: Any) -> None:
         action = self.directions.get(record.job_id, READ)
-        self.counts["dram", record.unit, action, record.cmd_id] += record.size_bytes
+        self.counts["dram", record.unit, action, record.cmd_id, 0] += record.size_bytes
 
     def noc_tx_start(self, record: Any) -> None:
         if is_link(record.unit):
@@ -366,14 +377,14 @@ class _Sums:
         began = self.crossings.pop((record.job_id, record.channel, record.unit), None)
         if began is not None:
             action = self.directions.get(record.job_id, READ)
-            self.counts["noc", record.unit, action, began.cmd_id] += began.size_bytes
+            self.counts["noc", record.unit, action, began.cmd_id, 0] += began.size_bytes
 
     def items(self, end: Any) -> Iterator[Item]:
         """All items, in a fixed order; counts of the run that exceed those of commands belong to no command."""
         rates = {"dram": self.prices.dram, "noc": self.prices.noc, "spm": self.prices.spm, "ve": self.prices.ve}
-        for (part, unit, action, cmd_id), count in sorted(self.counts.items()):
+        for (part, unit, action, cmd_id, place), count in sorted(self.counts.items()):
             price = rates[part] if part != "mac" else self.prices.of_mac(self._weights(cmd_id))
-            yield Item(part, unit, action, cmd_id, count, count * price)
+            yield Item(part, unit, action, cmd_id, count, count * price, place)
         for part, unit, count in self._rest(end.counters):
             yield Item(part, unit, WRITE, None, count, count * rates[part])
         yield Item("static", WHOLE_RUN, TIME, None, end.cycles, end.cycles * self.prices.static)
@@ -385,7 +396,7 @@ class _Sums:
     def _rest(self, counters: dict[str, Any]) -> Iterator[tuple[str, str, int]]:
         """Bytes of channels, links and DMA engines that belong to no event of a command."""
         told: Counter[tuple[str, str]] = Counter()
-        for (part, unit, _, _), count in self.counts.items():
+        for (part, unit, *_), count in self.counts.items():
             told[part, unit] += count
         for part in ("dram", "noc"):
             for unit in self.units[part]:
@@ -401,12 +412,12 @@ def accesses_csv(found: Ledger) -> str:
     """A row for each kind of access of each command on each resource; `pj` is exact, as an integer or `p/q`."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(("part", "resource", "action", "cmd_id", "op", "layer", "phase", "tensor", "count", "pj"))
+    writer.writerow(("part", "resource", "action", "cmd_id", "op", "layer", "phase", "tensor", "count", "pj", "component"))
     for item in found.items:
         cause = found.cause(item)
         stated = ("", "", "", "") if cause is None else (cause.op, cause.layer, cause.phase, cause.tensor)
         pj = Fraction(item.energy, found.prices.unit)
-        cells = (item.part, item.resource, item.action, item.cmd_id, *stated, item.count, pj)
+        cells = (item.part, item.resource, item.action, item.cmd_id, *stated, item.count, pj, item.component)
         writer.writerow([_cell(cell) for cell in cells])
     return out.getvalue()
 

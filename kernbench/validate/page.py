@@ -56,7 +56,7 @@ def share_text(value: Number, *, sign: bool = False) -> str:
 def cells(row: Row) -> tuple[str, ...]:
     """The cells of a row in the order of COLUMNS."""
     allowed = "any" if row.allowed is None else share_text(row.allowed)
-    error = share_text(row.error, sign=True)
+    error = share_text(row.error, sign=True) + ("" if row.points is None else f" ({float(row.points):+.1f})")
     return row.case, row.source, expected_text(row), number_text(row.ours), row.unit, error, allowed, WORDS[row.verdict]
 
 

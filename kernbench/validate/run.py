@@ -23,7 +23,9 @@ from kernbench.common.spelling import meant
 from kernbench.common.units import ceil_div
 from kernbench.config import NpuConfig, SystemConfig
 from kernbench.sim_engine.machine import Machine
+from kernbench.sim_engine.recording.options import TraceOptions
 from kernbench.sim_engine.result import Result
+from kernbench.trace.writer import TraceFile
 from kernbench.validate.suite import Figure, Row, Skipped, SuiteData, read_suite_data
 
 #: Suites by name: a suite's module has `rows(data, stand)`, and its published figures are in `data/NAME.yaml`.
@@ -97,6 +99,15 @@ class Stand:
         """Run a program to its end. InternalError if it does not end."""
         return self._ran(program, config).result()
 
+    def trace(self, program: Program, config: NpuConfig | SystemConfig, path: Path) -> None:
+        """Write a trace of level `full` of a run to its end. InternalError if the run does not end."""
+        machine = self.machine(program, config)
+        with TraceFile(path) as file:
+            tracing = machine.trace(file, TraceOptions("full"))
+            machine.run()
+            tracing.close()
+        self._check(machine)
+
     def cycles(self, program: Program, config: NpuConfig | SystemConfig) -> int:
         """The cycle in which the program ends. This is faster than `run`, which also builds the result."""
         return self._ran(program, config).cycle
@@ -104,9 +115,13 @@ class Stand:
     def _ran(self, program: Program, config: NpuConfig | SystemConfig) -> Machine:
         machine = self.machine(program, config)
         machine.run()
-        if machine.status != "done":
-            raise InternalError(f"validation: {program.name} ends {machine.status}")
+        self._check(machine)
         return machine
+
+    @staticmethod
+    def _check(machine: Machine) -> None:
+        if machine.status != "done":
+            raise InternalError(f"validation: {machine.program.name} ends {machine.status}")
 
 
 def planted(plan: Plan, plant: Mapping[str, Fraction]) -> Plan:

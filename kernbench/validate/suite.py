@@ -78,6 +78,13 @@ class Row:
         return Fraction(0) if ours == near else (ours - near) / abs(near) if near else Fraction(1 if ours > near else -1)
 
     @property
+    def points(self) -> Fraction | None:
+        """(simulated - expected) of shares, in percentage points; None if the row compares no share of a whole."""
+        if not self.unit.startswith("% of") or isinstance(self.expected, tuple):
+            return None
+        return Fraction(self.ours) - Fraction(self.expected)
+
+    @property
     def verdict(self) -> Verdict:
         """Whether the error is allowed."""
         if self.allowed is None:
@@ -97,7 +104,7 @@ class Row:
             "allowed": None if self.allowed is None else float(self.allowed),
             "verdict": self.verdict,
             "why": self.why,
-        }
+        } | ({} if self.points is None else {"points": float(self.points)})
 
 
 def _plain(value: Number) -> int | float:

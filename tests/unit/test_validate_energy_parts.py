@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kernbench.validate.page import cells
 from kernbench.validate.run import Stand
 from kernbench.validate.suite import Row, SuiteData, read_suite_data
 from kernbench.validate.suites.energy_parts import refetched, rows, work
@@ -29,8 +30,9 @@ def of_one(data: SuiteData, name: str, **facts: Any) -> list[Row]:
     [
         ("eyeriss convolution", ["shared_glb"]),  # a run counts the reads of the outputs that it stores
         ("tpu_v4i gpt3-175b prefill", []),
-        ("fp16 llama-2-7b 256 tokens", []),
-        ("fp16 llama-2-7b decode", ["on-chip"]),  # all weights pass through the scratchpad
+        ("tpu_v4i gpt3-175b decode", []),
+        ("fp16 llama-2-7b decode", []),
+        ("bitmod opt-1.3b decode", []),
     ],
 )
 def test_shares_add_up_and_those_outside_are_known(data: SuiteData, name: str, outside: list[str]) -> None:
@@ -43,9 +45,26 @@ def test_shares_add_up_and_those_outside_are_known(data: SuiteData, name: str, o
     assert told == ([f"{name}: GlobalBuffer"] if name.startswith("tpu") else [])
 
 
+def test_buffer_of_eyeriss_is_inside_without_the_reads_that_the_published_model_leaves_out(data: SuiteData) -> None:
+    chips = data.fact("accelerators")
+    parts = chips["eyeriss"]["components"]
+    rules = [one for one in parts["shared_glb"] if (one["tensor"], one["action"]) != ("outputs", "read")]
+    assert len(rules) == len(parts["shared_glb"]) - 1
+    chip = {**chips["eyeriss"], "components": {**parts, "shared_glb": rules}}
+    found = of_one(data, "eyeriss convolution", accelerators={**chips, "eyeriss": chip})
+    assert {row.verdict for row in found} == {"inside"}
+    assert next(row for row in found if row.case.endswith("shared_glb")).error == pytest.approx(0, abs=0.01)
+
+
+def test_difference_in_points_is_given_for_shares_alone(data: SuiteData) -> None:
+    row = Row(case="c", source="s", expected=20, ours=25, unit="% of the energy", allowed=1, why="w")
+    assert (row.error, row.points, row.to_dict()["points"]) == (F(1, 4), 5, 5.0) and cells(row)[5] == "+25% (+5.0)"
+    assert replace(row, unit="cycles").points is None and "points" not in replace(row, unit="cycles").to_dict()
+
+
 def test_share_is_outside_if_an_access_has_another_price(data: SuiteData) -> None:
     chips = data.fact("accelerators")
-    dear = {**chips["eyeriss"], "components": {**chips["eyeriss"]["components"], "DRAM": {"dram": 128}}}
+    dear = {**chips["eyeriss"], "components": {**chips["eyeriss"]["components"], "DRAM": [{"part": "dram", "pj": 128}]}}
     found = of_one(data, "eyeriss convolution", accelerators={**chips, "eyeriss": dear})
     assert "outside" in {row.verdict for row in found}
 
@@ -68,6 +87,7 @@ def test_work_of_a_product_by_hand() -> None:
     product = {"mkn": [100, 10, 70], "count": 2}
     chip = {"bits": 16, "array": {"m": 64, "n": 32}}
     found = work({}, chip, product)
-    assert (found.shape, found.jobs, found.loaded, found.stored) == ((64, 32, 10), 12, 2 * (2000 + 1400), 2 * 14000)
+    assert (found.shape, found.jobs) == ((64, 32, 10), 12)
+    assert (found.inputs, found.weights, found.outputs) == (2 * 2000, 2 * 1400, 2 * 14000)
     assert work({}, chip, {"mkn": [1, 10, 70]}).shape == (1, 32, 10)
     assert work({}, {**chip, "idle_lanes": True}, {"mkn": [1, 10, 70]}).shape == (64, 32, 10)

@@ -23,20 +23,32 @@ if TYPE_CHECKING:
 
 JOULES = ("pJ", "nJ", "uJ", "mJ", "J")
 USUAL = "part,resource,op"
+USUAL_OF_COMPONENTS = "component,op"
 NAMED_PARTS = 3  #: parts of a group that are named in its row
 
 
 def energy(
     file: TraceFile,
     by: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--by",
             metavar="NAME,...",
             help="Fields by which the energy is grouped, separated by commas: part, resource, action, layer, phase, node, "
-            "block, head, token, tenant, op, tensor, command.",
+            "block, head, token, tenant, op, tensor, command; with --components also component.",
+            show_default=f"{USUAL}; with --components {USUAL_OF_COMPONENTS}",
         ),
-    ] = USUAL,
+    ] = None,
+    components: Annotated[
+        str | None,
+        typer.Option(
+            "--components",
+            metavar="FILE",
+            help="A file with the components of a chip. It names the accesses that each component performs, and their energy. "
+            "These energies replace those of the machine.",
+            show_default=False,
+        ),
+    ] = None,
     top: Annotated[int, typer.Option("--top", metavar="N", min=1, help="Show N rows of each table.")] = 12,
     accesses: Annotated[
         Path | None,
@@ -53,16 +65,22 @@ def energy(
 
     Record the trace with --trace-level full.
     """
+    from kernbench.common.errors import InputError, Problem
     from kernbench.common.files import check_apart, check_writable, write_whole
     from kernbench.trace.energy import accesses_csv, check_groupings, energy_to_dict, ledger
+    from kernbench.trace.energy_components import read_components
     from kernbench.trace.reader import open_trace
 
     if accesses is not None:
         check_writable(accesses)
         check_apart((accesses,), (file,))
-    groupings = [name.strip() for name in by.split(",")]
+    usual = USUAL if components is None else USUAL_OF_COMPONENTS
+    groupings = [name.strip() for name in (usual if by is None else by).split(",")]
     check_groupings(groupings)
-    found = ledger(open_trace(file))
+    if components is None and "component" in groupings:
+        rule, remedy = "the machine does not name components", "name a file of components: --components FILE"
+        raise InputError(Problem("kbsim trace energy", rule, "--by", "component", remedy))
+    found = ledger(open_trace(file)) if components is None else read_components(components).price(open_trace(file))
     made = energy_to_dict(found, groupings)
     if accesses is not None:
         write_whole(accesses, accesses_csv(found).encode())
@@ -92,7 +110,7 @@ def _group_table(found: Ledger, grouping: str, most: int, width: int) -> Table:
     shares, total = found.by(grouping), found.total
     note = f"the largest {most} of {len(shares):,}" if len(shares) > most else ""
     columns: list[tuple[str, Justify]] = [(grouping, "left"), ("", "left"), ("share", "right"), ("energy", "right")]
-    with_parts = grouping not in ("part", "resource", "action")
+    with_parts = grouping not in ("part", "resource", "action", "component")
     made = table(f"Energy by {grouping}", [*columns, *([("mostly", "left")] if with_parts else [])], note)  # type: ignore[list-item]
     rows: list[list[str]] = []
     for share in shares[:most]:

@@ -1,24 +1,38 @@
-"""Energy by component: the accesses counted in a run, multiplied by the published energy of an access, compared with published
-shares."""
+"""Energy by component: the accesses of a traced run, multiplied by the published energy of an access, compared with published
+shares.
+
+Inputs, weights and outputs of the run have separate address ranges in the scratchpad. Each buffer of a chip gets the accesses
+of the tensors that it holds.
+"""
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 from kernbench.cmdq import Program
 from kernbench.common.units import ceil_div
 from kernbench.config import NpuConfig, load_config
+from kernbench.trace.energy import NO_COMPONENT
+from kernbench.trace.energy_components import SCHEMA, Components, components_from
+from kernbench.trace.reader import open_trace
 from kernbench.validate.run import Stand
 from kernbench.validate.suite import Row, SuiteData
 
-WHY = "asked of this comparison; the models count some accesses to buffers differently"
-UNPRICED = "machines have no price for a second buffer, so the component has no energy here and is not part of the other shares"
-CHUNK = 4 * 2**20  #: [byte] size of a transfer
-PLACES = {f"{tile}_{what}": 0 for tile in ("ifm", "wgt", "ofm") for what in ("bank", "offset")}
-KEYS = {"dram": "dram_pj_per_byte", "spm": "spm_pj_per_byte"}
+WHY = "asked of the relative error of each share; in parentheses, the difference of the shares in percentage points"
+UNPRICED = "the source does not say which tensors the component holds, so it is not part of the other shares"
+CHUNK = 4 * 2**20  #: [byte] size of a transfer, and of a bank
+BANKS = 16  #: of a tensor
+TENSORS = ("inputs", "weights", "outputs")
+PLACES = {
+    f"{tile}_{what}": BANKS * k if what == "bank" else 0
+    for k, tile in enumerate(("ifm", "wgt", "ofm"))
+    for what in ("bank", "offset")
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +41,9 @@ class Work:
 
     shape: tuple[int, int, int]  #: m, n and k of a job
     jobs: Fraction
-    loaded: Fraction
-    stored: Fraction
+    inputs: Fraction
+    weights: Fraction
+    outputs: Fraction
 
 
 def rows(data: SuiteData, stand: Stand) -> Iterator[Row]:
@@ -40,11 +55,13 @@ def rows(data: SuiteData, stand: Stand) -> Iterator[Row]:
         priced = sum(published[name] for name in prices)
         for name, value in published.items():
             known = name in prices
+            expected = 100 * value / (priced if known else sum(published.values()))
+            share = 100 * ours[name] / sum(ours.values()) if known else Fraction(0)
             yield Row(
                 case=f"{case['name']}: {name}",
                 source=case["source"],
-                expected=100 * value / (priced if known else sum(published.values())),
-                ours=100 * ours[name] / sum(ours.values()) if known else 0,
+                expected=expected,
+                ours=share,
                 unit="% of the energy",
                 allowed=exact(data.fact("tolerance")) if known else None,
                 why=WHY if known else UNPRICED,
@@ -52,18 +69,28 @@ def rows(data: SuiteData, stand: Stand) -> Iterator[Row]:
 
 
 def energies(case: Mapping[str, Any], chip: Mapping[str, Any], stand: Stand) -> dict[str, Fraction]:
-    """[pJ] of each component in a run: the energy of each part of the machine, divided as its price is."""
-    prices = chip["components"]
-    of_part = {part: sum((exact(one.get(part, 0)) for one in prices.values()), Fraction(0)) for part in ("dram", "spm", "mac")}
+    """[pJ] of each component, by the trace of a run."""
     bits = 8 if "weight_bits" in chip else chip["bits"]  # packed weights are unpacked to whole nibbles between buffer and array
     program = Program(case["name"])
     for product in case["products"]:
         _append(program, work(case, chip, product), case["scale"], {"qbits_weight": bits, "qbits_activation": chip["bits"]})
-    spent = stand.run(program, _machine(of_part, bits)).metrics["energy_pj"]
-    return {
-        name: sum((Fraction(spent[part]) * exact(one[part]) / of_part[part] for part in one), Fraction(0))
-        for name, one in prices.items()
-    }
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "trace.jsonl"
+        stand.trace(program, _machine(), file)
+        spent = components(chip).price(open_trace(file)).by("component")
+    return {name: Fraction(0) for name in chip["components"]} | {one.name: one.pj for one in spent if one.name != NO_COMPONENT}
+
+
+def components(chip: Mapping[str, Any]) -> Components:
+    """The components of a chip, with the address range of each tensor."""
+    ranges = {tensor: [CHUNK * BANKS * k, CHUNK * BANKS * (k + 1)] for k, tensor in enumerate(TENSORS)}
+
+    def rule(given: Mapping[str, Any]) -> dict[str, Any]:
+        rest = {key: value for key, value in given.items() if key != "tensor"}
+        return rest | ({"addresses": ranges[given["tensor"]]} if "tensor" in given else {})
+
+    named = {name: [rule(one) for one in rules] for name, rules in chip["components"].items()}
+    return components_from({"schema": SCHEMA, "components": named}, "energy_parts.yaml")
 
 
 def work(case: Mapping[str, Any], chip: Mapping[str, Any], product: Mapping[str, Any]) -> Work:
@@ -77,9 +104,9 @@ def work(case: Mapping[str, Any], chip: Mapping[str, Any], product: Mapping[str,
     weights = k * n * exact(product.get("weight_bits", chip.get("weight_bits", bits))) / 8
     again = refetched(inputs, weights, chip.get("buffers"))
     given = product.get("moved", {})
-    loaded = given.get("inputs", inputs * again[0]) + given.get("weights", weights * again[1])
+    usual = {"inputs": inputs * again[0], "weights": weights * again[1], "outputs": outputs}
     jobs = Fraction(ceil_div(m, height) * ceil_div(n, width))
-    return Work((height, width, k), jobs * count, Fraction(loaded) * count, Fraction(given.get("outputs", outputs)) * count)
+    return Work((height, width, k), jobs * count, **{name: Fraction(given.get(name, usual[name])) * count for name in TENSORS})
 
 
 def refetched(inputs: Fraction, weights: Fraction, buffers: Mapping[str, int] | None) -> tuple[int, int]:
@@ -102,39 +129,32 @@ def _append(program: Program, done: Work, scale: int, bits: Mapping[str, int]) -
     m, n, k = done.shape
     for _ in range(max(1, round(done.jobs / scale)) if k else 0):
         program.te_gemm(m=m, n=n, k=k, **bits, **PLACES)
-    for move, nbytes in ((program.dma_load, done.loaded), (program.dma_store, done.stored)):
-        left = round(nbytes / scale)
+    for place, tensor in enumerate(TENSORS):
+        move = program.dma_store if tensor == "outputs" else program.dma_load
+        left = round(getattr(done, tensor) / scale)
         while left:
             part = min(CHUNK, left)
-            move(tensor_role="activation", qbits=8, dram_addr=0, spm_bank=0, spm_offset=0, num_elements=part)
+            bank = BANKS * place
+            move(tensor_role="activation", qbits=8, dram_addr=0, spm_bank=bank, spm_offset=0, num_elements=part)
             left -= part
 
 
-def _machine(price: Mapping[str, Fraction], bits: int) -> NpuConfig:
-    """A machine with these prices; its times have no effect."""
-    energy = {key: _text(price[part]) for part, key in KEYS.items()}
+def _machine() -> NpuConfig:
+    """A machine whose times and prices have no effect."""
     made: NpuConfig = load_config(
         {
             "te": {"engines": 1, "macs_per_cycle": 2**20, "init_cycles": 0, "finalize_cycles": 0},
-            "spm": {"num_banks": 64, "bank_size_bytes": "4 MiB", "bank_width_bytes": 64},
+            "spm": {
+                "num_banks": len(TENSORS) * BANKS, "bank_size_bytes": CHUNK, "bank_width_bytes": 4096,
+                "map": "blocked",
+            },
             "dram": {"bus_width_bytes": 4096, "dram_burst_cycles": 1, "peak_bw_bytes_per_cycle": 4096},
             "dma": {"alignment_bytes": 1},
-            "energy": {
-                **energy,
-                "mac_pj": {bits: _text(price["mac"])},
-                "ve_op_pj": 0,
-                "noc_pj_per_byte_hop": 0,
-                "static_mw": 0,
-            },
         }
-    )
+    )  # fmt: skip
     return made
 
 
 def exact(value: Any) -> Fraction:
     """A number of the data file."""
     return value if isinstance(value, Fraction) else Fraction(str(value))
-
-
-def _text(value: Fraction) -> str:
-    return f"{value.numerator}/{value.denominator}"

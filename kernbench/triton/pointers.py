@@ -82,7 +82,12 @@ def pointer_where(condition: tensor, a: tensor, b: tensor) -> tensor:
 
 
 def to_pointer(value: tensor, kind: pointer_type) -> tensor:
-    """Convert an address that was loaded to a pointer into the tensor that contains the address."""
+    """Convert an address that was loaded to a pointer into the tensor that contains the address.
+
+    Several addresses become pointers that can be selected, compared and stored as integers, but not loaded from.
+    """
+    if value.numel != 1:
+        return tensor(current().known(value.elements("an address"), kind), kind)
     address = int(value)
     for one in current().options.windows:
         if one <= address < one + nbytes_of(one.tensor_shape, one.dtype):
@@ -93,6 +98,8 @@ def to_pointer(value: tensor, kind: pointer_type) -> tensor:
 def targets(pointers: Any, what: str) -> tuple[tensor, dtype, Array]:
     """Return the pointers, their element type, and their addresses. A store through a `tl.const` pointer raises TritonError."""
     if not isinstance(pointers, tensor) or pointers.base is None:
+        if isinstance(pointers, tensor) and pointers.dtype.is_ptr():
+            refuse(f"{what} of pointers that were made of several integers is not possible; cast one address at a time")
         given = pointers.dtype if isinstance(pointers, tensor) else type(pointers).__name__
         refuse(f"{what} needs pointers, not {given}; add offsets to a tensor argument")
     if "load" not in what and "poll" not in what and getattr(pointers.dtype, "const", False):

@@ -481,3 +481,20 @@ def test_numbers_in_ops_on_double_precision_are_rounded_as_in_triton() -> None:
     chosen = np.array([0.1, 0.2, 0.1, 0.1])
     wanted = [x * 0.1 + 0.7, np.full(4, 0.1) + (x[1] - 0.3) / 0.7, chosen + np.exp(0.1), np.maximum(x, single)]
     np.testing.assert_allclose(out.reshape(4, 4), wanted, rtol=1e-15)
+
+
+@triton.jit
+def selects_addresses(take_ptr, x_ptr, y_ptr, out_ptr, loads: tl.constexpr):
+    places = tl.arange(0, 4)
+    x, y = tl.load(x_ptr + places).to(tl.pi32_t), tl.load(y_ptr + places).to(tl.pi32_t)
+    chosen = tl.where(tl.load(take_ptr + places) != 0, x, y)
+    tl.store(out_ptr + places, tl.load(chosen) if loads else chosen)
+
+
+def test_addresses_are_selected_and_stored_as_integers() -> None:
+    x, y = np.arange(4) * (1 << 40), -np.arange(4) - 5
+    take, out = np.array([1, 0, 0, 1]), np.zeros(4, np.int64)
+    selects_addresses[(1,)](take, x, y, out, False)
+    assert out.tolist() == [x[0], y[1], y[2], x[3]]
+    with pytest.raises(triton.TritonError, match=r"tl\.load of pointers that were made of several integers is not possible"):
+        selects_addresses[(1,)](take, x, y, out, True)

@@ -193,7 +193,7 @@ def slot_advice(asked: Asked, rows: Sequence[Row]) -> Iterator[widgets.Text]:
     slot = resolved(asked, max(1, row.count)).queues.slot_bytes
     held = int(2 * link.cycles * link.bytes_per_cycle)  # until the credit of a message is back
     rate = float(link.bytes_per_cycle * asked.config.freq_ghz)
-    if slot is None or WIDTH * slot >= held or row.size < asked.group.size * WIDTH * slot or row.busbw > rate / 2:
+    if slot is None or 4 * WIDTH * slot >= held or row.size < asked.group.size * WIDTH * slot or row.busbw > rate / 2:
         return
     larger = 1 << (-(-held // WIDTH) - 1).bit_length()
     yield widgets.Text(

@@ -9,13 +9,13 @@ for weights and a buffer for inputs. A file of components names them:
         - {part: spm, action: read, addresses: [0, 512KiB], pj: 1.08}
 
 A rule of a component prices each access that fits all its keys. Several components may price the same access, as a MAC and the
-registers around it do.
+registers around it do. Static energy may depend on the state of a resource, which its counters in the trace give.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from fractions import Fraction
@@ -26,13 +26,15 @@ from kernbench.common.errors import InputError
 from kernbench.common.spelling import meant
 from kernbench.common.units import parse_rational, parse_size
 from kernbench.config.document import MACHINE_BYTES, Document, data_document, read_document
-from kernbench.trace.energy import ACTIONS, PARTS, Item, Ledger, ledger
+from kernbench.trace.energy import ACTIONS, PARTS, TIME, Item, Ledger, ledger
 from kernbench.trace.reader import Trace
 
 SCHEMA = "kernbench/energy-components/1"
 NAMES = 64  #: components of a file, at most
 _TEXTS = ("action", "tensor", "op", "resource")
-_KEYS = ("part", *_TEXTS, "addresses", "pj", "source")
+_KEYS = ("part", *_TEXTS, "state", "addresses", "pj", "source")
+BUSY, STALLED, IDLE = "busy", "stalled", "idle"
+STATES = (BUSY, STALLED, IDLE)  #: of an engine, channel or link: each cycle of a run has one of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +47,15 @@ class Rule:
     tensor: str | None = None
     op: str | None = None
     resource: str | None = None  #: a pattern with `*`
+    state: str | None = None  #: of the resource; None of a static rule means all cycles of the run, once
     addresses: tuple[int, int] | None = None  #: of the first byte in the scratchpad: from the first one, below the second
 
     def prices(self, found: Ledger, item: Item) -> bool:
         """Whether an item of a ledger fits. `item.place` is the number of the address range, as `bounds` cuts them."""
         cause = found.cause(item)
+        action = self.action if self.part != "static" else self.state or TIME
         texts = (
-            (self.action, item.action),
+            (action, item.action),
             (self.tensor, None if cause is None else cause.tensor),
             (self.op, None if cause is None else cause.op),
         )
@@ -79,15 +83,30 @@ class Components:
         found = ledger(trace, bounds)
         unit = lcm(*(rule.pj.denominator for _, rule in self.rules))
         items: list[Item] = []
-        for item in found.items:
+        end = trace.end
+        states = [] if end is None else list(_in_states(end.counters, end.cycles))
+        for item in (*found.items, *states):
             fits = [
                 (name, rule)
                 for name, rule in self.rules
                 if rule.prices(found, item) and _inside(item.place, rule.addresses, bounds)
             ]
             priced = [(name, item.count * int(rule.pj * unit)) for name, rule in fits]
+            if not priced and item.action in STATES:
+                continue
             items += [replace(item, energy=energy, component=name) for name, energy in priced or [(None, 0)]]
         return Ledger(trace, items, found.causes, replace(found.prices, unit=unit), found.cycles)
+
+
+def _in_states(counters: Mapping[str, Mapping[str, Any]], cycles: int) -> Iterator[Item]:
+    """The cycles of each engine, channel and link in each state."""
+    for resource, counted in counters.items():
+        if BUSY not in counted:
+            continue
+        idle = counted.get(IDLE, cycles - counted[BUSY])  # a channel or a link is never stalled
+        for state, count in ((BUSY, counted[BUSY]), (STALLED, cycles - counted[BUSY] - idle), (IDLE, idle)):
+            if count:
+                yield Item("static", resource, state, None, count, 0)
 
 
 def _inside(place: int, addresses: tuple[int, int] | None, bounds: list[int]) -> bool:
@@ -129,17 +148,19 @@ def _rule(document: Document, path: tuple[Any, ...], item: Any) -> Rule:
     for key in item:
         if key not in _KEYS:
             raise InputError(document.problem((*path, key), f"keys are {', '.join(_KEYS)}", remedy=meant(str(key), _KEYS)))
-    for key, choices in (("part", PARTS), ("action", ACTIONS)):
+    for key, choices in (("part", PARTS), ("action", ACTIONS), ("state", STATES)):
         if key in item and item[key] not in choices:
             rule = f"it must be one of {', '.join(choices)}"
             raise InputError(document.problem((*path, key), rule, item[key], meant(str(item[key]), choices)))
+    if "state" in item and item["part"] != "static":
+        raise InputError(document.problem((*path, "state"), "only part static has states", item["state"]))
     try:
         pj = parse_rational(item["pj"])
     except ValueError as error:
         raise InputError(document.problem((*path, "pj"), str(error), item["pj"])) from None
     if pj < 0:
         raise InputError(document.problem((*path, "pj"), "it must be at least 0", item["pj"]))
-    texts = {key: str(item[key]) for key in _TEXTS if key in item}
+    texts = {key: str(item[key]) for key in (*_TEXTS, "state") if key in item}
     return Rule(item["part"], pj, addresses=_addresses(document, path, item), **texts)
 
 

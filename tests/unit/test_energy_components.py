@@ -15,7 +15,7 @@ from kernbench.cli.main import exit_code
 from kernbench.cmdq import Program
 from kernbench.common.errors import InputError
 from kernbench.trace.energy import GROUPINGS, NO_COMPONENT, Ledger
-from kernbench.trace.energy_components import SCHEMA, components_from
+from kernbench.trace.energy_components import SCHEMA, STATES, components_from
 from kernbench.trace.reader import open_trace
 
 BANK = 65536  #: [B]
@@ -85,7 +85,37 @@ def test_rule_of_an_op_or_a_tensor_prices_these_alone(file: Path) -> None:
     assert found == {"store": 1024, "weights": 1024 + 4096 + 1024, NO_COMPONENT: 0}
 
 
+def test_static_energy_depends_on_the_state_of_each_resource(file: Path) -> None:
+    te = [{"part": "static", "resource": "te0", "state": state, "pj": pj} for state, pj in (("busy", 7), ("idle", "1/2"))]
+    channels = [{"part": "static", "resource": "dram.*", "state": state, "pj": pj} for state, pj in (("busy", 3), ("idle", 1))]
+    found = priced(file, {"te": te, "channels": channels, "rest": [{"part": "static", "pj": 5}]})
+    end = found.trace.end
+    assert end is not None
+    busy = {name: counted["busy"] for name, counted in end.counters.items() if "busy" in counted}
+    spent = {share.name: share.pj for share in found.by("component")}
+    names = [name for name in busy if name.startswith("dram.")]
+    assert 0 < busy["te0"] < end.cycles and names
+    assert spent["te"] == 7 * busy["te0"] + F(1, 2) * end.counters["te0"]["idle"]
+    assert spent["channels"] == sum(3 * busy[name] + end.cycles - busy[name] for name in names)
+    assert spent["rest"] == 5 * end.cycles
+    by_action = {share.name: share.pj for share in found.by("action")}
+    assert by_action["static busy"] == 7 * busy["te0"] + 3 * sum(busy[name] for name in names)
+    assert sum(by_action.values()) == found.total
+
+
+def test_cycles_of_all_states_are_those_of_the_run(file: Path) -> None:
+    rules = [{"part": "static", "resource": "*", "state": state, "pj": 1} for state in STATES]
+    found = priced(file, {"all": rules})
+    per_resource: dict[str, int] = {}
+    for item in found.items:
+        if item.action in STATES:
+            per_resource[item.resource] = per_resource.get(item.resource, 0) + item.count
+    assert {"te0", "dma0"} < per_resource.keys() and set(per_resource.values()) == {found.cycles}
+
+
 WRONG = [
+    ({"a": [{"part": "static", "pj": 1, "state": "off"}]}, r"state = .off.*must be one of busy, stalled, idle"),
+    ({"a": [{"part": "mac", "pj": 1, "state": "busy"}]}, r"state = .busy.*only part static has states"),
     ({"a": []}, r"components.a = .*must be a list of"),
     ({"a": [{"part": "spm"}]}, r"components.a\[0\].*must have the keys part and pj"),
     ({"a": [{"part": "spn", "pj": 1}]}, r"components.a\[0\].part = .spn.*must be one of dram, .*did you mean spm"),

@@ -37,7 +37,7 @@ COMMANDS = {
     "calibrate": "Fit a few constants of a chip to measured kernels, and report the errors for kernels outside the fit.",
     "compare": "Run one target on several machines, compare the results, and explain the differences.",
     "whatif": "Run a target again with unlimited DRAM, then with unlimited NoC, and so on, and report what to change first.",
-    "tenants": "Run several programs or benches at the same time on one machine, with quotas, and report the slowdown of each.",
+    "tenants": "Run several programs or benches at once on one machine, with quotas, and report the slowdown of each tenant.",
     "fuzz": "Run a target under many legal timings and report races, lost waits and deadlocks.",
     "probe": "Measure the links of a system with host copies, loads from near and far memories, sends, and simultaneous "
     "loads of all PEs.",

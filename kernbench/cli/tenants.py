@@ -23,8 +23,8 @@ Programs = Annotated[
     list[str],
     typer.Argument(
         metavar="TARGET...",
-        help="Programs (.json, .yaml) or benches, one for each tenant. To give a tenant a quota, write "
-        "FILE:weight=2,outstanding=4, or for a bench NAME:weight=2,pes=4,m=512 with parameters of the bench.",
+        help="Programs (.json, .yaml) or benches, one for each tenant. To give a program a quota, write "
+        "FILE:weight=2,outstanding=4. To give a bench a quota and parameters, write NAME:weight=2,pes=4,m=512.",
         show_default=False,
     ),
 ]
@@ -39,7 +39,7 @@ def tenants(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """Run several programs or benches at the same time on one machine, with quotas, and report the slowdown of each."""
+    """Run several programs or benches at once on one machine, with quotas, and report the slowdown of each tenant."""
     machine = load_machine(config, overrides, quiet=quiet, allow_code=allow_code or ())
     found = _shared(programs, machine, verify=verify)
     if as_json:

@@ -20,15 +20,17 @@ from kernbench.config.document import MACHINE_BYTES, Document, read_document
 
 VERSION = 0.4  #: of Accelergy's formats
 ROOT = "machine"
-#: For each key of the `energy` section: the component, its class, and the action of one unit.
-COMPONENTS: dict[str, tuple[str, str, str]] = {
-    "dram_pj_per_byte": ("dram", "DRAM", "byte"),
-    "noc_pj_per_byte_hop": ("noc", "wire", "byte"),
-    "spm_pj_per_byte": ("spm", "SRAM", "byte"),
-    "mac_pj": ("te", "mac", "mac"),
-    "ve_op_pj": ("ve", "vector", "op"),
-    "static_mw": ("static", "static", "leak"),
+#: For each key of the `energy` section: the component, its class, and the actions of one unit. Accelergy's libraries use these
+#: names.
+COMPONENTS: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "dram_pj_per_byte": ("dram", "DRAM", ("read", "write")),
+    "noc_pj_per_byte_hop": ("noc", "wire", ("transfer",)),
+    "spm_pj_per_byte": ("spm", "SRAM", ("read", "write")),
+    "mac_pj": ("te", "mac", ("compute",)),
+    "ve_op_pj": ("ve", "vector", ("compute",)),
+    "static_mw": ("static", "static", ("leak",)),
 }
+OLDER = {"dram": "byte", "noc": "byte", "spm": "byte", "te": "mac", "ve": "op"}  #: actions that earlier versions wrote
 
 
 def architecture(attributes: Mapping[str, Mapping[str, Any]]) -> str:
@@ -43,12 +45,12 @@ def architecture(attributes: Mapping[str, Mapping[str, Any]]) -> str:
 def reference_table(section: Any, freq_ghz: Fraction) -> str:
     """`ERT.yaml` of an `energy` section: [pJ] of a byte, MAC, operation, and of a cycle for static power."""
     tables = []
-    for key, (name, _, action) in COMPONENTS.items():
+    for key, (name, _, names) in COMPONENTS.items():
         if key == "mac_pj":
-            actions = [_action(action, pj, {"qbits": bits}) for bits, pj in sorted(section.mac_pj.items())]
+            actions = [_action(names[0], pj, {"qbits": bits}) for bits, pj in sorted(section.mac_pj.items())]
         else:
             value = getattr(section, key) / freq_ghz if key == "static_mw" else getattr(section, key)
-            actions = [_action(action, value, {})]
+            actions = [_action(action, value, {}) for action in names]
         tables.append({"name": f"{ROOT}.{name}", "actions": actions})
     return _text({"ERT": {"version": VERSION, "tables": tables}})
 
@@ -63,14 +65,15 @@ def _action(name: str, pj: Fraction, arguments: dict[str, Any]) -> dict[str, Any
     return {"name": name, "arguments": arguments, "energy": float(pj)}
 
 
-def action_counts(counts: Iterable[tuple[str, int | None, int]]) -> str:
-    """`action_counts.yaml` of (part, bits of the weights or None, count)."""
-    actions = {part: action for part, (_, _, action) in zip(_PARTS, COMPONENTS.values(), strict=True)}
+def action_counts(counts: Iterable[tuple[str, str, int | None, int]]) -> str:
+    """`action_counts.yaml` of (part, `read` or `write` or another action, bits of the weights or None, count)."""
+    actions = {part: names for part, (_, _, names) in zip(_PARTS, COMPONENTS.values(), strict=True)}
     names = {part: name for part, (name, _, _) in zip(_PARTS, COMPONENTS.values(), strict=True)}
     by_part: dict[str, list[dict[str, Any]]] = {}
-    for part, bits, count in counts:
+    for part, action, bits, count in counts:
         arguments = {} if bits is None else {"qbits": bits}
-        by_part.setdefault(part, []).append({"name": actions[part], "arguments": arguments, "counts": count})
+        name = action if action in actions[part] else actions[part][0]
+        by_part.setdefault(part, []).append({"name": name, "arguments": arguments, "counts": count})
     local = [{"name": f"{ROOT}.{names[part]}", "action_counts": rows} for part, rows in by_part.items()]
     return _text({"action_counts": {"version": VERSION, "local": local}})
 
@@ -92,7 +95,7 @@ def read_reference_table(path: str, freq_ghz: Fraction, mapping: str | None = No
     tables = _tables(document)
     wanted = _default_map() if mapping is None else _read_map(mapping)
     found: dict[str, Any] = {}
-    for key, (component, action, nbytes, given) in wanted.items():
+    for key, (component, actions, nbytes, given) in wanted.items():
         rows = tables.get(component)
         if rows is None:
             if given:
@@ -100,11 +103,11 @@ def read_reference_table(path: str, freq_ghz: Fraction, mapping: str | None = No
                     document.problem(("ERT", "tables"), "there is no such component", component, meant(component, tables))
                 )
             continue
-        prices = [row for row in rows if row["name"] == action]
+        prices = [row for row in rows if row["name"] in actions]
         if not prices:
             names = {str(row["name"]) for row in rows}
             rule = f"{component} has no such action; it has {', '.join(sorted(names))}"
-            raise InputError(document.problem(("ERT", "tables"), rule, action, meant(action, names)))
+            raise InputError(document.problem(("ERT", "tables"), rule, actions[0], meant(actions[0], names)))
         if key == "mac_pj" and "qbits" in (prices[0].get("arguments") or {}):
             found[key] = {int(row["arguments"]["qbits"]): plain_number(_energy(document, row)) for row in prices}
         else:
@@ -137,13 +140,16 @@ def _energy(document: Document, row: Mapping[str, Any]) -> Fraction:
     return value
 
 
-def _default_map() -> dict[str, tuple[str, str, int, bool]]:
-    return {key: (f"{ROOT}.{name}", action, 1, False) for key, (name, _, action) in COMPONENTS.items()}
+def _default_map() -> dict[str, tuple[str, tuple[str, ...], int, bool]]:
+    older = {name: (action,) for name, action in OLDER.items()}
+    return {
+        key: (f"{ROOT}.{name}", (*actions, *older.get(name, ())), 1, False) for key, (name, _, actions) in COMPONENTS.items()
+    }
 
 
-def _read_map(path: str) -> dict[str, tuple[str, str, int, bool]]:
+def _read_map(path: str) -> dict[str, tuple[str, tuple[str, ...], int, bool]]:
     document = read_document(path, MACHINE_BYTES)
-    found = {}
+    found: dict[str, tuple[str, tuple[str, ...], int, bool]] = {}
     for key, value in document.data.items():
         if key not in COMPONENTS:
             rule = f"keys are those of the energy section: {', '.join(COMPONENTS)}"
@@ -152,5 +158,5 @@ def _read_map(path: str) -> dict[str, tuple[str, str, int, bool]]:
         nbytes = value.get("bytes", 1) if isinstance(value, dict) else 0
         if not fits or type(nbytes) is not int or nbytes < 1:
             raise InputError(document.problem((key,), "it must be {name: COMPONENT, action: ACTION, bytes: N}", value))
-        found[key] = (str(value["name"]), str(value["action"]), nbytes, True)
+        found[key] = (str(value["name"]), (str(value["action"]),), nbytes, True)
     return found

@@ -175,14 +175,17 @@ class Ledger:
             found[item.resource, item.action] += item.count
         return dict(found)
 
-    def action_counts(self) -> list[tuple[str, int | None, int]]:
-        """Bytes, MACs, operations and cycles by part; MACs also by the bits of their weights, as far as prices differ."""
-        found: Counter[tuple[str, int]] = Counter()
+    def action_counts(self) -> list[tuple[str, str, int | None, int]]:
+        """Bytes, MACs, operations and cycles by part and action; of links, bytes in both directions together. MACs also by the
+        bits of their weights, as far as prices differ."""
+        found: Counter[tuple[str, str, int]] = Counter()
         for item in self.items:
             cause = self.cause(item)
             bits = 8 if cause is None or cause.bits not in self.prices.mac else cause.bits
-            found[item.part, bits if item.part == "mac" else 0] += item.count
-        return [(part, bits or None, count) for (part, bits), count in sorted(found.items(), key=lambda one: _order(one[0]))]
+            action = READ if item.part == "noc" else item.action
+            found[item.part, action, bits if item.part == "mac" else 0] += item.count
+        rows = sorted(found.items(), key=lambda one: _order(one[0]))
+        return [(part, action, bits or None, count) for (part, action, bits), count in rows]
 
     def cause(self, item: Item) -> Cause | None:
         """What its command states; None of an item without a command."""
@@ -232,8 +235,8 @@ GROUPINGS: dict[str, Callable[[Ledger, Item], str]] = {
 }
 
 
-def _order(key: tuple[str, int]) -> tuple[int, int]:
-    return PARTS.index(key[0]), key[1]
+def _order(key: tuple[str, str, int]) -> tuple[int, str, int]:
+    return PARTS.index(key[0]), *key[1:]
 
 
 def check_groupings(names: list[str]) -> None:

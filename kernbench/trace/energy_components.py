@@ -91,7 +91,7 @@ class Components:
                 for name, rule in self.rules
                 if rule.prices(found, item) and _inside(item.place, rule.addresses, bounds)
             ]
-            priced = [(name, item.count * int(rule.pj * unit)) for name, rule in fits]
+            priced: list[tuple[str | None, int]] = [(name, item.count * int(rule.pj * unit)) for name, rule in fits]
             if not priced and item.action in STATES:
                 continue
             items += [replace(item, energy=energy, component=name) for name, energy in priced or [(None, 0)]]

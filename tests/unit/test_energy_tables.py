@@ -104,8 +104,22 @@ def test_counts_times_the_reference_table_are_the_energy_of_the_run(tmp_path: Pa
     counts = yaml.safe_load(action_counts(ledger(trace).action_counts()))["action_counts"]["local"]
     total = sum(unit[c["name"], a["name"], str(a["arguments"])] * a["counts"] for c in counts for a in c["action_counts"])
     assert total == pytest.approx(said["total"], rel=1e-12)
+    rows = {one["name"]: {row["name"]: row["counts"] for row in one["action_counts"]} for one in counts}
+    assert rows["machine.dram"] == {"read": 4096 + 2048, "write": 2 * 1024}  # weights of 8 and of 4 bits; both outputs
+    assert rows["machine.noc"] == {"transfer": 2 * (4096 + 2048 + 2 * 1024)} and rows["machine.ve"].keys() == {"compute"}
     names = {f"machine.{one['name']}" for one in yaml.safe_load(architecture({}))["architecture"]["subtree"][0]["local"]}
     assert names == {table["name"] for table in ert}
+
+
+def test_highest_of_read_and_write_counts_and_older_names_of_actions_are_read(tmp_path: Path) -> None:
+    def table(name: str, actions: dict[str, int]) -> dict[str, Any]:
+        rows = [{"name": action, "arguments": {}, "energy": pj} for action, pj in actions.items()]
+        return {"name": f"machine.{name}", "actions": rows}
+
+    file = tmp_path / "ERT.yaml"
+    for spm, pj in (({"read": 2, "write": 3}, 3), ({"byte": 4}, 4)):
+        file.write_text(yaml.safe_dump({"ERT": {"version": 0.4, "tables": [table("spm", spm)]}}))
+        assert read_reference_table(str(file), F(1)) == {"spm_pj_per_byte": pj}
 
 
 def test_tables_of_other_names_are_read_by_a_map(tmp_path: Path) -> None:

@@ -14,12 +14,12 @@ pytestmark = [needs_source, pytest.mark.skipif(not PAGE.exists(), reason="the do
 
 #: The sections of each seed document that fix something; parts that only tell of other texts have none.
 SECTIONS = {
-    "0020": [*(f"d{i}" for i in range(1, 12)), "non_goals"],
+    "0020": [*(f"d{i}" for i in range(1, 12)), "non_goals", "open_questions", "consequences"],
     "0050": ["module", "signature", "entry", "topology_kinds"],
     "0051": ["address_resolver", "path_router", "memory_and_m_cpu_paths", "graphs"],
     "0052": [
-        "first_action", "d1", "d2", *(f"d3_{i}" for i in range(1, 8)), "d4", "d5", "d6", *(f"d6_{i}" for i in range(1, 6)),
-        "d7", "alternatives",
+        "first_action", "context", "consequences", "d1", "d2", *(f"d3_{i}" for i in range(1, 8)), "d4", "d5", "d6",
+        *(f"d6_{i}" for i in range(1, 6)), "d7", "alternatives",
     ],
     "0053": ["stages", "source_hash", "layout", "names", "edges_and_views"],
     "003": [

@@ -336,3 +336,23 @@ def test_seed_0052_alternatives() -> None:
     run = Run(everything, memory={0: A}).run()
     assert run.log is not None and isinstance(run.log.records, list)
     assert all(one.dependency_ids == [] for one in run.log)
+
+
+def test_seed_0052_context() -> None:
+    """Hooks log every data op with time and metadata; Phase 2 replays the log; data are at a space and an address."""
+    run = Run(everything, memory={0: A}).run()
+    assert run.log is not None
+    assert all(one.t_end >= one.t_start and one.params for one in run.log if one.op_kind != "unknown")
+    stored = [one for one in run.log if one.op_name == "dma_write"]
+    store = DataExecutor(run.log).run().store
+    assert stored and all(store.has("hbm", one.params["dst_addr"]) for one in stored)
+
+
+def test_seed_0052_consequences() -> None:
+    """A copy of what a store holds does not change with the store: who changes elements in place copies them first."""
+    store = MemoryStore()
+    mine = np.arange(4, dtype=np.float32)
+    store.write("hbm", 0, mine)
+    kept = store.read("hbm", 0, (4,), "f32").copy()
+    mine[0] = 9
+    assert store.read("hbm", 0, (4,), "f32")[0] == 9 and kept[0] == 0

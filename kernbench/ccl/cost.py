@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from heapq import heapreplace
+from heapq import heappop, heappush, heapreplace
 from itertools import pairwise
 from math import ceil, sqrt
 from typing import Any
@@ -26,8 +26,9 @@ from kernbench.ccl.schedule import MOST_LANE_BYTES, Message, Program, Schedule, 
 from kernbench.common import naming
 from kernbench.components.builtin.ipcq_ring import PLAIN, Protocol
 from kernbench.config import SystemConfig
-from kernbench.config.system.links import WITH_SWITCHES, rail_of
+from kernbench.config.system.links import WITH_SWITCHES, dragonfly_pairs, rail_of
 from kernbench.policy.routing.router import PathRouter, topology_and_router
+from kernbench.topology.graph import Edge
 
 Link = tuple[Any, ...]  #: its two ends
 
@@ -55,9 +56,11 @@ class Latencies:
     at_once: int = 4  #: messages of a PE that are on their way at a time
     cols: int = 0  #: SIPs in a row, if a row is a node, a leaf or a group of several; else 0
     row: int = 0  #: between SIPs of two rows: over a rail, a core switch, or the link of two groups
+    hop: int = 0  #: of the links between two SIPs of a row alone
     rail_slower: int = 1  #: how much longer a byte takes on the link of a NIC than on a link between SIPs, rounded up
     rails: tuple[int, ...] = ()  #: of each column of SIPs
     uplink_slower: float = 0.0  #: the time of a byte on the uplink of a leaf, relative to a link between SIPs
+    sides: tuple[str, ...] = ()  #: of a dragonfly: the sides of the IO chiplets of a SIP, the first one for other sides
     ways: Mapping[tuple[int, int], Way] = field(default_factory=dict)  #: by pair of SIPs; empty for a machine with very many
 
     @property
@@ -67,6 +70,8 @@ class Latencies:
 
 
 Place = tuple[int, int, int]  #: the SIP of a rank, and the row and the column of its cube
+Port = tuple[int, str]  #: an IO chiplet: its SIP and its side
+OPPOSITE = {"n": "s", "s": "n", "e": "w", "w": "e"}
 
 
 @dataclass(frozen=True)
@@ -76,6 +81,7 @@ class Routes:
     times: Latencies
     places: Sequence[Place]  #: by rank
     sips: int  #: of the machine, or of a group that no machine has
+    _found: dict[int, Mapping[int, list[tuple[Link, float]]]] = field(default_factory=dict, init=False, compare=False)
 
     def between(self, a: int, b: int) -> int:
         """Return the latency [cycle] from one rank to another. A route over n cubes or SIPs takes n times the latency of one.
@@ -84,7 +90,7 @@ class Routes:
         if s != t and self.measured:
             return self.times.pe + self.times.ways[s, t].cycles
         if s != t and self._rows_apart(s, t):
-            return self.times.pe + self.times.row + self.times.sip * self._detours(s, t)
+            return self.times.pe + self.times.row + self.times.hop * self._detours(s, t)
         if s != t:
             return self.times.pe + self.times.sip * self._hops(s, t)
         return self.times.pe + self.times.cube * (abs(row - end) + abs(col - last))
@@ -93,6 +99,48 @@ class Routes:
         """Return whether two SIPs are in different rows, and a row is a node, a leaf or a group."""
         cols = self.times.cols
         return cols > 0 and a // cols != b // cols
+
+    @cached_property
+    def _onward(self) -> Mapping[Port, Sequence[tuple[Port, int]]]:
+        """Return the links of a dragonfly from each IO chiplet, with their latencies [cycle]."""
+        times = self.times
+        found: dict[Port, list[tuple[Port, int]]] = {}
+        for one in dragonfly_pairs(self.sips // times.cols, times.cols):
+            near, far = (one.side, one.first), (OPPOSITE[one.side], one.second)
+            ends = [(sip, side if side in times.sides else times.sides[0]) for side, sip in (near, far)]
+            for here, there in (ends, ends[::-1]):
+                found.setdefault(here, []).append((there, times.sip if one.side == "e" else times.row))
+        return found
+
+    def _searched(self, a: int) -> Mapping[int, list[tuple[Link, float]]]:
+        """Return the links from a SIP of a dragonfly to all other SIPs: first of all through few cubes, then fast."""
+        if a in self._found:
+            return self._found[a]
+        links: dict[int, list[tuple[Link, float]]] = {}
+        heap: list[tuple[int, int, int, Port, Port | None]] = [(0, 0, 0, (a, side), None) for side in self.times.sides]
+        via: dict[Port, Port | None] = {}
+        while heap:
+            through, cycles, hops, port, before = heappop(heap)
+            if port in via:
+                continue
+            via[port] = before
+            if port[0] not in links:
+                links[port[0]] = [] if before is None or before[0] == port[0] else self._back(via, port)
+            for side in self.times.sides:
+                heappush(heap, (through + 1, cycles, hops, (port[0], side), port))
+            for there, latency in self._onward.get(port, ()):
+                heappush(heap, (through, cycles + latency, hops + 1, there, port))
+        return self._found.setdefault(a, links)
+
+    @staticmethod
+    def _back(via: Mapping[Port, Port | None], port: Port) -> list[tuple[Link, float]]:
+        found: list[tuple[Link, float]] = []
+        before = via[port]
+        while before is not None:
+            if before[0] != port[0]:
+                found.insert(0, ((before[0], port[0]), 1.0))
+            port, before = before, via[before]
+        return found
 
     def _rail(self, sip: int) -> int:
         return self.times.rails[sip % len(self.times.rails)]
@@ -106,7 +154,11 @@ class Routes:
     def _through_groups(self, a: int, b: int) -> list[tuple[Link, float]]:
         """Return the links between SIPs of two groups of a dragonfly: at most one inside each group, and the link of the groups
         between them.
+
+        With several IO chiplets, routes take more links rather than pass through cubes.
         """
+        if len(self.times.sides) > 1 and self.sips <= SEARCHED_SIPS:
+            return self._searched(a)[b]
         cols = self.times.cols
         here, there = a // cols, b // cols
         near = here * cols + (there - (there > here)) % cols
@@ -189,6 +241,7 @@ class Routes:
 
 
 GRIDS = ("ring", "torus", "mesh")
+SEARCHED_SIPS = 256  #: of a dragonfly, whose routes are searched; with more SIPs, routes have at most three links
 FEW_SIPS = 64  #: whose links are counted one by one
 
 
@@ -236,12 +289,15 @@ def latencies(config: SystemConfig) -> Latencies:
     across = cycles(here, naming.place(0, cube=1, pe=0)) - near if cubes > 1 else 0
     far = cycles(here, naming.place(1, cube=0, pe=0)) - near if sips > 1 else 0
     far_link = float(config.system.link.bytes_per_cycle) if sips > 1 else 0.0
-    cols, row, slower, uplink = 0, 0, 1, 0.0
+    cols, row, hop, slower, uplink = 0, 0, 0, 1, 0.0
     rails: tuple[int, ...] = ()
     network, rows = config.system.kind, config.system.rows
     if network in ROWS_OF_SIPS and rows > 1:
         cols = config.sip_cols
         row = max(0, cycles(here, naming.place(cols, cube=0, pe=0)) - near)  # they have a link, or the same rail
+        ends = here, naming.place(min(1, cols - 1), cube=0, pe=0)
+        edges = router.route(router.find_path(f"{ends[0]}.{naming.PE_DMA}", f"{ends[1]}.{naming.PE_TCM}")).edges
+        hop = sum(edge.cycles for edge in edges if outside(edge))
         uplink = float(config.system.switch.oversubscription / cols)
     if network == "rails" and rows > 1:
         rails = tuple(rail_of(config, column) for column in range(cols))
@@ -257,15 +313,23 @@ def latencies(config: SystemConfig) -> Latencies:
         at_once=config.pe.ipcq.max_concurrent,
         cols=cols,
         row=row,
+        hop=hop,
         rail_slower=slower,
         rails=rails,
         uplink_slower=uplink,
+        sides=tuple(one.side for one in config.sip.io) if network == "dragonfly" else (),
         ways=_ways(config, router, near) if sips <= MEASURED_SIPS else {},
     )
 
 
 ROWS_OF_SIPS = ("rails", "fat_tree", "dragonfly")  #: arrangements in which a row of SIPs is a node, a leaf or a group
 MEASURED_SIPS = 16  #: whose routes are looked up one by one: those of 64 take seconds
+
+
+def outside(edge: Edge) -> bool:
+    """Return whether a link is not inside a SIP."""
+    here, there = naming.parse_node(edge.source).sip, naming.parse_node(edge.target).sip
+    return here is None or here != there
 
 
 def _ways(config: SystemConfig, router: PathRouter, near: int) -> dict[tuple[int, int], Way]:
@@ -276,8 +340,7 @@ def _ways(config: SystemConfig, router: PathRouter, near: int) -> dict[tuple[int
         route = router.route(router.find_path(f"{ends[0]}.{naming.PE_DMA}", f"{ends[1]}.{naming.PE_TCM}"))
         links = []
         for edge in route.edges:
-            here, there = naming.parse_node(edge.source).sip, naming.parse_node(edge.target).sip
-            if (here is None or here != there) and edge.bytes_per_cycle is not None:
+            if outside(edge) and edge.bytes_per_cycle is not None:
                 links.append(((edge.source, edge.target), float(config.system.link.bytes_per_cycle / edge.bytes_per_cycle)))
         found[a, b] = Way(max(0, route.cycles - near), tuple(links))
     return found

@@ -167,7 +167,7 @@ def test_routes_of_a_network_with_switches_do_not_need_the_machine(network: str)
     real, formula = Routes(times, places, sips=8), Routes(replace(times, ways={}), places, sips=8)
     pairs = [(a, b) for a in range(8) for b in range(8) if a != b]
     assert real.measured and not formula.measured
-    if network == "rails":  # the SIP on both rails is on the way, and its links are shorter than those of a node
+    if network == "rails":  # between rails, the machine's route passes through one of two SIPs
         pairs = [(a, b) for a, b in pairs if a // 4 == b // 4 or a % 4 == b % 4]
     assert [formula.between(*one) for one in pairs] == [real.between(*one) for one in pairs]
     across = [(a, a + 4) for a in range(4)]
@@ -203,7 +203,7 @@ def test_a_route_of_a_dragonfly_uses_links_of_its_pairs() -> None:
     """A route between two groups has the link of the two groups, and at most one link inside each of them."""
     config = load_config("pod_8sip", ["system.kind=dragonfly", "system.sips=12", "system.rows=3"], kind=SystemConfig)
     pairs = {frozenset((one.first, one.second)) for one in all_sip_pairs(config)}
-    times = Latencies(5, 0, 100, link=1.0, far_link=1.0, network="dragonfly", rows=3, cols=4, row=130)
+    times = Latencies(5, 0, 100, link=1.0, far_link=1.0, network="dragonfly", rows=3, cols=4, row=130, hop=90)
     routes = Routes(times, [(sip, 0, 0) for sip in range(12)], sips=12)
     for a, b in ((a, b) for a in range(12) for b in range(12) if a != b):
         links = [link for link, _ in routes.links(a, b)]
@@ -211,8 +211,22 @@ def test_a_route_of_a_dragonfly_uses_links_of_its_pairs() -> None:
         assert [links[0][0], *(end for _, end in links)] == [a, *(start for start, _ in links[1:]), b]
         across = a // 4 != b // 4
         assert len(links) <= 3 if across else len(links) == 1
-        assert routes.between(a, b) == 5 + (130 + 100 * (len(links) - 1) if across else 100)
+        assert routes.between(a, b) == 5 + (130 + 90 * (len(links) - 1) if across else 100)
     assert routes.loads([(0, 11), (1, 10)]) == 2.0  # both use the only link of the two groups
+
+
+def test_routes_of_a_dragonfly_pass_through_few_cubes() -> None:
+    """With two IO chiplets in a SIP, routes have as many links as those of the machine: here up to four."""
+    settings = ["sip.rows=1", "sip.cols=1", "system.kind=dragonfly", "system.sips=16", "system.rows=8"]
+    times = latencies(load_config("pod_8sip", settings, kind=SystemConfig))
+    places = [(sip, 0, 0) for sip in range(16)]
+    real, formula = Routes(times, places, sips=16), Routes(replace(times, ways={}), places, sips=16)
+    pairs = [(a, b) for a in range(16) for b in range(16) if a != b]
+    hops = [len(real.links(*one)) for one in pairs]
+    assert [len(formula.links(*one)) for one in pairs] == hops and max(hops) > 3
+    assert all(formula.between(*one) == pytest.approx(real.between(*one), rel=0.05) for one in pairs)
+    ends = {one: [link for link, _ in formula.links(*one)] for one in pairs}
+    assert all((links[0][0], links[-1][1]) == one for one, links in ends.items())
 
 
 def test_given_queues_are_those_of_the_estimate() -> None:

@@ -58,8 +58,13 @@ def all_sip_pairs(config: SystemConfig) -> list[Pair]:
     if config.system.kind == "all_to_all":
         return list(_row_pairs(0, cols))
     if config.system.kind == "dragonfly":
-        return [*(pair for row in range(rows) for pair in _row_pairs(row * cols, cols)), *_group_pairs(rows, cols)]
+        return dragonfly_pairs(rows, cols)
     return list(grid_pairs(rows, cols, wrap=config.system.kind != "mesh"))
+
+
+def dragonfly_pairs(groups: int, cols: int) -> list[Pair]:
+    """The pairs of a dragonfly with `cols` SIPs in each group."""
+    return [*(pair for group in range(groups) for pair in _row_pairs(group * cols, cols)), *_group_pairs(groups, cols)]
 
 
 def _row_pairs(first: int, count: int) -> Iterator[Pair]:

@@ -71,19 +71,20 @@ class _SharedEngine(GraphEngine):
         self, config: NpuConfig | SystemConfig, tenants: Sequence[BenchTenant], places: Sequence[Places], *, op_log: bool
     ) -> None:
         super().__init__(config, op_log=op_log)
+        self._npu_or_system = config
         self._tenants, self._places = tenants, places
 
     def _new_machine(self, program: Program, components: Mapping[str, Any]) -> Machine:
         heaviest = max(one.weight for one in self._tenants)
-        wide = machine_of(heaviest, 1, self.config)
+        wide = machine_of(heaviest, 1, self._npu_or_system)
         plan = plan_program(program, wide, whole=True)
-        quotas = with_quotas(plan, self.owners(plan), self._tenants, pe_of(self.config))
+        quotas = with_quotas(plan, self.owners(plan), self._tenants, pe_of(self._npu_or_system))
         return Machine(wide, program, components, plan=quotas)
 
     def owners(self, plan: Plan) -> list[int | None]:
         """The tenant of each DMA engine of a PE; None for PEs without a tenant."""
         of = {name: number for number, places in enumerate(self._places) for name in places.pes}
-        pes, each = Places(self.config).pes, pe_of(self.config).dma.engines
+        pes, each = Places(self.config).pes, pe_of(self._npu_or_system).dma.engines
         return [of.get(pes[engine // each]) for engine in range(plan.with_scratchpad)]
 
 

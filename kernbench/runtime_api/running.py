@@ -65,7 +65,8 @@ class BenchRun:
     @property
     def end(self) -> int:
         """[cycle] The largest end of the launches and copies so far; 0 if there are none."""
-        return max((one.end or 0 for one in (*self.context.launches, *self.context.host.copies)), default=0)
+        launches, copies = self.context.launches, self.context.host.copies
+        return max([0, *(one.end or 0 for one in launches), *(one.end or 0 for one in copies)])
 
     def identity(self) -> dict[str, Any]:
         """The identity of the run: name, parameters, and a digest of the file of the bench."""

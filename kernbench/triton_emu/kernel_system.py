@@ -235,7 +235,8 @@ class KernelSystem:
     @property
     def error(self) -> BaseException | None:
         """The exception of a host program or of a kernel."""
-        return next((one.error for one in (*self.hosts, *self.runners.values()) if one.error is not None), None)
+        errors = [*(one.error for one in self.hosts), *(one.error for one in self.runners.values())]
+        return next((one for one in errors if one is not None), None)
 
     @property
     def host(self) -> HostRunner:

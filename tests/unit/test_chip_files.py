@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from fractions import Fraction
 from pathlib import Path
 
@@ -11,7 +12,9 @@ import pytest
 from kernbench.common.errors import InputError
 from kernbench.config import chip_names, load_config
 from kernbench.config.runtime import load_runtime, runtime_names
+from kernbench.config.schema import NpuConfig
 
+ROOT = Path(__file__).parents[2]
 CHIPS = chip_names()
 TFLOPS = {
     "rtx4090": 165.2, "a100": 312, "a40": 149.7, "a6000": 154.8, "mi210": 181, "tpuv5e": 197, "tpuv6e": 918, "mi300x": 1307,
@@ -29,6 +32,31 @@ def test_a_chip_sustains_no_more_than_its_rated_rates(name: str) -> None:
     chip = machine.chip
     assert machine.te.engines * machine.te.rate(8, 8) <= Fraction(102, 100) * chip.cores * chip.macs(8)
     assert machine.dram.capacity * machine.dram.channels <= Fraction(1001, 1000) * chip.rated_memory_gb_s / machine.freq_ghz
+
+
+def sustained(machine: NpuConfig, key: str) -> Fraction | float:
+    """The share of a vendor's rate that a chip sustains."""
+    chip = machine.chip
+    assert chip is not None
+    if key == "macs_per_cycle":
+        return machine.te.engines * machine.te.rate(8, 8) / (chip.cores * Fraction(chip.macs(8)))
+    return machine.dram.capacity * machine.dram.channels * machine.freq_ghz / chip.rated_memory_gb_s
+
+
+@pytest.mark.parametrize("name", CHIPS)
+def test_values_taken_over_from_another_chip_are_those_of_its_present_file(name: str) -> None:
+    """A comment `assumed: as on CHIP` names where a value comes from."""
+    machine = load_config(name)
+    assert machine.chip is not None
+    text = (ROOT / "configs" / "chips" / f"{name}.yaml").read_text(encoding="utf-8")
+    for key, value, share, other in re.findall(r"^ *(\w+): (\S+)  #.*?(share )?assumed: as on (\w+)", text, re.MULTILINE):
+        source = load_config(other)
+        assert source.chip is not None
+        if share:
+            assert float(sustained(machine, key)) == pytest.approx(float(sustained(source, key)), abs=0.003), key
+        else:
+            assert float(value) == float(getattr(source.chip, key)) == float(getattr(machine.chip, key)), key
+        assert source.chip.kind == machine.chip.kind
 
 
 @pytest.mark.parametrize("name", sorted(TFLOPS))

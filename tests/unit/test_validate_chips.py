@@ -99,6 +99,28 @@ def test_keys_of_a_batch_of_attention_include_those_of_its_new_tokens(tmp_path: 
     assert not any(one.causal for one in operations if isinstance(one, Attention))
 
 
+def test_columns_say_how_attention_of_any_chip_was_measured(tmp_path: Path) -> None:
+    """A row of batches read as a step with one prefill would lose every decode."""
+    heads = {
+        "batches": "id,batch,prefill_chunk,kv_cache,class,op,measured,unit,roofline\n0,4,0,512,attention,decode,20,us,1\n",
+        "steps": "id,prefill_chunk,kv_prefill,n_decode,kv_decode,class,op,measured,unit,roofline\n"
+        "0,0,0,4,511,attention,decode,20,us,1\n",
+    }
+    (tmp_path / "h100").mkdir()
+    for name, text in heads.items():
+        (tmp_path / "h100" / f"{name}_attention.csv").write_text(text, encoding="utf-8")
+    batches, steps = read_tables(tmp_path)
+    assert (batches.runtime, steps.runtime) == ("flash_attention", "kernel_only")
+    ((batch,), (step,)) = ([one.operation for one in table.cases] for table in (batches, steps))
+    assert isinstance(batch, Attention) and isinstance(step, Attention)
+    assert batch.groups == step.groups == (Sequences(4, 1, 511),)
+
+
+def test_a_table_of_operations_needs_no_known_name(tmp_path: Path) -> None:
+    (table,) = read_tables(folder_of(tmp_path, "rtxpro6000", "another_model"))
+    assert (table.chip, table.runtime, len(table.cases)) == ("rtxpro6000", "kernel_only", 12)
+
+
 def launches(tmp_path: Path, *operations: tuple[str, str]) -> Iterator[Table]:
     """A table under `torch_eager` for each operation, given by name and class, in order of names."""
     (tmp_path / "a100").mkdir()
@@ -176,7 +198,7 @@ def test_every_file_is_named_with_what_became_of_it(tmp_path: Path) -> None:
         "h100/some_tp1_ops.csv": (12, 12, ""),
         "microbench/load_latency.csv": (2, 0, "kbsim validate caches compares it"),
         "rtx4090/served_requests.csv": (2, 0, "kbsim validate serving compares it"),
-        "rtx4090/unknown.csv": (2, 0, "no reader is known for its name"),
+        "rtx4090/unknown.csv": (2, 0, "no reader is known for its name or its columns"),
     }
 
 

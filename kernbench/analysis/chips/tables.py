@@ -7,7 +7,7 @@ import fnmatch
 import io
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from importlib import resources
@@ -79,20 +79,30 @@ def read_tables(folder: Path) -> Iterator[Table]:
     """Every table for which there is a reader, sorted by name."""
     settings = _settings()
     for path in sorted(folder.rglob("*.csv")):
-        name = path.relative_to(folder).as_posix()
-        entry = next((one for one in settings["tables"] if fnmatch.fnmatch(name, one["match"])), None)
+        name, rows = path.relative_to(folder).as_posix(), rows_of(path, table_text(path))
+        entry = _entry(settings, name, rows)
         if entry is not None:
-            yield from _read(path, name, entry, settings["places"], settings["variants"])
+            yield from _read(rows, path.parent.name, name, entry, settings["places"], settings["variants"])
 
 
 def other_tables(folder: Path) -> Iterator[tuple[str, int, str]]:
     """Name, number of rows and reason of each file without a reader, sorted by name."""
     settings = _settings()
     for path in sorted(folder.rglob("*.csv")):
-        name = path.relative_to(folder).as_posix()
-        if not any(fnmatch.fnmatch(name, one["match"]) for one in settings["tables"]):
+        name, rows = path.relative_to(folder).as_posix(), rows_of(path, table_text(path))
+        if _entry(settings, name, rows) is None:
             found = (one["why"] for one in settings["elsewhere"] if fnmatch.fnmatch(name, one["match"]))
-            yield name, len(rows_of(path, table_text(path))), next(found, "no reader is known for its name")
+            yield name, len(rows), next(found, "no reader is known for its name or its columns")
+
+
+def _entry(settings: Mapping[str, Any], name: str, rows: Sequence[Cells]) -> Mapping[str, Any] | None:
+    """The first entry of the settings whose pattern fits the name of a file, and whose columns the file has."""
+    columns = set(rows[0]) if rows else set()
+    for one in settings["tables"]:
+        if fnmatch.fnmatch(name, one["match"]) and columns.issuperset(one.get("columns", ())):
+            found: Mapping[str, Any] = one
+            return found
+    return None
 
 
 def _settings() -> dict[str, Any]:
@@ -124,12 +134,12 @@ def rows_of(path: Path, text: str) -> list[Cells]:
 
 
 def _read(
-    path: Path, name: str, entry: Mapping[str, str], places: Mapping[str, Any], variants: Mapping[str, Any]
-) -> Iterator[Table]:
-    rows = rows_of(path, table_text(path))
+    rows: Sequence[Cells], folder: str, name: str, entry: Mapping[str, str], places: Mapping[str, Any],
+    variants: Mapping[str, Any],
+) -> Iterator[Table]:  # fmt: skip
     groups: dict[tuple[str, bool], list[Cells]] = {}
     for row in rows:
-        groups.setdefault((_chip_of(row.get("chip", "") or path.parent.name), _crosses(row)), []).append(row)
+        groups.setdefault((_chip_of(row.get("chip", "") or folder), _crosses(row)), []).append(row)
     chips = {chip for chip, _ in groups}
     for (chip, across), some in groups.items():
         label = (name if len(chips) == 1 else f"{name} ({chip})") + (", across nodes" if across else "")
@@ -570,6 +580,7 @@ def read_row(row: Cells, context: Context) -> Case | None:
 
 
 READERS: dict[str, Callable[[Cells, Context], Case | None]] = {
+    "any": read_row,
     "operations": _operation,
     "collective": _collective,
     "attention": _attention,
@@ -588,7 +599,7 @@ READERS: dict[str, Callable[[Cells, Context], Case | None]] = {
 }
 #: Families of readers, by the constants that their tables determine.
 FAMILIES = {
-    name: "attention" if "attention" in name else "operations" if name in ("operations", "tensix_product") else name
+    name: "attention" if "attention" in name else "operations" if name in ("any", "operations", "tensix_product") else name
     if name == "collective" else "model"
     for name in READERS
 }  # fmt: skip

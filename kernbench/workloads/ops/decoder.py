@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil
@@ -21,12 +22,18 @@ class DecoderShape:
     mlp: int
     vocab: int
     gated: bool = True  #: the MLP has a gate beside its first matrix
+    experts: int = 1  #: MLPs of a layer
+    active: int = 1  #: MLPs that compute a token
 
     @property
     def layer_weights(self) -> int:
         """Parameters of a layer's matrices."""
         attention = self.hidden * self.head_dim * (2 * self.heads + 2 * self.kv_heads)
-        return attention + self.hidden * self.mlp * (3 if self.gated else 2)
+        return attention + self.experts * self.hidden * self.mlp * (3 if self.gated else 2)
+
+    def experts_of(self, tokens: int) -> int:
+        """Experts that at least one of some tokens is given to, if tokens choose their experts evenly: at least `active`."""
+        return max(self.active, round(self.experts * (1 - (1 - self.active / self.experts) ** tokens)))
 
 
 def step_operations(
@@ -45,11 +52,14 @@ def step_operations(
     width, dim, mlp = shape.hidden, shape.head_dim, ceil(shape.mlp / tp)
     bits = 8 if weight_bytes <= 1 else 16
 
-    def product(n: int, k: int, name: str, rows: int = tokens) -> Product:
-        return Product(rows, n, k, right_bytes=weight_bytes, bits=bits, name=name)
+    used = shape.experts_of(tokens)  # each has as many of the tokens
+    given = tokens * shape.active
 
-    def vector(name: str, kind: str, across: int, moved: float, flops: float) -> Vector:
-        return Vector(name, kind, tokens, across, 2.0 * tokens * across * moved, flops * tokens * across)
+    def product(n: int, k: int, name: str, rows: int = tokens, count: int = 1) -> Product:
+        return Product(rows, n, k, right_bytes=weight_bytes, bits=bits, count=count, name=name)
+
+    def vector(name: str, kind: str, across: int, moved: float, flops: float, rows: int = tokens) -> Vector:
+        return Vector(name, kind, rows, across, 2.0 * rows * across * moved, flops * rows * across)
 
     layers = shape.layers
     yield vector("layernorm", "norm", width, 4, 4), 2 * layers
@@ -57,9 +67,11 @@ def step_operations(
     yield vector("rotary_emb", "elementwise", (heads + kv_heads) * dim, 2, 4), layers
     yield Attention(groups, heads, kv_heads, dim, cache_bytes), layers
     yield product(width, heads * dim, "matmul"), layers
-    yield product(mlp * (2 if shape.gated else 1), width, "matmul"), layers
-    yield vector("act_fn", "elementwise", mlp, 3, 5), layers
-    yield product(width, mlp, "matmul"), layers
+    if shape.experts > 1:
+        yield product(shape.experts, width, "matmul"), layers  # scores of the experts
+    yield product(mlp * (2 if shape.gated else 1), width, "matmul", ceil(given / used), used), layers
+    yield vector("act_fn", "elementwise", mlp, 3, 5, given), layers
+    yield product(width, mlp, "matmul", ceil(given / used), used), layers
     if tp > 1:
         yield Collective("all_reduce", tp, int(2 * tokens * width)), 2 * layers
     if not head:
@@ -90,7 +102,9 @@ SHAPES: dict[str, DecoderShape] = {
     "internlm7b": DecoderShape(32, 4096, 32, 32, 128, 11008, 103168),
     "gemma2b": DecoderShape(18, 2048, 8, 1, 256, 16384, 256000),
     "gemma7b": DecoderShape(28, 3072, 16, 16, 256, 24576, 256000),
-    "mixtral8x7b": DecoderShape(32, 4096, 32, 8, 128, 14336, 32000),
+    "mixtral8x7b": DecoderShape(32, 4096, 32, 8, 128, 14336, 32000, experts=8, active=2),
+    "mixtral8x22b": DecoderShape(56, 6144, 48, 8, 128, 16384, 32768, experts=8, active=2),
+    "qwen330ba3b": DecoderShape(48, 2048, 32, 4, 128, 768, 151936, experts=128, active=8),
     "gptj6b": DecoderShape(28, 4096, 16, 16, 256, 16384, 50400, False),
     "falcon180b": DecoderShape(80, 14848, 232, 8, 64, 59392, 65024, False),
     "qwen205b": DecoderShape(24, 896, 14, 2, 64, 4864, 151936),
@@ -106,16 +120,30 @@ SHAPES: dict[str, DecoderShape] = {
     "llama40b": DecoderShape(60, 6656, 52, 52, 128, 17920, 32000),
     "llama33b": DecoderShape(60, 6656, 52, 52, 128, 17920, 32000),
     "llama230b": DecoderShape(60, 6656, 52, 52, 128, 17920, 32000),
+    "llama31405b": DecoderShape(126, 16384, 128, 8, 128, 53248, 128256),
+    "phi2": DecoderShape(32, 2560, 32, 32, 80, 10240, 51200, False),
+    "gemma29b": DecoderShape(42, 3584, 16, 8, 256, 14336, 256000),
+    "gemma227b": DecoderShape(46, 4608, 32, 16, 128, 36864, 256000),
+    "qwen72b": DecoderShape(80, 8192, 64, 64, 128, 24576, 152064),
+    "qwen27b": DecoderShape(28, 3584, 28, 4, 128, 18944, 152064),
+    "qwen272b": DecoderShape(80, 8192, 64, 8, 128, 29568, 152064),
+    "qwen253b": DecoderShape(36, 2048, 16, 2, 128, 11008, 151936),
+    "qwen2514b": DecoderShape(48, 5120, 40, 8, 128, 13824, 152064),
+    "qwen34b": DecoderShape(36, 2560, 32, 8, 128, 9728, 151936),
+    "qwen314b": DecoderShape(40, 5120, 40, 8, 128, 17408, 151936),
     "codellama13b": DecoderShape(40, 5120, 40, 40, 128, 13824, 32016),
     "codellama34b": DecoderShape(48, 8192, 64, 8, 128, 22016, 32000),
     "codellama70b": DecoderShape(80, 8192, 64, 8, 128, 28672, 32016),
 }
 
 
+#: Words of names that do not change the shape: how a model was trained further, who published it.
+SAME_SHAPE = {
+    "base", "chat", "coder", "deepseek", "distill", "hf", "instruct", "it", "meta", "r1", "v0.1", "v0.2", "v0.3",
+}  # fmt: skip
+
+
 def shape_of(name: str) -> DecoderShape | None:
     """The shape of a model by its name in a table, or None."""
-    plain = "".join(letter for letter in name.lower() if letter.isalnum())
-    for ending in ("", "instruct", "chat", "hf", "it", "v01", "v02", "v03"):
-        if plain.removesuffix(ending) in SHAPES:
-            return SHAPES[plain.removesuffix(ending)]
-    return None
+    words = re.split(r"[^a-z0-9.]+", name.lower().rpartition("/")[2])
+    return SHAPES.get("".join(one for one in words if one not in SAME_SHAPE).replace(".", ""))

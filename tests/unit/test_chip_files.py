@@ -57,6 +57,9 @@ def test_values_taken_over_from_another_chip_are_those_of_its_present_file(name:
         else:
             assert float(value) == float(getattr(source.chip, key)) == float(getattr(machine.chip, key)), key
         assert source.chip.kind == machine.chip.kind
+    for key, one, other in re.findall(r"^ *(\w+): .*share assumed: the mean of (\w+) and (\w+)", text, re.MULTILINE):
+        mean = (sustained(load_config(one), key) + sustained(load_config(other), key)) / 2
+        assert float(sustained(machine, key)) == pytest.approx(float(mean), abs=0.003)
 
 
 @pytest.mark.parametrize("name", sorted(TFLOPS))

@@ -1,5 +1,6 @@
-"""Models from both of PyTorch's ONNX exporters: MACs are PyTorch's and the published ones, and the tiles compute the file. Whole
-models take at most twice their roofline.
+"""Models from both of PyTorch's ONNX exporters: MACs are PyTorch's and the published ones, and the tiles compute the file.
+
+Whole models take at most twice their roofline.
 
     python -m tests.unit.test_onnx_exports    # the table of docs/reference/onnx.md
 """

@@ -101,7 +101,10 @@ def _batch_norm(graph: Graph, found: Patterns, number: int, node: Node) -> None:
 
 
 def _copied(graph: Graph, found: Patterns, node: Node) -> None:
-    """A function that takes the time of a copy, before a convolution that copies windows. Nothing else reads its input or result."""
+    """A function that takes the time of a copy, before a convolution that copies windows.
+
+    Nothing else reads its input or its result.
+    """
     x, out = node.inputs[0], node.outputs[0]
     tensor = graph.tensors.get(x)
     if tensor is None or tensor.source == "weight" or not _only(graph, found, x) or not _only(graph, found, out):

@@ -92,8 +92,10 @@ def _apart(graph: Graph, found: Patterns, node: Node) -> bool:
 
 
 def range_of(graph: Graph, node: Node) -> tuple[int, int, int] | None:
-    """The dimension, the first element and the end of a slice of one dimension with step 1, or of a Gather with one known index;
-    None of any other node."""
+    """The dimension, the first element and the end of a slice of one dimension with step 1, or of a Gather of one known index.
+
+    None for any other node.
+    """
     if node.op == "Gather":
         index, shape = number_of(graph.known.get(node.inputs[1])), graph.tensors[node.inputs[0]].shape
         if index is None or not shape:

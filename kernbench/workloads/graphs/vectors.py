@@ -69,8 +69,9 @@ def chain(at: Lowering, operators: tuple[str, ...], a: str, out: str) -> None:
 
 @rule(*UNARY)
 def unary(at: Lowering, node: Node) -> None:
-    """Clip's limits and other constants are part of the operator. A function that takes the time of a copy is part of the copies of
-    windows that read its result."""
+    """Clip's limits and other constants are part of the operator. Copies of windows compute a function that takes the time of a
+    copy.
+    """
     reader = at.patterns.copied.get(node.outputs[0])
     if reader is not None:
         at.view(at.out(node).name, at.operand(node.inputs[0]), f"part of the copies of {reader}")

@@ -89,3 +89,11 @@ def test_the_search_says_why(kbsim: Kbsim) -> None:
 def test_what_cannot_be_is_refused(options: tuple[str, ...], message: str, kbsim: Kbsim) -> None:
     said = kbsim(*RUN, *options)
     assert said.code == 2 and message in " ".join(said.err.split())
+
+
+def test_more_pes_than_heads_are_refused_with_ranks_that_fit(kbsim: Kbsim) -> None:
+    given = ("llm", "-m", "llama3-8b", "-c", "pod_8sip", "--phase", "decode", "--tokens", "1", "--rank", "cube")
+    said = kbsim(*given, "--tp", "16")
+    assert said.code == 2
+    assert "16 cubes of 8 PEs share each layer" in " ".join(said.err.split())
+    assert " ".join(said.err.split()).endswith("use --tp 4 --rank cube, which fits")  # 32 heads

@@ -108,6 +108,19 @@ def suggested(model: Model, precision: Precision, config: NpuConfig | SystemConf
     return found
 
 
+def fewer_ranks(model: Model, precision: Precision, config: NpuConfig | SystemConfig, job: Job, layout: Layout) -> str:
+    """A layout that fits with the largest power of 2 of ranks that share a layer, and as many stages instead; empty if there is
+    none."""
+    layers = job.layers or model.layers
+    for ranks in (1 << k for k in reversed(range((layout.ranks - 1).bit_length()))):
+        stages = min(layers, layout.pp * layout.ranks // ranks)
+        for pp in dict.fromkeys((layout.pp, stages)):
+            one = replace(layout, tp=ranks * layout.rank_pes, pp=pp, sp=layout.sp and ranks * layout.rank_pes > 1)
+            if fits(model, precision, config, job, one):
+                return one.text
+    return ""
+
+
 def larger_ranks(
     model: Model, precision: Precision, config: NpuConfig | SystemConfig, job: Job, layout: Layout
 ) -> Iterator[str]:

@@ -115,6 +115,20 @@ class ParallelPrograms:
 
                 raise refusal(self.model, self.precision, self._config, self.job, self.layout, error) from None
 
+    def _in_ranks(self, error: InputError) -> InputError:
+        """The error for a number of PEs, in numbers of ranks if the layout has ranks of several PEs."""
+        from kernbench.workloads.parallel.fitting import fewer_ranks
+
+        layout, problem = self.layout, error.problems[0]
+        if layout.rank_pes == 1 or (problem.field, problem.value) != ("tp", layout.tp):
+            return error
+        rule = f"{counted(layout.ranks, layout.rank)} of {counted(layout.rank_pes, 'PE')} share each layer, so {problem.rule}"
+        rule = rule.replace("so it must", f"so their number of PEs, {layout.tp}, must")
+        remedy = "take fewer ranks, or --rank pe"
+        if self._explains and (way := fewer_ranks(self.model, self.precision, self._config, self.job, layout)):
+            remedy = f"use {way}, which fits"
+        return InputError(replace(problem, rule=rule, value=layout.ranks, remedy=remedy))
+
     def stage(self, number: int, size: int, replica: int = 0) -> LlmPrograms:
         """The programs of a stage for micro-batches of this size."""
         key = number, size
@@ -127,7 +141,7 @@ class ParallelPrograms:
             try:
                 made = programs_of(self.model, self.precision, self._config, job, max_cycles=self.max_cycles)
             except InputError as error:
-                raise _in_ranks(error, layout) from None
+                raise self._in_ranks(error) from None
             if replica:
                 return made
             self._made[key] = made
@@ -233,16 +247,6 @@ class ParallelPrograms:
         emit_hand_off(emits[0], emits[1], self._whole_pe, elements, bits, source, target, meta)
         _gated(program, begin + 1, gate)
         return last_ones(program, begin)
-
-
-def _in_ranks(error: InputError, layout: Layout) -> InputError:
-    """The error for a number of PEs, in numbers of ranks if the layout has ranks of several PEs."""
-    problem = error.problems[0]
-    if layout.rank_pes == 1 or (problem.field, problem.value) != ("tp", layout.tp):
-        return error
-    rule = f"{counted(layout.ranks, layout.rank)} of {counted(layout.rank_pes, 'PE')} share each layer, so {problem.rule}"
-    rule = rule.replace("so it must", f"so their number of PEs, {layout.tp}, must")
-    return InputError(replace(problem, rule=rule, value=layout.ranks, remedy="take fewer ranks, or --rank pe"))
 
 
 def grid_job(job: Job, layout: Layout) -> Job:

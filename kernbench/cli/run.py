@@ -35,7 +35,7 @@ Check = Annotated[
     typer.Option(
         "--check",
         metavar="WHAT",
-        help="Run a Python file and check the Triton kernels that it launches for memory errors and races.",
+        help="Run a Python file that launches Triton kernels, and check the kernels for memory errors and races.",
         show_default=False,
     ),
 ]
@@ -46,8 +46,8 @@ Checks = Annotated[
 Whole = Annotated[
     bool,
     typer.Option(
-        "--all", help="Print every engine, channel, link and wait. Without this option, one row shows the mean "
-        "of all units that are equally busy."
+        "--all", help="Print every engine, channel, link and wait. Without this option, units that are equally "
+        "busy share one row, which shows their mean."
     ),
 ]
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+CONSTANT_MARK = "__kernbench_constexpr_function__"  #: attribute of functions that kernels may call at compile time
+
 
 def constexpr_function(fn: Any) -> Any:
-    """Mark a function that computes constants. The function is returned unchanged, because kernels run as Python."""
+    """Mark a function that computes constants. The same function is returned, because kernels run as Python."""
+    setattr(fn, CONSTANT_MARK, True)
     return fn
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from kernbench.triton.compile_time import CONSTANT_MARK
 from kernbench.triton.errors import CompilationError
 
 #: Builtins that kernels can use. The last one is for the checks of `scopes.py`.
@@ -59,7 +60,9 @@ def check_names(fn: Any) -> None:
 
 
 def _is_ours(value: Any) -> bool:
-    """Return whether a callable object is a kernel, or belongs to the language."""
+    """Return whether a callable object is a kernel, computes constants (`constexpr_function`), or belongs to the language."""
+    if getattr(value, CONSTANT_MARK, False):
+        return True
     module = getattr(value, "__module__", None) or ""
     return f"{module}.".startswith("kernbench.") or type(value).__module__.startswith("kernbench.")
 

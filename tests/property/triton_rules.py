@@ -17,6 +17,11 @@ def function(x):
     return x + 1
 
 
+@triton.constexpr_function
+def constant(x):
+    return x + 1
+
+
 @triton.jit
 def one():
     return 1.0
@@ -44,6 +49,7 @@ RULES: dict[str, tuple[str, str]] = {
     "math": ("tl.store(o, math.sqrt(4.0) + math.pi)", ""),
     "kernel": ("tl.store(o, one())", ""),
     "function": ("tl.store(o, function(1))", "Unsupported function referenced: function"),
+    "function_of_constants": ("tl.store(o, constant(M))", ""),
     "function_of_numpy": ("tl.store(o, np.sqrt(4.0))", "a kernel cannot use numpy"),
     "helpers": ("tl.store(o, triton.cdiv(10, 3) + tl.cdiv(10, 3))", ""),
     **{f"builtin_{name}": (f"tl.store(o, {name}({of}))", f"{name} is not defined")

@@ -225,6 +225,8 @@ def command_meant(group: str, name: str, known: Iterable[str]) -> str:
 def option_meant(name: str, known: Iterable[str]) -> str:
     """The option that an unknown option of a command probably means; empty if none is close."""
     there = list(known)
+    if len(name) == 3 and name[1:] in there:  # --m for -m
+        return name[1:]
     for option in OPTION_SYNONYMS.get(name, ()):
         if option.partition(" ")[0] in there:
             return option

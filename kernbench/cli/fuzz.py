@@ -159,7 +159,7 @@ def _split(target: str, settings: Sequence[str]) -> tuple[dict[str, Any], list[s
     from kernbench.ccl.collectives import COLLECTIVES
 
     if target in COLLECTIVES:
-        from kernbench.cli.options import count_of
+        from kernbench.cli.values import count_of
         from kernbench.sweep.targets.ccl import PARAMS
 
         own = {name.strip(): value.strip() for name, equals, value in (one.partition("=") for one in settings) if equals}

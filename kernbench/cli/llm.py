@@ -22,12 +22,12 @@ from kernbench.cli.options import (
     TraceLevel,
     TraceWindow,
     Walk,
-    count_of,
     max_cycles_of,
 )
 from kernbench.cli.target import tell_of_machine
 from kernbench.cli.text import WAIT, Justify, duration, headed, percent, scaled, short, size_text, table, unit
 from kernbench.cli.tracing import Traced
+from kernbench.cli.values import count_of
 from kernbench.common.errors import InputError, Problem, shown
 from kernbench.common.json_shapes import counted
 

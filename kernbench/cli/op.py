@@ -11,6 +11,7 @@ from kernbench.cli import output, widgets
 from kernbench.cli.options import Json, Overrides
 from kernbench.cli.target import load_machine
 from kernbench.cli.text import Justify, table
+from kernbench.cli.values import check_count, count_of, dtype_of, size_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from kernbench.workloads.ops.timing import OperationTimer, Timed
 
 SHOWN = 12  #: plans that are shown; --json has all
+LEAST_NS = 1e-3  #: of a part that is shown
+MOST_SIDE = 1 << 30  #: rows, columns or depth of an operation
 MOST_TOKENS = 1 << 20  #: tokens or sequences of a step
 MOST_CACHED = 1 << 30  #: cached tokens of a sequence
 Name = Annotated[str, typer.Argument(metavar="OP", help="matmul, attention, all_reduce, send_recv, or a vector operation.")]
@@ -28,20 +31,26 @@ Profile = Annotated[
     str, typer.Option("--runtime", metavar="NAME|FILE", help="Runtime profile, which describes the time that host software "
         "adds and how times are measured.")
 ]
-Rows = Annotated[int, typer.Option("-m", min=1, help="Number of rows of the matrix product or of the vector operation.")]
-Columns = Annotated[int, typer.Option("-n", min=1, help="Number of columns of the matrix product, or of elements in a "
-    "row of the vector operation.")]
-Depth = Annotated[int, typer.Option("-k", min=1, help="Depth of the product.")]
-Batch = Annotated[int, typer.Option("--batch", min=0, max=MOST_TOKENS, help="Sequences that decode (attention).")]
-Cached = Annotated[
-    int, typer.Option("--kv", min=0, max=MOST_CACHED, help="For attention: number of cached tokens of each sequence in decode.")
-]
-Prefill = Annotated[int, typer.Option("--prefill", min=0, max=MOST_TOKENS, help="For attention: number of new tokens of one "
-    "additional sequence, which is in prefill.")]
+Rows = Annotated[int, typer.Option("-m", metavar="N", parser=count_of, help="Number of rows of the matrix product or of the "
+    "vector operation: 512, 8k.")]
+Columns = Annotated[int, typer.Option("-n", metavar="N", parser=count_of, help="Number of columns of the matrix product, or of "
+    "elements in a row of the vector operation.")]
+Depth = Annotated[int, typer.Option("-k", metavar="N", parser=count_of, help="Depth of the product.")]
+Batch = Annotated[int, typer.Option("--batch", metavar="N", parser=count_of, help="Sequences that decode (attention).")]
+Cached = Annotated[int, typer.Option("--kv", metavar="N", parser=count_of, help="For attention: number of cached tokens of "
+    "each sequence in decode.")]
+Prefill = Annotated[int, typer.Option("--prefill", metavar="N", parser=count_of, help="For attention: number of new tokens of "
+    "one additional sequence, which is in prefill.")]
 Heads = Annotated[int, typer.Option("--heads", min=1, help="Query heads (attention).")]
 KvHeads = Annotated[int, typer.Option("--kv-heads", min=1, help="Key and value heads (attention).")]
+HeadDim = Annotated[int, typer.Option("--head-dim", min=1, help="Elements of a head (attention).")]
+ElementType = Annotated[str, typer.Option("--dtype", metavar="TYPE", help="Element type of operands, keys and values. A matrix "
+    "product runs on the multipliers for this type, and its result has at least 16 bits per element.")]
+Weight = Annotated[int | None, typer.Option("--w", min=1, max=32, metavar="BITS", help="Bits of an element of the k x n "
+    "operand in memory, if the operand is stored with fewer bits than the multipliers need.", show_default=False)]
 Workers = Annotated[int, typer.Option("--ranks", min=2, help="Chips of the collective.")]
-Bytes = Annotated[int, typer.Option("--bytes", min=1, help="For collectives: number of bytes that each chip holds.")]
+Bytes = Annotated[str, typer.Option("--bytes", metavar="SIZE", help="For collectives: size of the data that each chip holds: "
+    "4KiB, 8k, 1M, or a number of bytes.")]
 Plan = Annotated[bool, typer.Option("--plan", help="Show all plans that were compared for the matrix product.")]
 
 
@@ -57,8 +66,11 @@ def op(
     prefill: Prefill = 0,
     heads: Heads = 32,
     kv_heads: KvHeads = 8,
+    head_dim: HeadDim = 128,
+    dtype: ElementType = "f16",
+    w: Weight = None,
     ranks: Workers = 2,
-    nbytes: Bytes = 1 << 20,
+    nbytes: Bytes = "1MiB",
     plan: Plan = False,
     overrides: Overrides = None,
     as_json: Json = False,
@@ -72,17 +84,25 @@ def op(
     _check_overrides(overrides or [])
     machine = load_machine(config, overrides, kind=NpuConfig)
     timer = OperationTimer(machine, load_runtime(runtime))
+    for option, count, least, most in (
+        ("-m", m, 1, MOST_SIDE), ("-n", n, 1, MOST_SIDE), ("-k", k, 1, MOST_SIDE), ("--batch", batch, 0, MOST_TOKENS),
+        ("--kv", kv, 0, MOST_CACHED), ("--prefill", prefill, 0, MOST_TOKENS),
+    ):  # fmt: skip
+        check_count("kbsim op", option, count, least, most)
+    bits = _bits_of(dtype)
+    nbytes_of = bits / 8
     made: Operation
     if name == "matmul":
-        made = Product(m, n, k)
+        _check_weights(w, bits, dtype)
+        made = Product(m, n, k, nbytes_of, (w or bits) / 8, max(2.0, nbytes_of), bits)
     elif name == "attention":
         _check_attention(batch, prefill, heads, kv_heads)
         groups = (Sequences(batch, 1, kv), Sequences(1 if prefill else 0, prefill, 0))
-        made = Attention(tuple(one for one in groups if one.count), heads, kv_heads, 128)
+        made = Attention(tuple(one for one in groups if one.count), heads, kv_heads, head_dim, nbytes_of)
     elif name in COLLECTIVES:
-        made = Collective(name, ranks, nbytes)  # type: ignore[arg-type]
+        made = Collective(name, ranks, size_of("kbsim op", "--bytes", nbytes))  # type: ignore[arg-type]
     else:
-        made = Vector(name, _kind(name), m, n, 4.0 * m * n, 5.0 * m * n)
+        made = Vector(name, _kind(name), m, n, 2 * nbytes_of * m * n, 5.0 * m * n)
     found = timer.time(made)
     tried = _tried(timer, made) if plan and isinstance(made, Product) else []
     if as_json:
@@ -113,8 +133,11 @@ PARTS = {
     "start": "start of the kernel on the chip, to the first byte",
     "body": "computation on the cores, in whole waves",
     "memory": "DRAM traffic that the cache does not hold",
-    "after": "reduction after the last wave",
+    "after": "reductions, and waits of body and memory",
 }
+
+
+EXCHANGE = "exchange between the chips"  #: the body of a collective
 
 
 #: Other names of a product.
@@ -142,6 +165,22 @@ def _check_overrides(overrides: Sequence[str]) -> None:
             remedy = f"did you mean -{name} {value}?"
             rule = "--set sets values of the machine, not of the operation"
             raise InputError(Problem("kbsim op", rule, "--set", text, remedy))
+
+
+def _bits_of(dtype: str) -> int:
+    """Bits of an element type that multipliers of chips may have; InputError for another one."""
+    from kernbench.common.dtypes import DTYPES
+
+    types = [name for name, one in DTYPES.items() if one.kind != "bool" and one.bits <= 32]
+    return DTYPES[dtype_of("kbsim op", dtype, types)].bits
+
+
+def _check_weights(weights: int | None, bits: int, dtype: str) -> None:
+    from kernbench.common.errors import InputError, Problem
+
+    if weights is not None and weights > bits:
+        rule = f"it must be at most {bits}, the bits of {dtype} (--dtype)"
+        raise InputError(Problem("kbsim op", rule, "--w", weights))
 
 
 def _check_attention(batch: int, prefill: int, heads: int, kv_heads: int) -> None:
@@ -173,6 +212,8 @@ def _plain(found: Timed, chip: Any, runtime: str, tried: list[dict[str, Any]]) -
 
 
 def _text(found: Timed, machine: Any, runtime: str, tried: list[dict[str, Any]]) -> Iterator[RenderableType]:
+    from kernbench.workloads.ops.operation import COLLECTIVES
+
     chip = machine.chip
     yield widgets.Text.assemble(
         (f"{found.ns / 1e3:.4g} us", "bold"), f"  {found.kernel.name} on {chip.name}, runtime {runtime}"
@@ -180,7 +221,10 @@ def _text(found: Timed, machine: Any, runtime: str, tried: list[dict[str, Any]])
     columns: list[tuple[str, Justify]] = [("part", "left"), ("meaning", "left"), ("alone", "right")]
     made = table("Parts", columns, "host and start come first; body and memory overlap")
     for name, ns in found.causes.items():
-        made.add_row(name, PARTS[name], f"{ns / 1e3:.4g} us")
+        if ns < LEAST_NS:
+            continue
+        meaning = EXCHANGE if name == "body" and found.kernel.name in COLLECTIVES else PARTS[name]
+        made.add_row(name, meaning, f"{ns / 1e3:.4g} us")
     yield made
     notes = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in found.kernel.notes.items())
     if notes:

@@ -208,17 +208,6 @@ TraceOnly = Annotated[
 ]
 
 
-def count_of(text: str | int) -> int:
-    """A count on the command line, or its default: `128`, or `8k` and `1M` of 1024. ValueError for another text."""
-    if isinstance(text, int):
-        return text
-    letter = text[-1:].lower()
-    digits, times = (text[:-1], {"k": 1 << 10, "m": 1 << 20}[letter]) if letter in ("k", "m") else (text, 1)
-    if not digits.removeprefix("-").isdigit() or not digits.isascii() or len(digits) > 18:
-        raise ValueError("it must be a whole number, like 512 or 8k")
-    return int(digits) * times
-
-
 def max_cycles_of(overrides: Sequence[str], config: NpuConfig | SystemConfig) -> int | None:
     """The limit of a run of a whole model: `max_cycles` if --set gives it. The limit in a file is meant for one program."""
     return config.max_cycles if any(text.partition("=")[0].strip() == "max_cycles" for text in overrides) else None

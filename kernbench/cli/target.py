@@ -62,7 +62,7 @@ def _is_own(name: str, equals: str) -> bool:
 
 def _value(target: str, name: str, text: str) -> Any:
     """A value as YAML has it, and counts as `8k` too."""
-    from kernbench.cli.options import count_of
+    from kernbench.cli.values import count_of
     from kernbench.config.places import Fault
     from kernbench.config.yaml_text import parse
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from kernbench.common.spelling import meant
-from kernbench.common.units import parse_rational, plain_number
+from kernbench.common.units import SIZE_UNITS, parse_rational, plain_number
 
 MOST_GHZ = 100  #: limit of a clock: a higher number is probably in MHz or Hz
 _NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]{1,2})?)\s*([A-Za-z/]*)")
@@ -16,9 +16,14 @@ _SCALES = {"ghz": Fraction(1), "mhz": Fraction(1, 10**3), "khz": Fraction(1, 10*
 
 
 def number_meant(value: Any) -> str:
-    """The whole number that a text probably means: `16` of `fp16`, `1000000` of `1,000,000`, `1_000_000` or `1e6`."""
+    """The whole number that a text probably means: `16` of `fp16`, `1000000` of `1,000,000`, `1_000_000` or `1e6`, and
+    `4096` of `4k` or `4KiB`.
+    """
     if not isinstance(value, str):
         return ""
+    size = re.fullmatch(r"([0-9]{1,18})\s*([kKMGT])(i?B)?", value.strip())
+    if size is not None:
+        return str(int(size[1]) * SIZE_UNITS[size[2]])
     found = re.findall(r"[0-9]+(?:\.[0-9]+)?(?:[eE]\+?[0-9]{1,2})?", re.sub(r"(?<=[0-9])[_,'](?=[0-9]{3})", "", value[:40]))
     exact = Fraction(found[0]) if len(found) == 1 else None
     return str(exact.numerator) if exact is not None and exact.denominator == 1 else ""

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kernbench.cli import output, widgets
-from kernbench.cli.ccl.run import GroupShape, MachineOption, Topo, dtype_of
+from kernbench.cli.ccl.run import GroupShape, MachineOption, Topo
 from kernbench.cli.options import Json, Overrides
 from kernbench.cli.text import percent, size_text, table
+from kernbench.cli.values import dtype_of
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -52,12 +53,13 @@ def replay(
     as_json: Json = False,
 ) -> int:
     """Run Chakra execution traces, and print the time, its causes, and what each rank does."""
+    from kernbench.ccl.collectives import CCL_DTYPES
     from kernbench.ccl.imports.chakra import read_chakra
     from kernbench.ccl.registry import read_registry
     from kernbench.ccl.replay import Times, jobs_of, run_jobs, time_jobs
     from kernbench.cli.ccl.run import _group
 
-    kind = dtype_of(dtype)
+    kind = dtype_of("kbsim ccl replay", dtype, CCL_DTYPES)
     traces = read_chakra(trace, control)
     registry = read_registry()
     jobs = jobs_of(traces, registry)

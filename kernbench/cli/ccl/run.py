@@ -47,9 +47,9 @@ from kernbench.cli.options import (
 from kernbench.cli.progress import ProgressBar
 from kernbench.cli.target import tell_of_machine
 from kernbench.cli.tracing import Traced, check_page, reported
+from kernbench.cli.values import dtype_of, size_of
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.json_shapes import counted
-from kernbench.common.units import parse_size_text
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -259,40 +259,13 @@ Chakra = Annotated[
     ),
 ]
 
-# names in other programs
-_NAMES = {"half": "f16", "float": "f32", "bfloat16": "bf16", "int": "i32", "long": "i64", "char": "i8"}
-
-
-def size_of(option: str, text: str) -> int:
-    """The bytes of `4KiB`, `4k`, `4K` or `4096`; InputError for another text."""
-    rule = "it must be at least 1 byte and at most 1T"
-    try:
-        size = parse_size_text(text)
-    except ValueError as error:
-        size, rule = 0, str(error)
-    if not 1 <= size <= 1 << 40:
-        raise InputError(Problem("kbsim ccl run", rule, option, text))
-    return size
-
-
-def dtype_of(text: str) -> str:
-    """An element type of collectives; InputError for another one, with the name in kernbench if it has another name
-    elsewhere."""
-    from kernbench.ccl.collectives import CCL_DTYPES
-
-    if text not in CCL_DTYPES:
-        plain = text.lower().replace("float", "f").replace("uint", "u").replace("int", "i").replace("fp", "f")
-        meant = _NAMES.get(text.lower(), plain)
-        remedy = f"did you mean {meant}?" if meant in CCL_DTYPES else ""
-        raise InputError(Problem("kbsim ccl run", f"it must be one of {', '.join(CCL_DTYPES)}", "--dtype", text, remedy))
-    return text
-
-
 def dtypes_of(text: str) -> list[str]:
     """The element types of `f16,f32`; `all` for those that collectives have."""
     from kernbench.ccl.collectives import CCL_DTYPES
 
-    return list(CCL_DTYPES) if text == "all" else list(dict.fromkeys(dtype_of(one.strip()) for one in text.split(",")))
+    if text == "all":
+        return list(CCL_DTYPES)
+    return list(dict.fromkeys(dtype_of("kbsim ccl run", one.strip(), CCL_DTYPES) for one in text.split(",")))
 
 
 def protocols_of(text: str | None, machine: SystemConfig) -> list[str | None]:
@@ -690,21 +663,21 @@ def _group(
 def _queues(registry: Registry, entry: Entry, slots: int | None, slot_bytes: str | None, tier: str | None) -> Queues:
     from kernbench.ccl.measure import queues_of
 
-    size = None if slot_bytes is None else size_of("--slot-bytes", slot_bytes)
+    size = None if slot_bytes is None else size_of("kbsim ccl run", "--slot-bytes", slot_bytes)
     return queues_of(registry, entry, slots, size, tier)
 
 
 def _sizes(begin: str, end: str | None, factor: int | None, step: str | None) -> tuple[int, int, int, int]:
     """The first and the last size, and the factor or the step between two."""
-    first = size_of("--begin", begin)
-    last = first if end is None else size_of("--end", end)
+    first = size_of("kbsim ccl run", "--begin", begin)
+    last = first if end is None else size_of("kbsim ccl run", "--end", end)
     if last < first:
         raise InputError(Problem("kbsim ccl run", f"it must be at least the first size, {begin}", "--end", end))
     if step is not None:
         if factor is not None:
             rule = f"sizes have either a step or a factor, not both (-f {factor})"
             raise InputError(Problem("kbsim ccl run", rule, "--step", step, "leave one out"))
-        by = size_of("--step", step)
+        by = size_of("kbsim ccl run", "--step", step)
         if (last - first) // by >= MOST_SIZES:
             rule = f"it makes {(last - first) // by + 1:,} sizes from {begin} to {end}, and at most {MOST_SIZES:,} are run"
             raise InputError(Problem("kbsim ccl run", rule, "--step", step, "use a larger step"))

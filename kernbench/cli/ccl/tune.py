@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kernbench.cli import output, widgets
-from kernbench.cli.ccl.run import Channels, Collective, DataType, GroupShape, MachineOption, Topo, dtype_of, size_of
+from kernbench.cli.ccl.run import Channels, Collective, DataType, GroupShape, MachineOption, Topo
 from kernbench.cli.ccl.table import protocol_name
 from kernbench.cli.options import Json, Overrides
 from kernbench.cli.text import size_text, table
+from kernbench.cli.values import dtype_of, size_of
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.json_shapes import counted
 
@@ -72,13 +73,13 @@ def tune(
     --algo auto chooses."""
     from kernbench.ccl import tuner as tuning
     from kernbench.ccl.call import check_channels
-    from kernbench.ccl.collectives import COLLECTIVES
+    from kernbench.ccl.collectives import CCL_DTYPES, COLLECTIVES
     from kernbench.ccl.measure import sizes_between
     from kernbench.ccl.registry import AUTO, read_registry
     from kernbench.cli.ccl.run import _group
     from kernbench.common.dtypes import dtype_of as type_of
 
-    registry, kind = read_registry(), dtype_of(dtype)
+    registry, kind = read_registry(), dtype_of("kbsim ccl tune", dtype, CCL_DTYPES)
     if estimates:
         machine, group = _estimated(config, overrides or [], shape, topo, simulates)
     else:
@@ -87,7 +88,7 @@ def tune(
     if channels and simulates:
         rule = "times with --simulate are those of collectives without channels"
         raise InputError(Problem("kbsim ccl tune", rule, "--channels", channels, "leave out one of the two"))
-    first, last = size_of("--begin", begin), size_of("--end", end)
+    first, last = size_of("kbsim ccl tune", "--begin", begin), size_of("kbsim ccl tune", "--end", end)
     if last < first or factor < 2:
         raise InputError(Problem("kbsim ccl tune", "sizes must grow, by a factor of at least 2", "--end", end))
     tuner, what = tuning.tuner_of(machine, group, registry), COLLECTIVES[collective]

@@ -14,8 +14,9 @@ import typer
 
 from kernbench.cli import output
 from kernbench.cli.llm import ActivationBits, Experts, ModelName, Parallel, Routes, Stages, WeightBits
-from kernbench.cli.options import AllowCode, Config, Overrides, count_of
+from kernbench.cli.options import AllowCode, Config, Overrides
 from kernbench.cli.target import tell_of_machine
+from kernbench.cli.values import count_of
 from kernbench.common.errors import InputError, Problem
 
 if TYPE_CHECKING:

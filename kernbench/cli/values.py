@@ -1,0 +1,53 @@
+"""Values of options that several commands read alike: counts, sizes and element types."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from kernbench.common.errors import InputError, Problem
+from kernbench.common.units import parse_size_text
+
+#: Names of element types in other programs, and the names in kernbench.
+TYPE_NAMES = {"half": "f16", "float": "f32", "bfloat16": "bf16", "int": "i32", "long": "i64", "char": "i8", "fp8": "f8e4m3"}
+MOST_BYTES = 1 << 40  #: of a size
+
+
+def count_of(text: str | int) -> int:
+    """A count on the command line, or its default: `128`, or `8k` and `1M` of 1024. ValueError for another text."""
+    if isinstance(text, int):
+        return text
+    letter = text[-1:].lower()
+    digits, times = (text[:-1], {"k": 1 << 10, "m": 1 << 20}[letter]) if letter in ("k", "m") else (text, 1)
+    if not digits.removeprefix("-").isdigit() or not digits.isascii() or len(digits) > 18:
+        raise ValueError("it must be a whole number, like 512 or 8k")
+    return int(digits) * times
+
+
+def check_count(command: str, option: str, count: int, least: int, most: int) -> None:
+    """InputError if a count is outside its range."""
+    if not least <= count <= most:
+        raise InputError(Problem(command, f"it must be at least {least} and at most {most}", option, count))
+
+
+def size_of(command: str, option: str, text: str) -> int:
+    """The bytes of `4KiB`, `4k`, `4K` or `4096`; InputError for another text."""
+    rule = "it must be at least 1 byte and at most 1T"
+    try:
+        size = parse_size_text(text)
+    except ValueError as error:
+        size, rule = 0, str(error)
+    if not 1 <= size <= MOST_BYTES:
+        raise InputError(Problem(command, rule, option, text))
+    return size
+
+
+def dtype_of(command: str, text: str, types: Collection[str]) -> str:
+    """One of the element types `types`. InputError for another one; the remedy gives the name in kernbench of a type that has
+    another name elsewhere.
+    """
+    if text not in types:
+        plain = text.lower().replace("float", "f").replace("uint", "u").replace("int", "i").replace("fp", "f")
+        meant = TYPE_NAMES.get(text.lower(), plain)
+        remedy = f"did you mean {meant}?" if meant in types else ""
+        raise InputError(Problem(command, f"it must be one of {', '.join(types)}", "--dtype", text, remedy))
+    return text

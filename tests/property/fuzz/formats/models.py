@@ -8,7 +8,6 @@ from typing import Any
 
 import yaml
 
-from kernbench.workloads.models.files import preset_models
 from tests.property.fuzz.bases import CYCLES
 from tests.property.fuzz.case import Case
 from tests.property.fuzz.trees import as_json, as_yaml, changed, text_of
@@ -45,6 +44,8 @@ KINDS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 QUANTIZED = {"quantization_config": {"quant_method": "gptq", "bits": 4, "group_size": 128, "desc_act": False}}
 
+PRESETS = ("gemma2-9b", "llama2-7b", "llama3-70b", "llama3-8b", "mistral-7b", "mixtral-8x7b", "qwen2.5-7b")
+
 
 class ModelFormat:
     """`config.json` of language models."""
@@ -54,7 +55,7 @@ class ModelFormat:
     def __init__(self, number: int, count: int) -> None:
         self.bases = [{"model_type": kind, **TINY, **more} for kind, more in KINDS.items()]
         self.bases += [{**self.bases[0], **QUANTIZED}]
-        for name in preset_models():
+        for name in PRESETS:
             path = importlib.resources.files("kernbench.configs") / "models" / f"{name}.yaml"
             self.bases.append(yaml.safe_load(path.read_text(encoding="utf-8")))
         self.keys = sorted(set().union(*self.bases))

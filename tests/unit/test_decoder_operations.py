@@ -29,6 +29,16 @@ def test_experts_multiply_the_weights_of_the_mlp() -> None:
     assert MIXED.layer_weights - DENSE.layer_weights == 7 * 3 * WIDTH * MLP
 
 
+@pytest.mark.parametrize("weight_bytes", [2.0, 1.0, 0.5])
+@pytest.mark.parametrize("activations", [16, 8])
+def test_products_run_on_the_multipliers_for_the_activations(weight_bytes: float, activations: int) -> None:
+    """Kernels expand weights of 8 or 4 bits to the width of the activations, which decides the rate."""
+    operations = step_operations(DENSE, (Sequences(64, 1, 100),), weight_bytes=weight_bytes, activation_bits=activations)
+    products = [op for op, _ in operations if isinstance(op, Product)]
+    assert len(products) == 5
+    assert {(op.bits, op.left_bytes, op.right_bytes) for op in products} == {(activations, activations / 8, weight_bytes)}
+
+
 @pytest.mark.parametrize(
     ("name", "key"),
     [

@@ -436,10 +436,23 @@ def _weight_bytes(row: Cells) -> float:
     return 1.0 if "8" in text.replace("16", "") else 2.0
 
 
+def _activation_bits(row: Cells) -> int:
+    """Of an element of the activations: 8 for models of FP8 and W8A8. Models with quantised weights alone have 16."""
+    text = (row.get("dtype") or row.get("precision") or "").lower()
+    return 8 if "fp8" in text or "a8" in text or _number(row, "weight_bytes_per_param") == 1 else 16
+
+
 def _cache_bytes(row: Cells) -> float:
     """Of an element of the KV cache: FP8 models keep it in 8 bits too, models with quantised weights alone do not."""
     text = row.get("dtype") or row.get("precision") or ""
     return 1.0 if "fp8" in text.lower() or _number(row, "weight_bytes_per_param") == 1 else 2.0
+
+
+def _sizes(row: Cells) -> dict[str, Any]:
+    """The widths of elements, as arguments of `decode_ns` and `prefill_ns`."""
+    return {
+        "weight_bytes": _weight_bytes(row), "cache_bytes": _cache_bytes(row), "activation_bits": _activation_bits(row),
+    }  # fmt: skip
 
 
 def _rooflined(row: Cells, context: Context, value: Callable[[OperationTimer], float], *, rate: bool) -> Case:
@@ -450,17 +463,20 @@ def _rooflined(row: Cells, context: Context, value: Callable[[OperationTimer], f
 
 
 def _decode_rate(row: Cells, context: Context) -> Case:
-    shape, batch = _model(row), _whole(row, "batch") or 1
+    shape, batch, bits = _model(row), _whole(row, "batch") or 1, _activation_bits(row)
     tp = _whole(row, "gpus") or _whole(row, "chips") or 1
     cached = _whole(row, "prompt_tokens") + 100 if row.get("prompt_tokens") else 128
     size = _weight_bytes(row)
-    return _rooflined(
-        row, context, lambda timer: batch * 1e9 / decode_ns(timer, shape, batch, cached, tp=tp, weight_bytes=size), rate=True
-    )
+
+    def rate(timer: OperationTimer) -> float:
+        return batch * 1e9 / decode_ns(timer, shape, batch, cached, tp=tp, weight_bytes=size, activation_bits=bits)
+
+    return _rooflined(row, context, rate, rate=True)
 
 
 def _static_batch(row: Cells, context: Context) -> Case:
-    shape, size, cache = _model(row), _weight_bytes(row), _cache_bytes(row)
+    shape = _model(row)
+    sizes = _sizes(row)
     batch = _whole(row, "batch") or _whole(row, "concurrency")
     tp = _whole(row, "tp") or _whole(row, "chips") or 1
     copies, sequences = 1, batch  # one host serves the requests of all chips
@@ -476,19 +492,17 @@ def _static_batch(row: Cells, context: Context) -> Case:
         waiting = batch
         if timer.runtime.prefill_alone:
             at_once, waiting = 1, sequences
-        first = prefill_ns(timer, shape, at_once, before, tp=tp, weight_bytes=size, cache_bytes=cache) * waiting / at_once
-        token = decode_ns(
-            timer, shape, batch, before + made // 2, tp=tp, weight_bytes=size, room=room, sequences=sequences, cache_bytes=cache
-        )
+        first = prefill_ns(timer, shape, at_once, before, tp=tp, **sizes) * waiting / at_once
+        token = decode_ns(timer, shape, batch, before + made // 2, tp=tp, room=room, sequences=sequences, **sizes)
         return copies * batch * made * 1e9 / (first + made * token) / each
 
     return _rooflined(row, context, rate, rate=True)
 
 
 def _first_token(row: Cells, context: Context) -> Case:
-    shape, size = _model(row), _weight_bytes(row)
+    shape = _model(row)
     tokens, batch, tp = _whole(row, "input_tokens"), _whole(row, "batch") or 1, _whole(row, "tp") or 1
-    sizes = {"weight_bytes": size, "cache_bytes": _cache_bytes(row)}
+    sizes = _sizes(row)
     return _rooflined(row, context, lambda timer: prefill_ns(timer, shape, batch, tokens, tp=tp, **sizes) / 1e6, rate=False)
 
 

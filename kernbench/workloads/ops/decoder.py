@@ -38,25 +38,26 @@ class DecoderShape:
 
 def step_operations(
     shape: DecoderShape, groups: tuple[Sequences, ...], *, tp: int = 1, weight_bytes: float = 2.0, head_rows: int | None = None,
-    head: bool = True, shards: int | None = None, cache_bytes: float = 2.0,
+    head: bool = True, shards: int | None = None, cache_bytes: float = 2.0, activation_bits: int = 16,
 ) -> Iterator[tuple[Operation, int]]:  # fmt: skip
     """Operations of a step with how often each occurs; `tp` chips share each matrix. `head`: whether they have the LM head.
 
     `shards`: parts of each matrix, where the cores of a chip have one each. A part has whole heads, so heads that do not divide
     are padded, and KV heads that are fewer than the parts are replicated. `cache_bytes`: of an element of the KV cache.
+    Products run on multipliers for `activation_bits`, because kernels first expand weights of fewer bits to this width.
     """
     tokens = sum(one.count * one.new for one in groups)
     parts = shards or tp
     each = max(1, parts // tp)  # parts of a chip
     heads, kv_heads = each * ceil(shape.heads / parts), each * ceil(shape.kv_heads / parts)
     width, dim, mlp = shape.hidden, shape.head_dim, ceil(shape.mlp / tp)
-    bits = 8 if weight_bytes <= 1 else 16
+    left = activation_bits / 8
 
     used = shape.experts_of(tokens)  # each has as many of the tokens
     given = tokens * shape.active
 
     def product(n: int, k: int, name: str, rows: int = tokens, count: int = 1) -> Product:
-        return Product(rows, n, k, right_bytes=weight_bytes, bits=bits, count=count, name=name)
+        return Product(rows, n, k, left, weight_bytes, bits=activation_bits, count=count, name=name)
 
     def vector(name: str, kind: str, across: int, moved: float, flops: float, rows: int = tokens) -> Vector:
         return Vector(name, kind, rows, across, 2.0 * rows * across * moved, flops * rows * across)
@@ -77,7 +78,7 @@ def step_operations(
     if not head:
         return
     rows = head_rows if head_rows is not None else sum(one.count for one in groups)
-    yield Product(rows, ceil(shape.vocab / tp), width, right_bytes=weight_bytes, bits=bits), 1
+    yield product(ceil(shape.vocab / tp), width, "matmul", rows), 1
 
 
 #: Shapes by what tables call the models, in lower case without signs, from the published config.json of each.

@@ -30,23 +30,29 @@ def step_ns(timer: OperationTimer, operations: Iterable[tuple[Operation, int]], 
 def decode_ns(
     timer: OperationTimer, shape: DecoderShape, batch: int, cached: int, *, tp: int = 1, weight_bytes: float = 2.0,
     room: int = 0, shards: int | None = None, sequences: int | None = None, cache_bytes: float = 2.0,
+    activation_bits: int = 16,
 ) -> float:  # fmt: skip
     """A token of each of `batch` sequences with `cached` tokens, in a cache that has `room` for so many of each.
 
     `shards` as in `step_operations`. `sequences`: those that the host serves in the step, if the chips are copies of one model.
     """
     groups = (Sequences(batch, 1, max(cached, room) if timer.runtime.attention.whole_cache else cached),)
-    operations = step_operations(shape, groups, tp=tp, weight_bytes=weight_bytes, shards=shards, cache_bytes=cache_bytes)
+    operations = step_operations(
+        shape, groups, tp=tp, weight_bytes=weight_bytes, shards=shards, cache_bytes=cache_bytes, activation_bits=activation_bits
+    )
     return step_ns(timer, operations, batch if sequences is None else sequences)
 
 
 def prefill_ns(
     timer: OperationTimer, shape: DecoderShape, batch: int, tokens: int, *, tp: int = 1, weight_bytes: float = 2.0,
-    cache_bytes: float = 2.0,
+    cache_bytes: float = 2.0, activation_bits: int = 16,
 ) -> float:  # fmt: skip
     """`tokens` new tokens of each of `batch` sequences."""
     groups = (Sequences(batch, max(1, tokens), 0),)
-    return step_ns(timer, step_operations(shape, groups, tp=tp, weight_bytes=weight_bytes, cache_bytes=cache_bytes), batch)
+    operations = step_operations(
+        shape, groups, tp=tp, weight_bytes=weight_bytes, cache_bytes=cache_bytes, activation_bits=activation_bits
+    )
+    return step_ns(timer, operations, batch)
 
 
 def network_ns(timer: OperationTimer, net: Network, batch: int, *, element: float = 1.0, weight: float = 1.0) -> float:

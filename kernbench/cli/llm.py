@@ -263,7 +263,7 @@ def llm(
         from kernbench.cli.llm_chip import AXES, check_options, run_cases
 
         others = {
-            "--source": source, "--layers": layers, "--a": a not in (None, 16), "--kv": kv not in (None, 16),
+            "--source": source, "--layers": layers,
             "--policy": policy, "--page": page, "--rank": rank.value != "pe", "--pp": pp > 1, "--micro-batches": micro_batches,
             "--dp": dp > 1, "--cp": cp > 1, "--sp": sp, "--parallel": parallel, "--reduce": reduce.value != "direct",
             "--ep": ep, "--mtp": mtp, "--routing": routing != "even", "--plot": plot, "--emit": emit, "--trace": trace,

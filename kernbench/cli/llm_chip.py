@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kernbench.workloads.llm.model import Model
     from kernbench.workloads.serving.generation import Generation, PhaseTimes
 
-AXES = ("w", "prompt", "batch", "tp")  #: what --compare takes on a chip
+AXES = ("w", "a", "kv", "prompt", "batch", "tp")  #: what --compare takes on a chip
 MOST_OPERATIONS = 12  #: rows of a table
 
 
@@ -37,6 +37,7 @@ def run_cases(cases: Sequence[tuple[Mapping[str, int], Asked]], runtime: str, *,
     from kernbench.config.runtime import load_runtime
     from kernbench.workloads.models.files import load_model
     from kernbench.workloads.serving.generation import generate
+    from kernbench.workloads.serving.machine_step import bits_on_chip
 
     first = cases[0][1]
     model = load_model(first.model)
@@ -45,16 +46,17 @@ def run_cases(cases: Sequence[tuple[Mapping[str, int], Asked]], runtime: str, *,
     phases = ("prefill", "decode") if first.phase == "both" else (first.phase,)
     found = []
     for label, asked in cases:
-        bits = asked.w or model.stated.w or 16
+        bits = bits_on_chip(model, asked.w, asked.a, asked.kv, command="kbsim llm", cache="--kv")
         made = generate(
             model, machine, profile, prompt=asked.prompt, tokens=asked.tokens, batch=asked.batch, tp=asked.tp,
-            weight_bits=bits, phases=phases,
+            phases=phases, **bits,
         )  # fmt: skip
         found.append((label, asked, bits, made))
     if as_json:
         about = {"model": model.name, "machine": machine.source, "runtime": runtime}
         runs = [
-            {"case": dict(label), "prompt": asked.prompt, "batch": asked.batch, "tp": asked.tp, "w": bits, **made.to_dict()}
+            {"case": dict(label), "prompt": asked.prompt, "batch": asked.batch, "tp": asked.tp}
+            | _letters(bits) | made.to_dict()
             for label, asked, bits, made in found
         ]
         output.show_json({"status": "done", **about, **(runs[0] if not found[0][0] else {"runs": runs})})
@@ -67,7 +69,7 @@ def run_cases(cases: Sequence[tuple[Mapping[str, int], Asked]], runtime: str, *,
 
 
 def _summary(
-    made: Generation, asked: Asked, bits: int, model: Model, machine: NpuConfig, runtime: str
+    made: Generation, asked: Asked, bits: Mapping[str, int], model: Model, machine: NpuConfig, runtime: str
 ) -> Iterator[RenderableType]:
     head = [f"{short(made.tokens_per_s)} tokens/s"]
     head += [f"{name} {duration(ns, 4)}" for name, ns in (("TPOT", made.tpot_ns), ("TTFT", made.ttft_ns)) if ns is not None]
@@ -75,7 +77,8 @@ def _summary(
     chips = f"{asked.tp} x {machine.source}" if asked.tp > 1 else machine.source
     work = f"{counted(asked.batch, 'sequence')} with a prompt of {counted(asked.prompt, 'token')}"
     decoded = f", {counted(asked.tokens, 'token')} decoded" if made.tpot_ns is not None else ""
-    yield widgets.Text(f"{safe(model.name, 40)} W{bits}A16KV16 on {chips}, runtime {safe(runtime, 40)}: {work}{decoded}")
+    widths = "".join(f"{letter.upper()}{width}" for letter, width in _letters(bits).items())
+    yield widgets.Text(f"{safe(model.name, 40)} {widths} on {chips}, runtime {safe(runtime, 40)}: {work}{decoded}")
     sizes = (made.weight_bytes + made.kv_bytes, made.memory_bytes, made.weight_bytes, made.kv_bytes)
     held, memory, weights, kv = (unit(size, "B") for size in sizes)
     each = " of each chip" if asked.tp > 1 else ""
@@ -85,6 +88,11 @@ def _summary(
     for phase in made.phases:
         yield ""
         yield _operations(phase)
+
+
+def _letters(bits: Mapping[str, int]) -> dict[str, int]:
+    """The bits by the names of their options."""
+    return {"w": bits["weight_bits"], "a": bits["activation_bits"], "kv": bits["kv_bits"]}
 
 
 def _phases(made: Generation) -> Any:

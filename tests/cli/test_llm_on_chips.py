@@ -57,9 +57,10 @@ def test_runs_are_compared(kbsim: Kbsim) -> None:
     ("given", "rule"),
     [
         (("--pp", "2", "--plan"), "--pp: with --runtime, the steps of a chip are its kernels in sequence"),
-        (("--kv", "4"), "--kv: with --runtime"),
-        (("--compare", "kv=4,8"), 'compared by "kv"; write WHAT=V,V,... where WHAT is one of w, prompt, batch, tp'),
-        (("-m", "mixtral-8x7b"), "use an NPU, a system, or a dense model"),
+        (("--kv", "4"), "--kv = 4, but on a chip, keys and values have 8 or 16 bits"),
+        (("--a", "4"), "--a = 4, but on a chip, activations have 8 or 16 bits"),
+        (("--compare", "pp=1,2"), 'compared by "pp"; write WHAT=V,V,... where WHAT is one of w, a, kv, prompt, batch, tp'),
+        (("-m", "mixtral-8x7b"), "or --tp 2"),
         (("-m", "llama3-70b"), "or --tp 2"),
     ],
 )

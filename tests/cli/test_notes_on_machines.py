@@ -55,9 +55,9 @@ def test_every_board_has_the_rates_of_its_chip(board: str) -> None:
 @pytest.mark.parametrize(
     ("given", "rule"),
     [
-        (("--a", "8"), "error: kbsim serve: --a = 8, but on a chip, activations have 16 bits; leave out --a"),
+        (("--a", "4"), "error: kbsim serve: --a = 4, but on a chip, activations have 8 or 16 bits"),
         (("--ep",), "error: kbsim serve: --ep = true, but on a chip, each rank has a share of every expert; leave out --ep"),
-        (("--kv-cache-dtype", "fp8"), "attention on a chip reads keys and values of 16 bits; leave it out, or take bfloat16"),
+        (("--kv-cache-dtype", "int4"), "--kv-cache-dtype = 4, but on a chip, keys and values have 8 or 16 bits"),
     ],
 )
 def test_what_the_step_of_a_chip_does_not_take_is_refused(given: tuple[str, ...], rule: str, kbsim: Kbsim) -> None:

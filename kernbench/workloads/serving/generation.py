@@ -91,17 +91,19 @@ class Generation:
 
 def generate(
     model: Model | str | os.PathLike[str], machine: NpuConfig | str, runtime: Runtime | str = "vllm", *, prompt: int,
-    tokens: int, batch: int = 1, tp: int = 1, weight_bits: int = 16, phases: Sequence[str] = ("prefill", "decode"),
+    tokens: int, batch: int = 1, tp: int = 1, weight_bits: int = 16, activation_bits: int = 16, kv_bits: int = 16,
+    phases: Sequence[str] = ("prefill", "decode"),
 ) -> Generation:  # fmt: skip
     """The times of `batch` sequences on `tp` chips: a prompt of `prompt` tokens each, and then `tokens` decode steps.
 
     - `model`: a name, a Hugging Face `config.json`, or a loaded model.
     - `machine`: a chip, such as `a100`.
     - `runtime`: a runtime profile, which gives the launches and the work of the host.
-    - `weight_bits`: bits of a weight.
+    - `weight_bits`, `activation_bits`, `kv_bits`: bits of an element of the weights, of the activations, and of keys and
+      values. Matrix products run on the multipliers for the activations, because kernels expand narrower weights.
 
-    The function raises InputError if the machine is no chip, if the model has other parts than a dense decoder, or if the
-    chips' memory is too small.
+    The function raises InputError if the machine is no chip, if the model has other parts than attention and feed-forward
+    networks, or if the chips' memory is too small.
 
     >>> from kernbench.serving import generate
     >>> run = generate("llama2-7b", "a100", "cuda_graph", prompt=128, tokens=2)
@@ -111,7 +113,9 @@ def generate(
     model = model if isinstance(model, Model) else load_model(os.fspath(model))
     runtime = runtime if isinstance(runtime, Runtime) else load_runtime(runtime)
     machine = _chip(machine)
-    step = ChipStep(model, machine, runtime, shards=tp, weight_bits=weight_bits)
+    step = ChipStep(
+        model, machine, runtime, shards=tp, weight_bits=weight_bits, activation_bits=activation_bits, kv_bits=kv_bits
+    )
     kv = batch * (prompt + tokens) * step.token_bytes()
     _check_memory(model, machine, step, kv, tp)
     found = []

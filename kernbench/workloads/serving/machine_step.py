@@ -23,9 +23,9 @@ from kernbench.workloads.llm.report import words
 from kernbench.workloads.llm.run import Tally
 from kernbench.workloads.llm.shards import Place, alike, pe_places
 from kernbench.workloads.llm.steps import Job, Stage
-from kernbench.workloads.models.parts import Experts
+from kernbench.workloads.models.parts import Attention, Experts, LatentAttention
 from kernbench.workloads.models.precision import Precision, uniform_precision
-from kernbench.workloads.ops.decoder import DecoderShape, step_operations
+from kernbench.workloads.ops.blocks import StepKernels, Widths, without_kernels
 from kernbench.workloads.ops.operation import Collective, Operation, Product, Vector
 from kernbench.workloads.ops.operation import Sequences as OperationSequences
 from kernbench.workloads.ops.timing import OperationTimer
@@ -271,7 +271,9 @@ class OperationTime:
 
 
 class ChipStep(MachineStep):
-    """On a real chip: kernels in sequence under a runtime profile. `weight_bytes`: of one weight; `kv_bits` of the KV cache."""
+    """On a real chip: kernels in sequence under a runtime profile. `weight_bits`, `activation_bits`, `kv_bits`: of elements of
+    the weights, the activations and the KV cache.
+    """
 
     edges = (
         [1, 16, 32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 8192, 16384, 32768, 131072],
@@ -281,23 +283,21 @@ class ChipStep(MachineStep):
 
     def __init__(
         self, model: Model, config: NpuConfig, runtime: Runtime, *, shards: int = 1, weight_bits: int = 16, kv_bits: int = 16,
-        stage: Stage | None = None,
+        activation_bits: int = 16, stage: Stage | None = None,
     ) -> None:  # fmt: skip
-        shape = model.shape
-        if not model.planned or shape.experts:
-            rule = "a step on a chip is made of the operations of a dense decoder, and this model has other parts"
-            raise InputError(Problem(f"model {model.name}", rule, remedy="use an NPU, a system, or a dense model"))
-        if kv_bits != 16:
-            rule = "attention on a chip reads keys and values of 16 bits"
-            remedy = "leave it out, or take bfloat16"
-            raise InputError(Problem("kbsim serve", rule, "--kv-cache-dtype", f"{kv_bits} bits", remedy))
+        description = model.description
+        assert description is not None  # models that are read from a file have one
+        other = without_kernels(description)
+        if other:
+            rule = f"a step on a chip is made of kernels for attention and feed-forward networks, and this model has {other}"
+            raise InputError(Problem(f"model {model.name}", rule, remedy="use an NPU or a system"))
         self._model, self._config, self._shards = model, config, shards
         self._weight_bits, self.kv_bits = weight_bits, kv_bits
+        self._widths = Widths(weight_bits / 8, kv_bits / 8, activation_bits)
         self._runtime = runtime
         self._stage = Stage(0, model.layers) if stage is None else stage
-        self._shape = DecoderShape(
-            self._stage.count, shape.hidden, shape.heads, shape.kv_heads, shape.head_dim, shape.ffn, model.vocab, shape.gated
-        )
+        self._blocks = description.blocks[self._stage.first : self._stage.first + self._stage.count]
+        self._hidden = description.hidden
         self._timer = OperationTimer(config, runtime)
         if runtime.start == "graph":
             self.capture_sizes = GRAPH_SIZES
@@ -335,9 +335,10 @@ class ChipStep(MachineStep):
 
     def _operations(self, sequences: Sequence[Sequences]) -> Iterator[tuple[Operation, int]]:
         groups = tuple(OperationSequences(one.count, one.tokens, one.context) for one in sequences)
-        return step_operations(
-            self._shape, groups, tp=self._shards, weight_bytes=self._weight_bits / 8, head=self._stage.head
-        )
+        kernels = StepKernels(self._hidden, groups, self._widths, self._shards)
+        yield from kernels.blocks(self._blocks)
+        if self._stage.head:
+            yield kernels.head(self._model.vocab), 1
 
     @property
     def layers(self) -> int | None:
@@ -347,22 +348,31 @@ class ChipStep(MachineStep):
         """Each chip sends to its peer, in one transfer."""
         if self._stage.head:
             return 0.0
-        return float(self._timer.device_ns(Collective("send_recv", 2, _ACTIVATION_BYTES * tokens * self._shape.hidden)))
+        return float(self._timer.device_ns(Collective("send_recv", 2, _ACTIVATION_BYTES * tokens * self._hidden)))
 
     def host_ns(self, sequences: int) -> int:
         return _host_ns(self._runtime, sequences)
 
     def weight_bytes(self) -> int:
         model, stage = self._model, self._stage
-        words = model.vocab * self._shape.hidden
+        words = model.vocab * self._hidden
+        assert model.description is not None
+        whole, mine = (
+            sum(block.parameters(self._hidden) for block in blocks) for blocks in (model.description.blocks, self._blocks)
+        )
         layers = model.parameters - words * (1 if model.tied else 2)
         ends = words * (stage.embedding + (stage.head and not (model.tied and stage.embedding)))
-        held = -(-layers * stage.count // model.layers) + ends
+        held = -(-layers * mine // whole) + ends
         return -(-held * self._weight_bits // (8 * self._shards))
 
     def token_bytes(self) -> int:
-        heads = max(1, self._shape.kv_heads // self._shards)
-        return -(-2 * self._shape.layers * heads * self._shape.head_dim * self.kv_bits // 8)
+        elements = 0
+        for block in self._blocks:
+            if isinstance(block.mixer, Attention):
+                elements += 2 * max(1, block.mixer.kv_heads // self._shards) * block.mixer.head_dim
+            elif isinstance(block.mixer, LatentAttention):  # every chip has all latent vectors
+                elements += block.mixer.token_elements
+        return -(-elements * self.kv_bits // 8)
 
     def memory_bytes(self) -> int:
         return int(self._config.dram.capacity_bytes)
@@ -373,8 +383,9 @@ class ChipStep(MachineStep):
 
     def content(self) -> Any:
         return {
-            "versions": versions(), "shape": repr(self._shape), "machine": self._config.to_dict(),
-            "runtime": plain_value(self._runtime, whole=True), "shards": self._shards, "bits": self._weight_bits,
+            "versions": versions(), "blocks": repr(self._blocks), "hidden": self._hidden, "vocab": self._model.vocab,
+            "machine": self._config.to_dict(),
+            "runtime": plain_value(self._runtime, whole=True), "shards": self._shards, "widths": repr(self._widths),
             **({} if self._stage.head else {"head": False}),
         }  # fmt: skip
 
@@ -432,10 +443,14 @@ class Pipeline(MachineStep):
 
 def _shape_text(op: Operation) -> str:
     if isinstance(op, Product):
-        return f"{op.m} x {op.n} x {op.k}"
+        return (f"{op.count} of " if op.count > 1 else "") + f"{op.m} x {op.n} x {op.k}"
     if isinstance(op, Vector):
         return f"{op.rows} x {op.width}"
-    return f"{op.nbytes} B" if isinstance(op, Collective) else ""
+    if isinstance(op, Collective):
+        return f"{op.nbytes} B"
+    longest = max(one.cached + one.new for one in op.groups)
+    tokens = sum(one.count * one.new for one in op.groups)
+    return f"{tokens} x {longest} keys"
 
 
 #: Causes of the time of a kernel, in words.
@@ -472,6 +487,24 @@ def _is_mixture(model: Model) -> bool:
     return model.description is not None and any(isinstance(block.ffn, Experts) for block in model.description.blocks)
 
 
+def bits_on_chip(
+    model: Model, w: int | None, a: int | None, kv: int | None, *, command: str, cache: str
+) -> dict[str, int]:  # fmt: skip
+    """The bits of a model on a chip, as arguments of `ChipStep`: those given, else those that its file states, else 16.
+
+    `command`, `cache`: the command and its option for the KV cache, for the InputError about widths that no kernel has.
+    """
+    for option, bits, what in (("--a", a, "activations"), (cache, kv, "keys and values")):
+        if bits not in (None, 8, 16):
+            raise InputError(Problem(command, f"on a chip, {what} have 8 or 16 bits", option, bits))
+    stated = model.stated
+    return {
+        "weight_bits": w or stated.w or 16,
+        "activation_bits": a or (8 if stated.a == 8 else 16),
+        "kv_bits": kv or (8 if stated.kv == 8 else 16),
+    }
+
+
 def machine_step(
     model: Model, config: NpuConfig | SystemConfig, *, w: int | None = None, a: int | None = None, kv: int | None = None,
     tp: int = 1, pp: int = 1, dp: int = 1, layers: int | None = None, routing: Routing = EVEN, ep: bool = False,
@@ -496,11 +529,11 @@ def machine_step(
         for option, given, rule in (
             ("--layers", layers, "on a chip, each step runs all layers"),
             ("--ep", ep, "on a chip, each rank has a share of every expert"),
-            ("--a", a != 16 and a, "on a chip, activations have 16 bits"),
         ):
             if given:
                 raise InputError(Problem("kbsim serve", f"{rule}; leave out {option}", option, given))
-        profile, bits = load_runtime(runtime or "vllm"), {"weight_bits": w or 16, "kv_bits": kv or 16}
+        profile = load_runtime(runtime or "vllm")
+        bits = bits_on_chip(model, w, a, kv, command="kbsim serve", cache="--kv-cache-dtype")
         made: list[MachineStep] = [
             ChipStep(model, config, profile, shards=tp, stage=stage, **bits)
             for stage in stages

@@ -1,0 +1,135 @@
+"""The kernels of a step of a described model on a chip: weights, products, keys and windows against closed forms."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernbench.common.errors import InputError
+from kernbench.config import load_config
+from kernbench.config.runtime import load_runtime
+from kernbench.workloads.blocks.batch import Sequences as Tokens
+from kernbench.workloads.llm.model import Model
+from kernbench.workloads.models.files import load_model
+from kernbench.workloads.models.parts import Experts, LatentAttention
+from kernbench.workloads.ops.blocks import StepKernels, Widths, _seen
+from kernbench.workloads.ops.decoder import shape_of, step_operations
+from kernbench.workloads.ops.operation import Attention, Operation, Product, Sequences
+from kernbench.workloads.serving.machine_step import ChipStep
+
+DENSE = ("llama2-7b", "llama3-8b", "qwen2.5-7b", "mistral-nemo-12b")
+MIXED = ("mixtral-8x7b", "qwen3-30b-a3b", "gpt-oss-20b", "deepseek-v3")
+PLAIN = Widths()
+DECODE = (Sequences(1, 1, 1000),)
+
+
+def kernels(model: Model, groups: tuple[Sequences, ...], tp: int = 1, widths: Widths = PLAIN) -> dict[Operation, int]:
+    assert model.description is not None
+    step = StepKernels(model.description.hidden, groups, widths, tp)
+    found = dict(step.blocks(model.description.blocks))
+    found[step.head(model.vocab)] = found.get(step.head(model.vocab), 0) + 1
+    return found
+
+
+@pytest.mark.parametrize("tp", [1, 2, 4])
+@pytest.mark.parametrize("name", DENSE)
+def test_a_dense_decoder_has_the_operations_of_its_shape(name: str, tp: int) -> None:
+    groups = (Sequences(3, 1, 700), Sequences(1, 64, 128))
+    shape = shape_of(name) or shape_of("llama3-8b")
+    model = load_model(name if shape_of(name) else "llama3-8b")
+    assert shape is not None
+    wanted: dict[Operation, int] = {}
+    for op, times in step_operations(shape, groups, tp=tp, weight_bytes=1.0, cache_bytes=1.0, activation_bits=8):
+        wanted[op] = wanted.get(op, 0) + times
+    assert list(kernels(model, groups, tp, Widths(1.0, 1.0, 8)).items()) == list(wanted.items())
+
+
+@pytest.mark.parametrize("name", [*DENSE, *MIXED, "gpt2", "gemma2-9b", "qwen3-8b", "phi-4"])
+def test_one_token_multiplies_each_weight_that_it_uses_once(name: str) -> None:
+    """Products of one row: as many multiply-adds as weights of the matrices, those of the chosen experts alone."""
+    model = load_model(name)
+    assert model.description is not None
+    wanted = model.vocab * model.description.hidden
+    for block in model.description.blocks:
+        for weight in block.weights(model.description.hidden):
+            chosen = isinstance(block.ffn, Experts) and weight.copies > 1
+            wanted += weight.rows * weight.cols * (block.ffn.top_k if chosen else weight.copies)  # type: ignore[union-attr]
+    assert sum(op.macs * times for op, times in kernels(model, DECODE).items() if isinstance(op, Product)) == wanted
+
+
+@pytest.mark.parametrize("name", [*MIXED, "llama2-7b", "gemma2-9b"])
+def test_attention_reads_the_cache_of_every_layer(name: str) -> None:
+    model = load_model(name)
+    assert model.description is not None
+    wanted = 0.0
+    for block in model.description.blocks:
+        seen = min(1001, getattr(block.mixer, "window", 0) or 1001)
+        wanted += block.mixer.token_elements * seen  # type: ignore[union-attr]
+    read = 0.0
+    for op, times in kernels(model, DECODE, widths=Widths(2.0, 1.0, 16)).items():
+        if isinstance(op, Attention):
+            keys = sum(one.count * (one.cached + one.new) for one in op.groups)
+            read += times * 2 * op.kv_heads * op.head_dim * op.element_bytes * keys
+    assert read == pytest.approx(wanted)
+
+
+def test_a_prompt_expands_latent_vectors_and_a_decode_does_not() -> None:
+    model = load_model("deepseek-v3")
+    mixer = model.description.blocks[-1].mixer if model.description else None
+    assert isinstance(mixer, LatentAttention)
+    expanded = [op for op in kernels(model, (Sequences(1, 64, 0),)) if isinstance(op, Attention)]
+    shared = [op for op in kernels(model, DECODE) if isinstance(op, Attention)]
+    assert [(op.kv_heads, op.head_dim) for op in expanded] == [(128, (128 + 64 + 128) // 2)]
+    assert [(op.kv_heads, op.head_dim) for op in shared] == [(1, (512 + 64 + 512) // 2)]
+
+
+def pairs(new: int, cached: int, window: int, chunk: int) -> int:
+    """The keys that each new token sees, counted one by one."""
+    found = 0
+    for place in range(cached, cached + new):
+        found += place % chunk + 1 if chunk else min(place + 1, window)
+    return found
+
+
+@given(new=st.integers(1, 300), cached=st.integers(0, 300), most=st.integers(1, 120), chunked=st.booleans())
+def test_windows_and_chunks_keep_the_number_of_pairs(new: int, cached: int, most: int, chunked: bool) -> None:
+    pieces = list(_seen(Sequences(2, new, cached), most, most if chunked else 0))
+    assert sum(one.count * one.new for one in pieces) == 2 * new
+    assert all(one.new <= most or new + cached <= most for one in pieces)
+    wanted = 2 * pairs(new, cached, most, most if chunked else 0)
+    rounding = 0 if chunked else sum(one.count * one.new for one in pieces) / 2
+    assert sum(one.pairs for one in pieces) == pytest.approx(wanted, abs=rounding)
+
+
+@pytest.mark.parametrize("name", ["llama3-8b", "deepseek-v3", "gpt-oss-20b"])
+def test_memory_of_a_chip_is_that_of_the_parameters_and_the_cache(name: str) -> None:
+    model, chip, profile = load_model(name), load_config("h100"), load_runtime("vllm")
+    step = ChipStep(model, chip, profile, weight_bits=8, kv_bits=8)
+    assert step.weight_bytes() == model.parameters
+    assert model.description is not None
+    assert step.token_bytes() == sum(per_token for _, per_token, _ in model.description.caches())
+    assert ChipStep(model, chip, profile, shards=8).weight_bytes() == -(-model.parameters * 2 // 8)
+
+
+def test_fewer_bits_of_activations_are_faster_and_of_weights_alone_are_not() -> None:
+    """A prompt of 4096 tokens, which the tensor engines limit."""
+    model, chip, profile = load_model("llama3-8b"), load_config("h100"), load_runtime("vllm")
+    prompt = [Tokens(4096)]
+
+    def ns(weights: int, activations: int) -> float:
+        step = ChipStep(model, chip, profile, weight_bits=weights, activation_bits=activations)
+        return step.device_ns(prompt)
+
+    assert ns(4, 16) == pytest.approx(ns(16, 16), rel=0.02)
+    assert ns(8, 8) < 0.7 * ns(16, 16)
+
+
+def test_a_model_without_kernels_is_refused_by_its_part(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    path = tmp_path / "mamba.json"
+    path.write_text(
+        '{"model_type": "mamba2", "hidden_size": 64, "num_hidden_layers": 2, "vocab_size": 100, "state_size": 16,'
+        ' "num_heads": 8, "head_dim": 16, "n_groups": 1, "expand": 2, "conv_kernel": 4}'
+    )
+    with pytest.raises(InputError, match="state spaces; use an NPU or a system"):
+        ChipStep(load_model(str(path)), load_config("h100"), load_runtime("vllm"))

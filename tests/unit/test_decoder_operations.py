@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from kernbench.workloads.models.files import load_model, preset_models
 from kernbench.workloads.ops.decoder import SHAPES, DecoderShape, shape_of, step_operations
 from kernbench.workloads.ops.operation import Product, Sequences
 
@@ -52,6 +55,45 @@ def test_products_run_on_the_multipliers_for_the_activations(weight_bytes: float
 )
 def test_names_of_models_are_known_without_words_that_keep_the_shape(name: str, key: str) -> None:
     assert shape_of(name) == SHAPES[key]
+
+
+#: Published with the weights, for shapes of models that are no presets.
+PARAMETERS = {
+    "llama7b": 6_738_415_616, "llama13b": 13_015_864_320, "llama70b": 68_976_648_192, "llama3370b": 70_553_706_496,
+    "internlm20b": 20_088_512_512, "internlm7b": 7_321_489_408, "gemma2b": 2_506_172_416, "gemma7b": 8_537_680_896,
+    "gptj6b": 6_050_882_784, "falcon180b": 179_522_565_120, "phi35mini": 3_821_079_552, "phi3mini": 3_821_079_552,
+    "llama33b": 32_528_943_616, "phi2": 2_779_683_840, "qwen72b": 72_287_920_128, "qwen27b": 7_615_616_512,
+    "qwen272b": 72_706_203_648, "qwen253b": 3_085_938_688, "codellama13b": 13_016_028_160, "codellama34b": 33_743_970_304,
+    "codellama70b": 68_976_812_032, "qwen205b": 494_032_768,
+}  # fmt: skip
+#: Models with the text model of another one, or with another name of it.
+SAME = {"llama40b": "llama33b", "llama230b": "llama33b", "llama3211b": "llama38b", "llama3290b": "llama370b"}
+TIED = ("gemma2b", "gemma7b", "qwen205b", "qwen253b")
+
+
+@pytest.mark.parametrize("key", PARAMETERS)
+def test_a_shape_has_the_published_number_of_parameters(key: str) -> None:
+    """The shape has the matrices alone; norms and biases are at most some 1.5 of 10,000 parameters."""
+    shape = SHAPES[key]
+    counted = shape.layers * shape.layer_weights + shape.vocab * shape.hidden * (1 if key in TIED else 2)
+    assert 0 <= PARAMETERS[key] - counted <= 3.5e-4 * PARAMETERS[key]
+
+
+def test_each_shape_is_that_of_a_preset_or_is_counted() -> None:
+    presets = {re.sub(r"[^a-z0-9]+", "", name): name for name in preset_models()}
+    for key, shape in SHAPES.items():
+        if key in presets:
+            model = load_model(presets[key])
+            wanted = model.parameters - model.layers * shape.hidden * shape.experts * (shape.experts > 1)
+            counted = shape.layers * shape.layer_weights + shape.vocab * shape.hidden * (1 if model.tied else 2)
+            assert abs(wanted - counted) <= 1.5e-4 * wanted, key
+        else:
+            assert key in PARAMETERS or SHAPES[SAME[key]] == shape, key
+
+
+def test_presets_are_known_to_tables() -> None:
+    assert shape_of("TinyLlama-1.1B-Chat") == DecoderShape(22, 2048, 32, 4, 64, 5632, 32000)
+    assert shape_of("mixtral-8x22b") == SHAPES["mixtral8x22b"] and shape_of("deepseek-v3") is None
 
 
 def test_an_unknown_model_has_no_shape() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil
 
+from kernbench.workloads.models.files import load_model, preset_models
 from kernbench.workloads.ops.operation import Attention, Collective, Operation, Product, Sequences, Vector
 
 
@@ -145,6 +146,22 @@ SAME_SHAPE = {
 
 
 def shape_of(name: str) -> DecoderShape | None:
-    """The shape of a model by its name in a table, or None."""
+    """The shape of a model by its name in a table, or None. Names of presets (configs/models) are also known."""
     words = re.split(r"[^a-z0-9.]+", name.lower().rpartition("/")[2])
-    return SHAPES.get("".join(one for one in words if one not in SAME_SHAPE).replace(".", ""))
+    key = "".join(one for one in words if one not in SAME_SHAPE).replace(".", "")
+    return SHAPES.get(key) or _preset_shape(key)
+
+
+def _preset_shape(key: str) -> DecoderShape | None:
+    """The shape of the preset whose name has these letters and digits, if a shape can describe the preset."""
+    for preset in preset_models():
+        if re.sub(r"[^a-z0-9]+", "", preset) == key:
+            model = load_model(preset)
+            shape = model.shape
+            if not model.planned:
+                return None
+            return DecoderShape(
+                model.layers, shape.hidden, shape.heads, shape.kv_heads, shape.head_dim, shape.ffn, model.vocab, shape.gated,
+                max(1, shape.experts), max(1, shape.experts_per_token),
+            )  # fmt: skip
+    return None

@@ -199,9 +199,9 @@ class ContextLayer(PartLayer):
         assert isinstance(mixer, Attention)
         owns = not self.prefill and self.share.owns(pieces[0].cached)
         made = self._projected(mixer, normed, rows, "qkv" if owns else "q")
-        out = self.take(rows * mixer.width)
+        out = self.take(rows * mixer.out_width)
         tile = self._tile_tokens(mixer.head_dim)
-        group, dim = mixer.heads // mixer.kv_heads, mixer.head_dim
+        group, dims = mixer.heads // mixer.kv_heads, (mixer.head_dim, mixer.value_dim)
         for piece in pieces:
             if not self.prefill:
                 local = self._local(piece)
@@ -211,14 +211,17 @@ class ContextLayer(PartLayer):
                 self.arena.give(*(new or {}).values())
                 continue
             for head in range(mixer.kv_heads):
-                at, begun = self.act(piece.row * mixer.width + piece.rows * head * group * dim), set[int]()
+                at, to = self._of_head(mixer, piece, head)
+                begun = set[int]()
                 for start, count in self._runs(piece, first_key(mixer.window, mixer.chunk, piece.cached), tile):
                     self._phase("ATTENTION_SCORE")
-                    k, v = (self._keys_at(name, piece, head, start, count, dim) for name in ("k", "v"))
-                    places = made["q"] + at, out + at
-                    self._tile(mixer, piece, group, *places, (k, v), (start, count), (dim, dim), head, begun)
+                    k, v = (
+                        self._keys_at(name, piece, head, start, count, dim) for name, dim in zip(("k", "v"), dims, strict=True)
+                    )
+                    places = made["q"] + at, out + to
+                    self._tile(mixer, piece, group, *places, (k, v), (start, count), dims, head, begun)
                     self.arena.give(k, v)
-        yield from self._combine(out, rows, mixer.heads, mixer.head_dim)
+        yield from self._combine(out, rows, mixer.heads, mixer.value_dim)
         return self._attended(mixer, made, out, rows)
 
     def _narrowed(self, mixer: Attention, piece: Piece) -> Attention:

@@ -370,7 +370,7 @@ class PartLayer:
 
     def _attention(self, mixer: Attention, normed: int, pieces: Sequence[Piece], rows: int) -> int:
         made = self._projected(mixer, normed, rows, "qkv")
-        out = self.take(rows * mixer.width)
+        out = self.take(rows * mixer.out_width)
         for piece in pieces:
             new = self._keep({"k": made["k"], "v": made["v"]}, piece)
             for head in range(mixer.kv_heads):
@@ -381,12 +381,12 @@ class PartLayer:
     def _projected(self, mixer: Attention, normed: int, rows: int, names: str) -> dict[str, int]:
         """Those of queries, keys and values that `names` has, with biases, norms and RoPE."""
         self._phase("QKV_PROJ")
-        wide = mixer.width * (2 if mixer.gated else 1)
-        biases = {"q": (mixer.q_bias, wide), "k": (mixer.k_bias, mixer.kv_width), "v": (mixer.v_bias, mixer.kv_width)}
+        widths = {"q": mixer.query_width, "k": mixer.kv_width, "v": mixer.value_width}
+        biased = {"q": mixer.q_bias, "k": mixer.k_bias, "v": mixer.v_bias}
         heads = {"q": mixer.heads, "k": mixer.kv_heads}
         made = {name: self.product(f"w{name}", rows, normed) for name in names}
         for name, place in made.items():
-            self._bias(biases[name][0], place, biases[name][1], rows)
+            self._bias(biased[name], place, widths[name], rows)
         turned = {name: place for name, place in made.items() if name != "v"}
         for name, place in turned.items() if mixer.qk_norm else ():
             self._split("layernorm" if mixer.qk_shift else "rmsnorm", mixer.head_dim, rows * heads[name], place, place)
@@ -399,8 +399,8 @@ class PartLayer:
     def _attended(self, mixer: Attention, made: dict[str, int], out: int, rows: int) -> int:
         """The gate and the output projection behind the attention of queries, keys and values."""
         if mixer.gated:
-            self.vector("sigmoid", mixer.width, rows, made["q"], made["q"])
-            self._split("mul", mixer.width, rows, out, out, made["q"])
+            self.vector("sigmoid", mixer.out_width, rows, made["q"], made["q"])
+            self._split("mul", mixer.out_width, rows, out, out, made["q"])
         self.arena.give(*made.values())
         self._phase("OUT_PROJ")
         found = self.product("wo", rows, out)
@@ -510,19 +510,23 @@ class PartLayer:
         if mixer.rope and not mixer.cross:
             self._rope_tables(mixer.head_dim, rows)
             self._rope(q, mixer.width, rows)
-        out = self.take(rows * mixer.width)
-        group, dim = mixer.heads // mixer.kv_heads, mixer.head_dim
-        tile = max(64, _PIECE_BYTES * 8 // (dim * unpacked_bits(self.shape.kv_bits)) // 64 * 64)
+        out = self.take(rows * mixer.out_width)
+        group, dims = mixer.heads // mixer.kv_heads, (mixer.head_dim, mixer.value_dim)
+        tile = max(64, _PIECE_BYTES * 8 // (mixer.head_dim * unpacked_bits(self.shape.kv_bits)) // 64 * 64)
         for piece in pieces:
             behind = replace(piece, cached=self.shape.sources)  # no token is hidden from any query
             for head in range(mixer.kv_heads):
-                at, begun = self.act(piece.row * mixer.width + piece.rows * head * group * dim), set[int]()
+                at, to = self._of_head(mixer, piece, head)
+                begun = set[int]()
                 for start in range(0, self.shape.sources, tile):
                     count = min(tile, self.shape.sources - start)
                     self._phase("ATTENTION_SCORE")
-                    places = [self._load_source(name, piece.sequence, head, start, count, dim) for name in keys]
+                    places = [
+                        self._load_source(name, piece.sequence, head, start, count, dim)
+                        for name, dim in zip(keys, dims, strict=True)
+                    ]
                     pair = places[0], places[1]
-                    self._tile(mixer, behind, group, q + at, out + at, pair, (start, count), (dim, dim), head, begun)
+                    self._tile(mixer, behind, group, q + at, out + to, pair, (start, count), dims, head, begun)
                     self.arena.give(*places)
         self.arena.give(q)
         self._phase("OUT_PROJ")
@@ -537,22 +541,32 @@ class PartLayer:
 
     def _attend(self, mixer: Attention, piece: Piece, head: int, q: int, out: int, new: dict[str, int] | None) -> None:
         """The query heads of one key and value head, over the cached keys tile by tile and then over the new ones."""
-        group, dim, bits = mixer.heads // mixer.kv_heads, mixer.head_dim, self.shape.kv_bits
-        at = self.act(piece.row * mixer.width + piece.rows * head * group * dim)
+        group, dims, bits = mixer.heads // mixer.kv_heads, (mixer.head_dim, mixer.value_dim), self.shape.kv_bits
+        at, to = self._of_head(mixer, piece, head)
         first = first_key(mixer.window, mixer.chunk, piece.cached)
-        tile = max(64, _PIECE_BYTES * 8 // (dim * unpacked_bits(bits)) // 64 * 64)
+        tile = max(64, _PIECE_BYTES * 8 // (mixer.head_dim * unpacked_bits(bits)) // 64 * 64)
         begun: set[int] = set()
         for start in range(first, piece.cached, tile):
             count = min(tile, piece.cached - start)
             self._phase("ATTENTION_SCORE")
-            places = [self._load_cache(name, piece, head, start, count, dim) for name in ("k", "v")]
-            self._tile(mixer, piece, group, q + at, out + at, (places[0], places[1]), (start, count), (dim, dim), head, begun)
+            places = [
+                self._load_cache(name, piece, head, start, count, dim) for name, dim in zip(("k", "v"), dims, strict=True)
+            ]
+            self._tile(mixer, piece, group, q + at, out + to, (places[0], places[1]), (start, count), dims, head, begun)
             self.arena.give(*places)
         if new is None:  # which another PE has
             return
-        skipped = bytes_of(piece.rows * head * dim, bits)
-        keys = new["k"] + skipped, new["v"] + skipped
-        self._tile(mixer, piece, group, q + at, out + at, keys, (piece.cached, piece.rows), (dim, dim), head, begun)
+        k, v = (new[name] + bytes_of(piece.rows * head * dim, bits) for name, dim in zip(("k", "v"), dims, strict=True))
+        self._tile(mixer, piece, group, q + at, out + to, (k, v), (piece.cached, piece.rows), dims, head, begun)
+
+    def _of_head(self, mixer: Attention, piece: Piece, head: int) -> tuple[int, int]:
+        """[byte] from the first query of a block to those of a key and value head, and the same of the outputs."""
+        group = mixer.heads // mixer.kv_heads
+        q, out = (
+            self.act(piece.row * mixer.heads * dim + piece.rows * head * group * dim)
+            for dim in (mixer.head_dim, mixer.value_dim)
+        )
+        return q, out
 
     def _tile(
         self, mixer: Attention | LatentAttention, piece: Piece, group: int, q: int, out: int, keys: tuple[int, int],

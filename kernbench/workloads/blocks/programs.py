@@ -22,7 +22,7 @@ from kernbench.workloads.blocks.front import Front, FrontStage, stages_of
 from kernbench.workloads.blocks.layer import PartLayer
 from kernbench.workloads.blocks.meetings import Seat, run_together, seats_of
 from kernbench.workloads.blocks.memory import PartMemory, place_parts
-from kernbench.workloads.blocks.shape import PartShape, shard_of_parts
+from kernbench.workloads.blocks.shape import PartShape, shard_of_parts, shares_heads
 from kernbench.workloads.blocks.shared_experts import SharedExpertsLayer
 from kernbench.workloads.hazards import Emitter
 from kernbench.workloads.llm.dram import Ends, LlmDram, Table, TooLarge, emit_embedding, emit_head, head_steps
@@ -612,5 +612,5 @@ def programs_of(
 ) -> LlmPrograms:
     """The planner of layers where it knows all parts of the model and of the job; else part by part."""
     parts = not model.planned or job.routing != EVEN or job.expert_parallel or job.predicting or uses_scales(model, precision)
-    parts = parts or job.groups > 1 or job.splits_rows
+    parts = parts or job.groups > 1 or job.splits_rows or shares_heads(model, job.shards)
     return (PartPrograms if parts else LlmPrograms)(model, precision, config, job, max_cycles=max_cycles)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from kernbench.cmdq.footprint import bytes_of
 from kernbench.common.errors import InputError, Problem
+from kernbench.workloads.llm.model import Model
 from kernbench.workloads.models.parts import (
     Attention,
     Block,
@@ -102,7 +103,7 @@ class PartShape:
         """What a token leaves in the cache: (name, heads, elements of a head)."""
         mixer = self.block.mixer
         if isinstance(mixer, Attention):
-            return ("k", mixer.kv_heads, mixer.head_dim), ("v", mixer.kv_heads, mixer.head_dim)
+            return ("k", mixer.kv_heads, mixer.head_dim), ("v", mixer.kv_heads, mixer.value_dim)
         return (("latent", 1, mixer.token_elements),) if isinstance(mixer, LatentAttention) else ()
 
     @property
@@ -111,7 +112,7 @@ class PartShape:
         cross = self.block.cross
         if cross is None:
             return ()
-        return ("cross_k", cross.kv_heads, cross.head_dim), ("cross_v", cross.kv_heads, cross.head_dim)
+        return ("cross_k", cross.kv_heads, cross.head_dim), ("cross_v", cross.kv_heads, cross.value_dim)
 
     @property
     def state_elements(self) -> int:
@@ -123,18 +124,22 @@ class PartShape:
 def shard_of_parts(shape: PartShape, shards: int, number: int, experts: bool, sharers: int = 1) -> PartShape:
     """One of `shards` parts of a layer. `experts`: they are divided whole, not each by its width.
 
-    `sharers`: replicas that share the experts; `number` counts the shards of all of them. Key and value heads beyond their
-    number are on several PEs. InputError if a part cannot be divided.
+    `sharers`: replicas that share the experts; `number` counts the shards of all of them. If there are more PEs than heads, or
+    than experts, equally many PEs share each of them: `Attention.holders`, and an equal part of the width of an expert. Key and
+    value heads beyond their number are on several PEs. InputError if a part cannot be divided.
     """
     if shards * sharers == 1:
         return shape
     block = shape.block
     ffn, local = block.ffn, None
     if isinstance(ffn, Experts) and experts:
-        each = _even(shape, "experts", ffn.count, shards * sharers)
-        local = (each * number, each)
+        holders = holders_of(ffn.count, shards) if sharers == 1 else 1
+        if holders > 1:
+            _even(shape, "experts * their width", ffn.count * ffn.expert.width, shards)
+        each = _even(shape, "experts", ffn.count * holders, shards * sharers)
+        local = (each * number // holders, each)
         shared = _mlp(shape, ffn.shared, shards) if ffn.shared else None
-        ffn = replace(ffn, shared=shared)
+        ffn = replace(ffn, expert=_mlp(shape, ffn.expert, holders), shared=shared)
     elif isinstance(ffn, Experts):
         shared = _mlp(shape, ffn.shared, shards) if ffn.shared else None
         ffn = replace(ffn, expert=_mlp(shape, ffn.expert, shards), shared=shared)
@@ -154,6 +159,16 @@ def _even(shape: PartShape, name: str, count: int, shards: int) -> int:
     return count // shards
 
 
+def holders_of(count: int, shards: int) -> int:
+    """How many of `shards` PEs share each of `count` heads or experts; 1 if each PE has some of them whole."""
+    return shards // count if shards > count and shards % count == 0 else 1
+
+
+def shares_heads(model: Model, shards: int) -> bool:
+    """Whether several PEs share each head of a model. The planner of layers divides whole heads only."""
+    return model.description is not None and holders_of(model.shape.heads, shards) > 1
+
+
 def _mlp(shape: PartShape, mlp: Mlp, shards: int) -> Mlp:
     return replace(mlp, width=_even(shape, "ffn", mlp.width, shards))
 
@@ -168,8 +183,14 @@ def kv_heads_of(shape_name: str, kv_heads: int, shards: int) -> int:
 
 def _mixer(shape: PartShape, mixer: Mixer, shards: int) -> Mixer:
     if isinstance(mixer, Attention):
-        heads = _even(shape, "heads", mixer.heads, shards)
-        return replace(mixer, heads=heads, kv_heads=kv_heads_of(shape.name, mixer.kv_heads, shards))
+        holders = holders_of(mixer.heads, shards)
+        if holders > 1:
+            each = _even(shape, "heads * head_dim", mixer.width, shards)
+            if each * shape.kv_bits % 8:
+                rule = f"{holders} PEs share each head, and the {each} elements of a value that each has must be whole bytes"
+                raise InputError(Problem(f"model {shape.name}", rule, "kv_bits", shape.kv_bits, f"use --tp {mixer.heads}"))
+        heads = _even(shape, "heads", mixer.heads * holders, shards)
+        return replace(mixer, heads=heads, kv_heads=kv_heads_of(shape.name, mixer.kv_heads, shards), holders=holders)
     if isinstance(mixer, LatentAttention):
         return replace(mixer, heads=_even(shape, "heads", mixer.heads, shards))
     if isinstance(mixer, LinearAttention):

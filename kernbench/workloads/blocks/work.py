@@ -70,7 +70,7 @@ def context_work(shape: PartShape, share: ContextShare, context: int, sequences:
     found = layer_work(shape, Batch((Sequences(1, seen, sequences),)), routing)
     if share.owns(context):
         return found
-    each = 2 * mixer.width if isinstance(mixer, Attention) else mixer.heads * (mixer.token_elements + mixer.kv_rank)
+    each = _macs_of_pair(mixer)
     keys = [one for one in mixer.weights(shape.hidden) if one.name in ("wk", "wv", "wkv_a")]
     return replace(
         found,
@@ -86,7 +86,14 @@ def _cross(shape: PartShape, batch: Batch, begun: int) -> tuple[int, int]:
     if cross is None:
         return 0, 0
     token = sum(bytes_of(heads * dim, shape.kv_bits) for _, heads, dim in shape.crossed)
-    return (batch.sequences + begun) * token * shape.sources, 2 * cross.width * batch.tokens * shape.sources
+    return (batch.sequences + begun) * token * shape.sources, _macs_of_pair(cross) * batch.tokens * shape.sources
+
+
+def _macs_of_pair(mixer: Attention | LatentAttention) -> int:
+    """The MACs of a new token with a token that it attends to: of the scores, and of the outputs."""
+    if isinstance(mixer, Attention):
+        return mixer.width + mixer.out_width
+    return mixer.heads * (mixer.token_elements + mixer.kv_rank)
 
 
 def _expert_rows(shape: PartShape, rows: int, routing: Routing) -> tuple[int, ...]:
@@ -106,8 +113,8 @@ def _mixer(shape: PartShape, batch: Batch) -> tuple[int, int, int]:
         window, chunk = (mixer.window, mixer.chunk) if isinstance(mixer, Attention) else (0, 0)
         if shape.encoder and isinstance(mixer, Attention):  # keys and values of all tokens are stored and loaded once
             squares = sum(group.count * group.tokens**2 for group in batch.groups)
-            return 2 * token * rows, 2 * mixer.width * squares, _tables(shape, mixer, rows)
-        each = 2 * mixer.width if isinstance(mixer, Attention) else mixer.heads * (mixer.token_elements + mixer.kv_rank)
+            return 2 * token * rows, _macs_of_pair(mixer) * squares, _tables(shape, mixer, rows)
+        each = _macs_of_pair(mixer)
         for group in batch.groups:
             first = first_key(window, chunk, group.context)
             kv += group.count * token * (group.context - first + group.tokens)

@@ -16,7 +16,7 @@ from kernbench.common.units import ceil_div, even_parts
 from kernbench.config.schema import NpuConfig
 from kernbench.workloads.blocks.batch import Batch, Sequences
 from kernbench.workloads.blocks.front import front_work
-from kernbench.workloads.blocks.shape import PartShape
+from kernbench.workloads.blocks.shape import PartShape, holders_of
 from kernbench.workloads.blocks.work import LayerWork, context_work, layer_work
 from kernbench.workloads.layer.buffers import STAGES, LayerBuffers
 from kernbench.workloads.layer.bytes import LayerBytes, layer_bytes, stage_macs
@@ -84,8 +84,8 @@ def _shards(shape: ModelShape | PartShape, programs: LlmPrograms, step: Step) ->
         return _together([_of_work(work, shape, programs) for work in _grid_work(shape, programs, step)])
     if not isinstance(shape, PartShape) or shape.local_experts is None:
         return _together([_layer(shape, programs, step)] * count)
-    each = shape.local_experts[1]
-    shards = (replace(shape, local_experts=(number * each, each)) for number in range(count))
+    each, holders = shape.local_experts[1], holders_of(shape.experts, count)
+    shards = (replace(shape, local_experts=(number // holders * each, each)) for number in range(count))
     return _together([_layer(shard, programs, step) for shard in shards])
 
 
@@ -146,8 +146,8 @@ def _grid_work(shape: PartShape, programs: LlmPrograms, step: Step) -> Iterator[
     for number, seat in enumerate(programs.seats):
         one = shape
         if shape.local_experts is not None:
-            each = shape.local_experts[1]
-            one = replace(shape, local_experts=(each * programs._number(seat), each))
+            each, holders = shape.local_experts[1], holders_of(shape.experts, job.shards) if job.sharers == 1 else 1
+            one = replace(shape, local_experts=(programs._number(seat) // holders * each, each))
         if job.contexts > 1 and step.phase == "decode":
             found = context_work(one, programs.share(seat.group), step.context, job.batch, job.routing)
         else:

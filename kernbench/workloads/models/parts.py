@@ -60,11 +60,33 @@ class Attention:
     gated: bool = False  #: whether the output is multiplied by a gate, which is projected together with the queries
     buckets: int = 0  #: rows of a table of biases by distance, shared by all layers of a stack
     cross: bool = False  #: whether keys and values come from the encoder's output
+    #: PEs that share a head: each has all queries and keys of the head, and computes an equal part of the width of its values
+    holders: int = 1
 
     @property
     def width(self) -> int:
         """[element] width of all query heads together."""
         return self.heads * self.head_dim
+
+    @property
+    def value_dim(self) -> int:
+        """[element] the part of a value of a head that is here."""
+        return self.head_dim // self.holders
+
+    @property
+    def out_width(self) -> int:
+        """[element] width of the outputs of all query heads together, as far as they are here."""
+        return self.heads * self.value_dim
+
+    @property
+    def value_width(self) -> int:
+        """[element] width of all value heads together, as far as they are here."""
+        return self.kv_heads * self.value_dim
+
+    @property
+    def query_width(self) -> int:
+        """[element] width of the queries, and of the gate that is projected together with them."""
+        return self.width + self.out_width * self.gated
 
     @property
     def kv_width(self) -> int:
@@ -74,22 +96,22 @@ class Attention:
     def weights(self, hidden: int) -> tuple[Weight, ...]:
         """The projections in the order of their use."""
         return (
-            Weight("wq", hidden, self.width * (2 if self.gated else 1)),
+            Weight("wq", hidden, self.query_width),
             Weight("wk", hidden, self.kv_width),
-            Weight("wv", hidden, self.kv_width),
-            Weight("wo", self.width, hidden),
+            Weight("wv", hidden, self.value_width),
+            Weight("wo", self.out_width, hidden),
         )
 
     def vectors(self, hidden: int) -> int:
         """Biases, gains of the norms of queries and keys, and sinks."""
-        biases = self.width * (2 if self.gated else 1) * self.q_bias + self.kv_width * (self.k_bias + self.v_bias)
+        biases = self.query_width * self.q_bias + self.kv_width * self.k_bias + self.value_width * self.v_bias
         norms = {"": 0, "shared": 2 * self.head_dim, "heads": self.width + self.kv_width}[self.qk_norm]
         return biases + hidden * self.out_bias + norms * (2 if self.qk_shift else 1) + self.heads * self.sinks
 
     @property
     def token_elements(self) -> int:
         """[element] of one token in the cache."""
-        return 2 * self.kv_width
+        return self.kv_width + self.value_width
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,9 +12,11 @@ from kernbench.config.kinds import as_npu
 from kernbench.config.schema import NpuConfig
 from kernbench.config.system import SystemConfig
 from kernbench.workloads.blocks.context import most_cached
+from kernbench.workloads.blocks.shape import holders_of
 from kernbench.workloads.llm.dram import TooLarge
 from kernbench.workloads.llm.model import Model
 from kernbench.workloads.llm.steps import Job
+from kernbench.workloads.models import ModelShape
 from kernbench.workloads.models.parts import LatentAttention
 from kernbench.workloads.models.precision import Precision
 from kernbench.workloads.parallel.layout import (
@@ -52,12 +54,17 @@ def _fullest(model: Model, precision: Precision, job: Job, layout: Layout, by_me
     return most
 
 
+def cached_elements(shape: ModelShape, shards: int) -> int:
+    """The elements of the keys and values of a token on one shard."""
+    return max(1, shape.kv_heads // shards) * (shape.head_dim + shape.head_dim // holders_of(shape.heads, shards))
+
+
 def cache_bytes(model: Model, precision: Precision, job: Job, layout: Layout) -> int:
     """[byte] The cache of one layer of one shard."""
     positions = job.prompt + (job.tokens if "decode" in job.phases else 0)
     if layout.cp > 1:
         positions = most_cached(layout.cp, job.prompt, positions)
-    elements = 2 * max(1, model.shape.kv_heads // layout.tp) * model.shape.head_dim
+    elements = cached_elements(model.shape, layout.tp)
     if model.description is not None and any(isinstance(block.mixer, LatentAttention) for block in model.description.blocks):
         elements = model.shape.head_dim  # one latent vector, which all heads share
     return positions * -(-layout.replica(job.batch) // layout.sharers) * elements * precision.kv // 8

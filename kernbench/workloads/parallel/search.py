@@ -14,7 +14,7 @@ from kernbench.workloads.llm.model import Model
 from kernbench.workloads.llm.report import LlmReport, report_of
 from kernbench.workloads.llm.steps import Job, Step
 from kernbench.workloads.models.precision import Precision
-from kernbench.workloads.parallel.fitting import least_bytes
+from kernbench.workloads.parallel.fitting import cached_elements, least_bytes
 from kernbench.workloads.parallel.layout import Layout, check_layout, cut_layers, layer_bits
 from kernbench.workloads.parallel.pipeline import Item, run_pipeline
 from kernbench.workloads.parallel.run import job_programs, run_model, shared_layout
@@ -144,10 +144,10 @@ def _check_cut(model: Model, layout: Layout, job: Job) -> None:
             raise InputError(Problem("kbsim llm", "the tokens of a sequence cannot be shared out", "cp", layout.cp))
         encoder = model.description.encoder is not None
         check_context(model.name, model.description.blocks, layout.cp, job.prompt, encoder=encoder)
-    from kernbench.workloads.blocks.shape import PartShape, shard_of_parts
+    from kernbench.workloads.blocks.shape import PartShape, shard_of_parts, shares_heads
     from kernbench.workloads.llm.shards import shard_of
 
-    if model.planned and not job.expert_parallel:
+    if model.planned and not job.expert_parallel and not shares_heads(model, tp):
         shard_of(model.shape, tp)
         return
     assert model.description is not None
@@ -202,7 +202,7 @@ def _stage_cycles(
     used = 1.0
     if model.shape.experts:
         used = min(1.0, model.shape.experts_per_token * rows / model.shape.experts)
-    cached = 2 * max(1, shape.kv_heads // layout.tp) * shape.head_dim * shape.kv_bits // 8 * size * (step.context + step.tokens)
+    cached = cached_elements(shape, layout.tp) * shape.kv_bits // 8 * size * (step.context + step.tokens)
     moved = mean * used / 8 / layout.tp / layout.sharers + cached / layout.cp / layout.sharers
     active = mean / shape.weight_bits
     if model.shape.experts:
@@ -216,7 +216,7 @@ def _stage_cycles(
         hops = 2 * layout.tp.bit_length()
         reduced = int(2 * (2 * nbytes * (layout.tp - 1) / layout.tp / link + hops * 60))
     if layout.cp > 1:
-        new = 2 * max(1, shape.kv_heads // layout.tp) * shape.head_dim * shape.kv_bits // 8 * rows * (layout.cp - 1)
+        new = cached_elements(shape, layout.tp) * shape.kv_bits // 8 * rows * (layout.cp - 1)
         sums = rows * shape.heads * shape.head_dim * shape.activation_bits // 8 // layout.tp
         sent = new if step.phase == "prefill" else 2 * sums
         reduced += int(sent / float(config.link_bytes_per_cycle) + 2 * layout.cp.bit_length() * 60)

@@ -145,22 +145,29 @@ def _system(session: Session, runs: Sequence[BenchRun], memory: AddressSpace) ->
     return system
 
 
-class Running(BenchRun):
-    """A bench that has a machine to itself."""
+class OnSystem:
+    """Benches on the system that runs their host programs and kernels."""
 
-    def __init__(self, bench: Bench, session: Session, params: dict[str, Any]) -> None:
-        super().__init__(bench, session, params)
-        self.system = _system(session, [self], self.context.memory)
-        self.components: Mapping[str, Any] = self.system.components
+    def __init__(self, system: KernelSystem) -> None:
+        self.system = system
+        self.components: Mapping[str, Any] = system.components
 
     @property
     def error(self) -> BaseException | None:
-        """The first exception of the bench or a kernel."""
+        """The first exception of a bench or a kernel."""
         return self.system.error
 
     def bind(self, machine: Machine) -> None:
         """Before cycle 0: give the components their positions in the machine."""
         self.system.bind(machine)
+
+
+class Running(BenchRun, OnSystem):
+    """A bench that has a machine to itself."""
+
+    def __init__(self, bench: Bench, session: Session, params: dict[str, Any]) -> None:
+        BenchRun.__init__(self, bench, session, params)
+        OnSystem.__init__(self, _system(session, [self], self.context.memory))
 
     def state(self) -> dict[str, Any]:
         """The state of the run outside of its engines: kernels, launches and inputs, as plain JSON."""
@@ -171,23 +178,13 @@ class Running(BenchRun):
         }
 
 
-class Together:
+class Together(OnSystem):
     """Several benches on one machine, each with its own host program and its own places."""
 
     def __init__(self, session: Session, benches: Sequence[tuple[Bench, dict[str, Any], Places]]) -> None:
         memory = AddressSpace(Places(session.config))
         self.runs = [BenchRun(bench, session, params, places, memory) for bench, params, places in benches]
-        self._system = _system(session, self.runs, memory)
-        self.components: Mapping[str, Any] = self._system.components
-
-    @property
-    def error(self) -> BaseException | None:
-        """The first exception of a bench or a kernel."""
-        return self._system.error
-
-    def bind(self, machine: Machine) -> None:
-        """Before cycle 0: give the components their positions in the machine."""
-        self._system.bind(machine)
+        super().__init__(_system(session, self.runs, memory))
 
     def launches(self) -> list[LaunchTimes]:
         """The launches of all benches, bench by bench."""

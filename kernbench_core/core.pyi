@@ -96,6 +96,10 @@ class Core:
     def totals(self) -> tuple[Any, Any, Any, list[Any], list[Any]]:
         """What a window of a trace is made of, as arrays (`state/report.pyx`)."""
 
+    def router_queues(self) -> tuple[Any, ...]:
+        """Of the inputs of routers: the flits in their buffers summed over clocks, and the flits by channel. Of the terminals:
+        the packets that have not left. Empty without routers."""
+
     def number_of(self, entry: int) -> int:
         """The number of an entry's job, in the order of issue."""
 

@@ -19,7 +19,8 @@ from kernbench_core.plugin.pycomponent import exception_of, operations_of, refus
 from kernbench_core.state.fields import state_fields
 from kernbench_core.state.layout cimport lay_out, lay_out_traces
 from kernbench_core.state.rebuild cimport fold, rebuild
-from kernbench_core.state.report cimport arrivals_of, counters_of, engines_of, entries_of, outputs_of, overlaps_of, totals_of, waiting_of
+from kernbench_core.state.report cimport (
+    arrivals_of, counters_of, engines_of, entries_of, outputs_of, overlaps_of, router_queues, totals_of, waiting_of)
 from kernbench_core.state.resume cimport resume
 from kernbench_core.state.snapshot cimport most_bytes, show_snapshot, take_snapshot
 from kernbench_core.trace.events cimport Trace, Tracer
@@ -199,6 +200,11 @@ cdef class Core:
     def totals(self):
         """The totals from which windows of a trace are made, as arrays (`state/report.pyx`)."""
         return totals_of(&self.sim)
+
+    def router_queues(self):
+        """Of the inputs of the machine's routers, as int64 arrays: the flits in their buffers summed over clocks, and the flits by
+        channel. Of the terminals: the packets that have not left. Empty if transfers do not move over routers."""
+        return router_queues(&self.sim)
 
     def outputs(self):
         """For each output of the machine's routers, and then for each link from a terminal into them: the flits that left, and

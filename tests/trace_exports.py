@@ -22,6 +22,7 @@ SAMPLES = {
     "BANK_SAMPLE": ("requests", "grants", "denials"),
     "ENERGY_SAMPLE": ("dram_pj", "noc_pj", "spm_pj", "mac_pj", "ve_pj", "static_pj"),
     "QUEUE_SAMPLE": ("queued", "active"),
+    "NOC_QUEUE_DEPTH": ("depth", "packets"),
 }
 
 
@@ -47,11 +48,11 @@ def _points(records: list[Record]) -> int:
         name = record.event.name
         if name not in SAMPLES:
             continue
-        values = [getattr(record, one) for one in SAMPLES[name]]
-        lists = name == "QUEUE_SAMPLE"
+        values = [value for one in SAMPLES[name] if (value := getattr(record, one)) is not None]
+        lists, at_end = name == "QUEUE_SAMPLE", name in ("QUEUE_SAMPLE", "NOC_QUEUE_DEPTH")
         width = sum(len(value) if lists and isinstance(value, list) else 1 for value in values)
-        end = record.t_cycle + (window if lists else 1)
-        start = record.t_cycle if lists else end - record.window_cycles
+        end = record.t_cycle + (window if at_end else 1)
+        start = record.t_cycle if at_end else end - record.window_cycles
         spans.setdefault((name, getattr(record, "unit", None)), []).append((start, end, width))
     total = 0
     for those in spans.values():

@@ -144,10 +144,11 @@ def one_of_each() -> list[Record]:
         record("ENGINE_SAMPLE", 36, unit="dma0", window_cycles=16, busy_cycles=8, backpressure_cycles=2,
                bank_conflict_cycles=1),
         record("BANK_SAMPLE", 37, unit="spm", window_cycles=16, requests=[5, 4], grants=[5, 3], denials=[0, 1]),
+        record("NOC_QUEUE_DEPTH", 37, unit="dma0", window_cycles=16, depth=[2, 0], flit_cycles=9, packets=1),
         record("ENERGY_SAMPLE", 38, window_cycles=16, dram_pj=1280, noc_pj=64.5, spm_pj=64, mac_pj=0.25, ve_pj=8, static_pj=0),
         record("POWER_STATE", 39, unit="ve0", state="IDLE"),
         record("HW_COUNTER", 40, counter="te_busy", value=17.5, unit="te0", source="board.csv"),
-        record("TRACE_END", 41, status="failed", cycles=41, events=42, counters={"te0": {"jobs": 1}}, energy_pj={"total": 1.5}),
+        record("TRACE_END", 41, status="failed", cycles=41, events=43, counters={"te0": {"jobs": 1}}, energy_pj={"total": 1.5}),
     ]  # fmt: skip
 
 

@@ -216,6 +216,11 @@ def directed(source: str, target: str) -> str:
     return f"{source}-{target}"
 
 
+def source_of(link: str) -> str:
+    """The node at which a directed edge begins."""
+    return link.partition("-")[0]
+
+
 _ROUTER_LINK = re.compile(rf"(?:.*\.)?r{_NUMBER}c{_NUMBER}-(?:.*\.)?r{_NUMBER}c{_NUMBER}")
 
 

@@ -330,6 +330,13 @@ EVENTS: tuple[Event, ...] = (
         UNIT, _cycles("window_cycles", "length"),
         Field("requests", "ints", "by bank"), Field("grants", "ints", "by bank"), Field("denials", "ints", "by bank"),
     )),
+    Event(124, "NOC_QUEUE_DEPTH", "full", 8, "NOC", "The buffer of a router's input over one window; left out if it was empty. `unit` is the link that fills the buffer. "
+          "In a machine without links between routers and their components, `unit` is the DMA engine or DRAM channel that fills it.", (
+        UNIT, _cycles("window_cycles", "length"),
+        Field("depth", "ints", "flits at the end of the window, by virtual channel"),
+        Field("flit_cycles", "int", "flits in the buffer, summed over the cycles of the window"),
+        Field("packets", "int", "packets at the end of the window that wait for the buffer; only of components, not of routers", required=False),
+    ), since="1.2"),
     Event(130, "ENERGY_SAMPLE", "summary", 8, "", "Energy of one window, by the machine's `energy` section.", (
         Field("window_cycles", "int", "length", "cycle"),
         *(Field(f"{part}_pj", "number", what, "pJ") for part, what in (
@@ -350,7 +357,7 @@ BY_NAME: dict[str, Event] = {event.name: event for event in EVENTS}
 #: Changes of fields by version, newest first: (version, what).
 CHANGES: tuple[tuple[str, str], ...] = (
     ("1.2", "last-level caches: CACHE_LOOKUP, WRITE_BACK_START, WRITE_BACK_END; DRAM_TX events of flows over a cache alone; `tensor` and "
-     "`qbits` of CMD_ENQUEUE, of machines with `energy.by_cause`; NOC_FLITS, and `flits` as the reason of DRAM_TX_SUSPEND; `position` of CMD_ENQUEUE, of machines with "
+     "`qbits` of CMD_ENQUEUE, of machines with `energy.by_cause`; NOC_FLITS, and `flits` as the reason of DRAM_TX_SUSPEND; NOC_QUEUE_DEPTH; `position` of CMD_ENQUEUE, of machines with "
      "`control.mmio`; `visible` of CMD_ENQUEUE, of queues between PEs whose protocol has `cycles`"),
     ("1.1", "transfers between scratchpads: `peer` of DMA_START, `scratchpad` of STALL_EVENT"),
     ("1.0", "first version"),

@@ -13,7 +13,7 @@ from kernbench_core.model.dma cimport BUSY, IDLE, STALLED_BACKPRESSURE, STALLED_
 from kernbench_core.model.heap cimport Timer
 from kernbench_core.model.controller.requests cimport Channel, Controllers
 from kernbench_core.model.dram.devices cimport Controller, Devices
-from kernbench_core.model.noc.network cimport Output
+from kernbench_core.model.noc.network cimport Network, Output
 from kernbench_core.model.share.membership cimport Flow, Resource, flow_next, on_resources
 from kernbench_core.model.bank_counters cimport Tally, tally_drain
 from kernbench_core.types cimport (
@@ -244,6 +244,32 @@ cdef list queue_depths(Sim* s):
     for k in range(s.n_compute):
         out.append(([s.compute[k].queued], [int(s.compute[k].job != NONE)]))
     return out
+
+
+cdef tuple router_queues(Sim* s):
+    """Of the inputs of all routers: the flits in their buffers summed over clocks, and the flits by channel. Of the terminals: the packets
+    that have not left. Empty without routers."""
+    cdef int32_t k
+    cdef slot_t packet
+    cdef Network* w
+    if s.noc == NULL:
+        return ()
+    w = &s.noc.net
+    sums, depths = np.empty(w.inputs, dtype=np.int64), np.empty((w.inputs, w.channels), dtype=np.int64)
+    packets = np.zeros(w.terminals, dtype=np.int64)
+    cdef int64_t* occupied = own_int64s(sums)
+    cdef int64_t* depth = own_int64s(depths)
+    cdef int64_t* waiting = own_int64s(packets)
+    for k in range(w.inputs):
+        occupied[k] = w.input[k].occupied + w.input[k].n * (s.cycle - w.input[k].since)
+    for k in range(w.inputs * w.channels):
+        depth[k] = w.in_vc[k].n
+    for k in range(w.terminals):
+        packet = w.terminal[k].first
+        while packet != NONE:
+            waiting[k] += 1
+            packet = w.packet[packet].next
+    return sums, depths, packets
 
 
 cdef tuple totals_of(Sim* s):

@@ -246,6 +246,8 @@ class Routed(Simulation):
         self.packet = net.spec["packet_flits"] * flit
         self.window = net.spec["window_packets"] * self.packet
         self.going_on: list[Packet] = []
+        #: After each cycle: the flits in the buffer of each input by channel, and the packets that wait at each terminal.
+        self.depths: list[tuple[dict[Any, list[int]], dict[Any, int]]] = []
 
     def route(self, flow: Any) -> None:
         """Sets `segments`, and divides `route` into what it is a member of and, as `over`, links between routers."""
@@ -310,6 +312,10 @@ class Routed(Simulation):
             under_way = flow.entered - (flow.total - flow.left if self.gives(flow) else flow.ejected)
             flow.full = self.window - under_way < min(self.packet, flow.total - flow.entered)
             flow.on_its_way = not self.gives(flow) and flow.ejected < flow.total
+        inputs = [(router, port) for router, ports in self.net.ports.items() for port in range(ports)]
+        every = range(self.net.spec["channels"])
+        held = {at: [len(self.net.buffer[(*at, k)].flits) for k in every] for at in inputs}
+        self.depths.append((held, {at: len(queue) for at, queue in self.net.queue.items()}))
 
     def _enter(self, flow: Any) -> None:
         """T4 and T5."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 from typing import Any
 
 import pytest
@@ -9,9 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kernbench import Machine, load_config, load_program
+from kernbench.sim_engine.recording import TraceOptions
 from kernbench.topology.builder import build_topology
 from tests.machine_strategies import Draw, machines
-from tests.oracles.ref_flit_transfers import FlitSystem, simulate_flits
+from tests.oracles.ref_flit_transfers import FlitSimulation, FlitSystem, Routed, simulate_flits
+from tests.oracles.ref_machine import completed
 from tests.property.test_differential import assert_same, outcome
 from tests.property.test_system_differential import assert_same as assert_same_system
 from tests.strategies import programs
@@ -127,3 +131,50 @@ def test_systems_equal_reference(system: System) -> None:
 @given(flit_systems_of_pes())
 def test_systems_equal_reference_for_long(system: System) -> None:
     check_of_pes(system)
+
+
+WINDOW = 8
+
+
+def traced_depths(machine: dict[str, Any], program: dict[str, Any]) -> list[tuple[Any, ...]]:
+    """(last cycle, unit, depth, flit-cycles, packets) of each sample of a router's buffer."""
+    made, sink = Machine(load_config(machine), load_program(program)), io.BytesIO()
+    tracing = made.trace(sink, TraceOptions(level="full", window=WINDOW))
+    made.run()
+    tracing.close()
+    events = [json.loads(line) for line in sink.getvalue().splitlines()]
+    found = [event for event in events if event["event_type"] == "NOC_QUEUE_DEPTH"]
+    return sorted((e["t_cycle"], e["unit"], e["depth"], e["flit_cycles"], e.get("packets", 0)) for e in found)
+
+
+def depths_of(reference: Routed, fillers: dict[str, Any]) -> list[tuple[Any, ...]]:
+    """The same, from the state of the reference after each cycle. `fillers`: by unit, the input that it fills."""
+    reference.run()
+    found, cycles = [], len(reference.depths)
+    for begin in range(0, cycles, WINDOW):
+        window = reference.depths[begin : begin + WINDOW]
+        held, queues = window[-1]
+        for unit, at in fillers.items():
+            passed, waiting = sum(sum(one[at]) for one, _ in window), queues.get(at, 0)
+            if passed or waiting:
+                found.append((begin + len(window) - 1, unit, held[at], passed, waiting))
+    return sorted(found)
+
+
+@settings(RELAXED, max_examples=3)
+@given(flit_systems())
+def test_depths_of_buffers_in_traces_equal_the_reference(system: System) -> None:
+    machine, program = system
+    reference = FlitSimulation(completed(machine), program)
+    links = {name: wire.behind for at, name in reference.names.items() if (wire := reference.net.wires[at]).behind}
+    assert traced_depths(machine, program) == depths_of(reference, links | reference.port)
+
+
+@settings(RELAXED, max_examples=2)
+@given(flit_systems_of_pes())
+def test_depths_of_buffers_of_systems_equal_the_reference(system: System) -> None:
+    machine, program = system
+    reference = FlitSystem(machine, program, PlainRoads(load_config(machine)), *mesh_of(load_config(machine)))
+    links = {name: reference.net.wires[at].behind for name, at in reference.side.items()}
+    terminals = {f"{name}-{router}": (router, port) for (router, name), port in reference.port.items()}
+    assert traced_depths(machine, program) == depths_of(reference, links | terminals)

@@ -274,6 +274,26 @@ def test_seed_004_s4_5() -> None:
     assert ends[0] is not None and ends[1] is not None and ends[1] < ends[0]
 
 
+def test_seed_004_s4_5_noc_queue_depth() -> None:
+    """`noc_queue_depth`: where two loads leave one router for one engine, flits wait; a load alone keeps its buffers short."""
+    noc = {"rows": 1, "cols": 3, "dma_at": [[0, 2]], "dram_at": [[0, 0], [0, 1]], "model": "flit"}
+    dram = {"channels": 2, "interleave_bytes": 4096, "peak_bw_bytes_per_cycle": 64, "bus_width_bytes": 64}
+    machine = {"noc": noc, "dram": dram | {"dram_burst_cycles": 1}, "dma": {"engines": 1}, "spm": {"bank_width_bytes": 64}}
+    means = []
+    for addresses in ((0,), (0, 4096)):
+        made = Program("meet")
+        for k, address in enumerate(addresses):
+            place = {"spm_bank": 0, "spm_offset": 4096 * k}
+            made.dma_load(tensor_role="weight", qbits=8, num_elements=4096, dram_addr=address, **place)
+        found = traced(made, machine)
+        samples = of(found, "NOC_QUEUE_DEPTH")
+        assert all(max(event["depth"]) <= 8 and len(event["depth"]) == 8 for event in samples)
+        link = [event for event in samples if event["unit"] == "noc.r0c0-r0c1"]
+        means.append(sum(event["flit_cycles"] for event in link) / sum(event["window_cycles"] for event in link))
+        assert {event["unit"] for event in samples} >= {"dram.ch0", "noc.r0c0-r0c1", "noc.r0c1-r0c2"}
+    assert means[0] <= 2 < means[1]
+
+
 def test_seed_004_s5() -> None:
     """`submit`, `step`, `flush`, which finds what is left; the three parameters."""
     engine, memory = DmaEngine(max_concurrent_transfers=1), Memory()

@@ -10,6 +10,7 @@ import pytest
 from kernbench import Machine, load_config, load_program
 from kernbench.common.errors import InputError
 from kernbench.sim_engine.recording import TraceOptions
+from kernbench.trace.events import Record
 from kernbench.trace.reader import open_trace
 from kernbench.trace.validate import validate
 from kernbench.trace.why import explain
@@ -149,3 +150,57 @@ def test_a_trace_says_what_packets_did_and_why_parts_a_transfer_by_it(tmp_path: 
     found = explain(open_trace(path))
     causes = {cost.cause for cost in found.costs}
     assert "congestion" in causes and sum(cost.cycles for cost in found.costs) == ran.cycle
+
+
+def depths(path: Path) -> list[Record]:
+    """The samples of buffers in a trace without violations."""
+    assert not validate(open_trace(path)).total
+    fields = ("t_cycle", "unit", "window_cycles", "depth", "flit_cycles", "packets")
+    records = [one for batch in open_trace(path).batches(only={"NOC_QUEUE_DEPTH": fields}) for one in batch]
+    return [one for one in records if one.event.name == "NOC_QUEUE_DEPTH"]
+
+
+def traced(path: Path, given: dict[str, Any], program: dict[str, Any], window: int, level: str = "full") -> Path:
+    with path.open("wb") as sink:
+        ran = Machine(load_config(given), load_program(program))
+        tracing = ran.trace(sink, TraceOptions(level=level, window=window))
+        ran.run()
+        tracing.close()
+    return path
+
+
+def test_a_trace_has_the_flits_of_each_buffer_by_channel_at_the_end_of_each_window(tmp_path: Path) -> None:
+    """One flit: it reaches the first buffer in cycle 1, gets a channel there, and leaves in cycle 2. It spends 3 cycles in the
+    switch and on the link, and reaches the second buffer in cycle 5."""
+    found = depths(traced(tmp_path / "t.jsonl", machine(packet_flits=1), move(WIDTH), 1))
+    seen = [(one.t_cycle, one.unit, sum(one.depth), one.flit_cycles, one.packets) for one in found]
+    assert seen == [(1, "dram.ch0", 1, 1, 0), (5, "noc.r0c0-r0c1", 1, 1, None)]
+    assert all(len(one.depth) == 8 and max(one.depth) == 1 for one in found)
+
+
+def test_flit_cycles_of_windows_add_up_whatever_their_length(tmp_path: Path) -> None:
+    given, sums = machine(packet_flits=2, depth=2, channels=2), []
+    for window in (1, 5, 64):
+        found = depths(traced(tmp_path / f"{window}.jsonl", given, move(64 * WIDTH), window))
+        sums.append({unit: sum(one.flit_cycles for one in found if one.unit == unit) for unit in {one.unit for one in found}})
+    assert sums[0] == sums[1] == sums[2] and min(sums[0].values()) >= 64
+
+
+def test_only_traces_with_accesses_have_depths_of_buffers(tmp_path: Path) -> None:
+    assert not depths(traced(tmp_path / "t.jsonl", machine(packet_flits=1), move(WIDTH), 1, "summary"))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('"depth":[1,0', '"depth":[9,0', "holds [9, 0, 0, 0, 0, 0, 0, 0] flits, but has 8 channels of 8 flits"),
+        ('"flit_cycles":1,', '"flit_cycles":65,', "has 65 flit-cycles in 1 cycles, but room for 64 flits"),
+        ('"flit_cycles":1,', '"flit_cycles":0,', "has 1 flits at the end of a window in which it had none"),
+    ],
+)
+def test_laws_of_a_buffer_see_wrong_depths(tmp_path: Path, old: str, new: str, said: str) -> None:
+    path = traced(tmp_path / "t.jsonl", machine(packet_flits=1), move(WIDTH), 1)
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+    assert any(said in str(violation) for violation in validate(open_trace(path)).violations)

@@ -13,6 +13,7 @@ from kernbench.bounds.energy import NO_WORK, Work
 from kernbench.cmdq import Program
 from kernbench.cmdq.entries import TeEntry
 from kernbench.cmdq.plan import Plan
+from kernbench.common import naming
 from kernbench.common.units import ceil_div
 from kernbench.sim_engine.recording.metadata import WindowState, damaged, totals_of
 from kernbench.sim_engine.recording.templates import text
@@ -39,8 +40,10 @@ QUEUES = {n: _form("QUEUE_SAMPLE", unit=_TEXT, queued=depths, active=depths) for
 NO_JOBS = {n: [0] * n for n in _DEPTHS}
 POWER = _form("POWER_STATE", unit=_TEXT, state=_TEXT)
 BANK = _form("BANK_SAMPLE", unit=_TEXT, requests="%s", grants="%s", denials="%s")
+ROUTERS = _form("NOC_QUEUE_DEPTH", ("unit", "window_cycles", "depth", "flit_cycles"), unit=_TEXT, depth="%s")
+TERMINALS = _form("NOC_QUEUE_DEPTH", unit=_TEXT, depth="%s")
 ENERGY = _form("ENERGY_SAMPLE", **{f"{part}_pj": "%s" for part in ENERGY_PARTS})
-Totals = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64], list[Any], list[Any]]
+Totals = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64], list[Any], list[Any], tuple[Any, ...]]
 
 
 class Energy:
@@ -118,6 +121,7 @@ class Windows:
         self.asleep: set[str] = set()
         self.units = [*self.engines, *self.compute]
         self.worked = bytes([1] * len(self.units))  # whether components are not asleep
+        self.queues = router_queues(plan) if banks else []
         self.bandwidth = self._samples(samples, "BANDWIDTH_SAMPLE", self.resources)
         self.engine = self._samples(samples, "ENGINE_SAMPLE", self.units)
 
@@ -128,7 +132,7 @@ class Windows:
 
     def state(self) -> dict[str, Any]:
         """The state as JSON, with the totals at the end of the last window."""
-        dma, compute, resources, banks, _ = self.before
+        dma, compute, resources, banks, *_ = self.before
         energy = [str(n) for n in (self.energy.macs, self.energy.ops, self.energy.region_bytes)]  # past 64 bits on long runs
         return {
             "totals": [column.tolist() for column in (dma, compute, resources)],
@@ -150,7 +154,7 @@ class Windows:
             tuple(totals_of("banks", *column) for column in zip(saved, done, strict=True))
             for saved, done in zip(state.banks, now, strict=True)
         ]
-        self.before = (dma, compute, resources, banks, [])
+        self.before = (dma, compute, resources, banks, [], ())
         self.energy.macs, self.energy.ops, self.energy.region_bytes = (int(n) for n in state.energy)
         self.spent = [int(pj) for pj in state.spent]
         self.saturated, self.asleep = state.saturated, set(state.asleep)
@@ -164,6 +168,7 @@ class Windows:
         dma, compute, resources = (now - then for now, then in zip(totals[:3], self.before[:3], strict=True))
         pairs = zip(totals[3], self.before[3], strict=True)
         banks = [(now[0] - then[0], now[1] - then[1]) for now, then in pairs][: len(self.scratchpads)]
+        then = self.before[5]
         self.before = totals
         lines = _Lines(cycles - 1, length, self.kept)
         if length == self.length:
@@ -177,10 +182,26 @@ class Windows:
             if grants.any() or denials.any():
                 counts = (str(column.tolist()).replace(" ", "") for column in (grants + denials, grants, denials))
                 lines.put(unit, BANK, (unit, length, *counts))
+        self._queues(lines, totals[5], then)
         self._energy(lines, cycles, totals, by_parts)
         for unit, state in states if self.banks else ():
             lines.put(unit, POWER, (unit, state))
         return b"".join(lines.done), lines.count
+
+    def _queues(self, lines: _Lines, now: tuple[Any, ...], then: tuple[Any, ...]) -> None:
+        """Samples of the buffers of routers that were not empty."""
+        if not self.queues:
+            return
+        sums, depths, packets = now
+        passed = (sums - then[0]).tolist()
+        for unit, place, terminal in self.queues:
+            depth, waiting = depths[place].tolist(), 0 if terminal is None else int(packets[terminal])
+            if passed[place] or waiting or any(depth):
+                values = (unit, lines.length, str(depth).replace(" ", ""), passed[place])
+                if terminal is None:
+                    lines.put(unit, ROUTERS, values)
+                else:
+                    lines.put(unit, TERMINALS, (*values, waiting))
 
     def _engines(self, lines: _Lines, dma: Any, compute: Any) -> list[tuple[str, str]]:
         """Samples of engines, and engines that fell asleep or woke up."""
@@ -229,6 +250,23 @@ class Windows:
             if requests >= length and 4 * denied > requests:
                 text = f"{unit} denied {denied} of {requests} bank requests in {length} cycles, more than a quarter"
                 lines.warn(unit, "SRAM", "HIGH_CONFLICT", text)
+
+
+def router_queues(plan: Plan) -> list[tuple[str, int, int | None]]:
+    """The buffers of router inputs: the unit that fills the buffer, the number of the input, and of a buffer that a terminal
+    fills the number of this terminal. Empty without routers. Links that are on no route have no unit and are left out."""
+    network = plan.machine.get("network")
+    if network is None:
+        return []
+    known = {*plan.dma, *plan.resources}
+    terminals = len(network["links"]) - network["terminals"]
+    found: list[tuple[str, int, int | None]] = []
+    for k, (place, resource) in enumerate(zip(network["links"][:, 0].tolist(), network["resources"].tolist(), strict=True)):
+        link = network["names"][k]
+        unit = plan.resources[resource] if resource >= 0 else link if link in known else naming.source_of(link)
+        if place >= 0 and unit in known:
+            found.append((unit, place, k - terminals if k >= terminals else None))
+    return found
 
 
 class _Lines:

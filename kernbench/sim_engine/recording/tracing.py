@@ -86,7 +86,7 @@ class Tracing:
         self.columns = Columns(program, plan, names)
         self.format = self._format([(left, -1) for left in self.columns.token_left])
         banks = options.level != "summary"
-        self.windows = Windows(program, plan, options.window, core.totals(), self.kept, samples, banks=banks)
+        self.windows = Windows(program, plan, options.window, self._totals(), self.kept, samples, banks=banks)
         self.edge = options.window  # the next end of a window [cycle]
         self.counted = 0  # jobs that ended up to this cycle are counted
         self.jobs: list[int] = []  # positions of those that ended after the end of the last window
@@ -197,12 +197,15 @@ class Tracing:
 
     def _end_window(self, cycles: int, length: int) -> None:
         """The core is at the end of a window: store the values for its lines."""
-        totals = self.core.totals()
+        totals = self._totals()
         if self.machine.status == "failed":
             self._take_back(totals[4], cycles)
         self._not_yet(totals[4], cycles)
         self.ended.append(_Ended(cycles, length, totals, self.core.submitted_work(), self.jobs))
         self.jobs = []
+
+    def _totals(self) -> Totals:
+        return *self.core.totals(), self.core.router_queues()
 
     def _write(self, before: int) -> None:
         """Write windows that ended, and lines of all records of earlier cycles."""

@@ -29,7 +29,8 @@ KINDS: dict[str, tuple[str, ...]] = {
     "waits": ("STALL_EVENT", "RESUME_EVENT"),
     "accesses": ("SRAM_ACCESS", "MEM_ACCESS_EVENT", "SRAM_CONFLICT"),
     "samples": (
-        "BANDWIDTH_SAMPLE", "QUEUE_SAMPLE", "ENGINE_SAMPLE", "BANK_SAMPLE", "ENERGY_SAMPLE", "POWER_STATE", "HW_COUNTER",
+        "BANDWIDTH_SAMPLE", "QUEUE_SAMPLE", "ENGINE_SAMPLE", "BANK_SAMPLE", "NOC_QUEUE_DEPTH", "ENERGY_SAMPLE", "POWER_STATE",
+        "HW_COUNTER",
     ),
     "signals": ("IRQ_EMIT", "TOKEN_COMPLETE", "MARKER", "TOKEN", "ERROR", "WARN"),
 }  # fmt: skip

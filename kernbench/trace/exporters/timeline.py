@@ -306,14 +306,17 @@ def _label(unit: str, name: str) -> str:
     return name if unit == RUN else f"{unit} {name}"
 
 
-#: A sample's fields that are counters. Lists over banks are summed, other lists are a counter an item.
+#: A sample's fields that are counters. Lists over banks or virtual channels are summed, other lists are a counter an item.
 COUNTERS: dict[str, tuple[str, ...]] = {
     "BANDWIDTH_SAMPLE": ("read_bytes", "write_bytes", "busy_cycles", "member_cycles"),
     "QUEUE_SAMPLE": ("queued", "active"),
     "ENGINE_SAMPLE": ("busy_cycles", "backpressure_cycles", "bank_conflict_cycles"),
     "BANK_SAMPLE": ("requests", "grants", "denials"),
+    "NOC_QUEUE_DEPTH": ("depth", "packets"),
     "ENERGY_SAMPLE": ("dram_pj", "noc_pj", "spm_pj", "mac_pj", "ve_pj", "static_pj"),
 }
+_DEPTHS = {"QUEUE_SAMPLE", "NOC_QUEUE_DEPTH"}
+_SUMMED = {"BANK_SAMPLE", "NOC_QUEUE_DEPTH"}
 ENERGY = "energy"  #: heading of the energy of a window
 
 
@@ -336,7 +339,7 @@ class Samples:
         unit = ENERGY if kind == "ENERGY_SAMPLE" else record.unit
         values = {self._tracks.single(unit, name, "counter"): value for name, value in _values(record)}
         end = record.t_cycle + 1
-        if kind == "QUEUE_SAMPLE":  # a depth at the end of the window, not a sum over it
+        if kind in _DEPTHS:  # a depth at the end of the window, not a sum over it
             start, end = record.t_cycle, record.t_cycle + self._window
         else:
             start = max(end - record.window_cycles, 0)
@@ -366,9 +369,11 @@ class Samples:
 def _values(record: Record) -> Iterator[tuple[str, int | float]]:
     for name in COUNTERS[record.event.name]:
         value = getattr(record, name)
+        if value is None:
+            continue
         if not isinstance(value, list):
             yield name, value
-        elif record.event.name == "BANK_SAMPLE":
+        elif record.event.name in _SUMMED:
             yield name, sum(value)
         elif len(value) == 1:
             yield name, value[0]

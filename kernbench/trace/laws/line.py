@@ -13,7 +13,7 @@ NAMES = (
     "head_cycles", "total_cycles", "start_cycle", "end_cycle", "bytes", "duration_cycles", "num_requests", "allowed",
     "bank_id", "window_cycles", "busy_cycles", "member_cycles", "read_bytes", "write_bytes", "backpressure_cycles",
     "bank_conflict_cycles", "job_type", "status", "reason", "direction", "by", "requests", "grants", "denials",
-    "dram_pj", "noc_pj", "spm_pj", "mac_pj", "ve_pj", "static_pj",
+    "dram_pj", "noc_pj", "spm_pj", "mac_pj", "ve_pj", "static_pj", "depth", "flit_cycles",
 )  # fmt: skip
 
 
@@ -117,3 +117,7 @@ class Line:
             self.ve_pj = value
         elif place == 38:
             self.static_pj = value
+        elif place == 39:
+            self.depth = value
+        elif place == 40:
+            self.flit_cycles = value

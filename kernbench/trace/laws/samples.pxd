@@ -7,7 +7,7 @@ from kernbench.trace.laws.line cimport Line
 cdef class Samples(Law):
     cdef object _window, _sums
     cdef dict _last, _banks, _whole, _decimals
-    cdef tuple _short
+    cdef tuple _short, _room
 
     cdef _fits(self, Line record, object unit)
 
@@ -19,6 +19,9 @@ cdef class Samples(Law):
 
     @cython.locals(requests=list, grants=list, denials=list, banks=Py_ssize_t, bank=Py_ssize_t, sums=dict)
     cpdef _bank(self, Line record)
+
+    @cython.locals(channels=Py_ssize_t, depth=Py_ssize_t)
+    cpdef _queue(self, Line record)
 
     cpdef _energies(self, Line record)
 

@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from kernbench.common.units import parse_rational
+from kernbench.config.routers import DEFAULTS
 from kernbench.trace.laws.counters import UNUSED
 from kernbench.trace.laws.law import Context, Handler, Law
 from kernbench.trace.laws.line import Line
@@ -31,6 +32,7 @@ class Samples(Law):
         self._short = (0, 0)  # the cycle after the last window that is shorter than the others, and its line
         self._sums: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._banks: dict[str, dict[str, list[int]]] = {}
+        self._room = _room(context.meta.sim_config)
         self._whole = dict.fromkeys(PARTS, 0)  # [pJ] sum over windows whose energy is an integer
         self._decimals = dict.fromkeys(PARTS, Decimal(0))  # [pJ] sum over the other windows
 
@@ -39,6 +41,7 @@ class Samples(Law):
             "BANDWIDTH_SAMPLE": self._bandwidth,
             "ENGINE_SAMPLE": self._engine,
             "BANK_SAMPLE": self._bank,
+            "NOC_QUEUE_DEPTH": self._queue,
             "ENERGY_SAMPLE": self._energies,
         }
 
@@ -101,6 +104,19 @@ class Samples(Law):
         _add(sums["grants"], grants)
         _add(sums["denials"], denials)
 
+    def _queue(self, record: Line) -> None:
+        self._fits(record, record.unit)
+        channels, depth = self._room
+        flits = sum(record.depth)
+        if channels and (len(record.depth) != channels or max(record.depth) > depth):
+            text = f"the buffer of {record.unit} holds {record.depth} flits, but has {channels} channels of {depth} flits"
+            self.context.say("samples", text)
+        if channels and record.flit_cycles > record.window_cycles * channels * depth:
+            text = f"the buffer of {record.unit} has {record.flit_cycles} flit-cycles in {record.window_cycles} cycles, "
+            self.context.say("samples", f"{text}but room for {channels * depth} flits")
+        if flits and not record.flit_cycles:
+            self.context.say("samples", f"{record.unit} has {flits} flits at the end of a window in which it had none")
+
     def _energies(self, record: Line) -> None:
         self._fits(record, "")
         self._energy("dram", record.dram_pj)
@@ -159,6 +175,21 @@ class Samples(Law):
         total = sum([numbers.get(part, Fraction(0)) for part in PARTS], Fraction(0))
         if "total" in numbers and abs(total - numbers["total"]) > _NEAR * max(total, Fraction(1)):
             self.context.say("energy", f"the parts add up to {float(total)} pJ, but the total is {said['total']}")
+
+
+def _room(machine: Any) -> tuple[int, int]:
+    """The number of virtual channels of a router's input, and the flits of a channel; zeros if the machine has no routers or
+    its description, which is not validated, does not state them."""
+    for path in (("noc",), ("cube", "mesh")):
+        mesh = machine
+        for key in path:
+            mesh = mesh.get(key) if isinstance(mesh, dict) else None
+        if isinstance(mesh, dict) and mesh.get("model") == "flit":
+            given = mesh.get("flit")
+            spec = given if isinstance(given, dict) else {}
+            channels, depth = spec.get("channels", DEFAULTS.channels), spec.get("depth", DEFAULTS.depth)
+            return (channels, depth) if isinstance(channels, int) and isinstance(depth, int) else (0, 0)
+    return 0, 0
 
 
 def _add(sums: list[int], counts: list[int]) -> None:

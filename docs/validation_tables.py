@@ -35,15 +35,6 @@ SHARES = ("median", "mean", "left_out", "left_out_mean", "roofline", "three")
 #: Rows outside their tolerance, by suite, which docs/validation.md explains: a build with any other one fails.
 EXPLAINED = {
     "caches": ("a100: 22,395 KB, latency", "a100: 85,770 KB, latency", "a100: 107,282 KB, latency"),
-    "energy_parts": (
-        "eyeriss convolution: shared_glb",
-        "tpu_v4i gpt3-175b decode: LocalBuffer",
-        *(
-            f"{chip} {model} decode: on-chip"
-            for chip in ("fp16", "bitmod")
-            for model in ("opt-1.3b", "llama-2-7b", "llama-3-8b")
-        ),
-    ),
 }
 
 

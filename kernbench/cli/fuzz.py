@@ -69,15 +69,15 @@ def fuzz(
     start: Annotated[int, typer.Option("--start", min=0, metavar="CYCLES", help="Largest delay that is added to the "
         "start of a PE.")] = 4096,
     slowest: Annotated[
-        str, typer.Option("--slowest", metavar="A/B", help="Smallest share of the bandwidth that a slowed link or channel "
-            "keeps.")
+        str, typer.Option("--slowest", metavar="A/B", help="A slowed link or channel keeps at least this share of its "
+            "bandwidth.")
     ] = "1/4",
     vary: Annotated[
         str, typer.Option("--vary", metavar="KINDS", help="The properties that vary between runs, separated by commas.")
     ] = "latency,start,ties,capacity,credits,stores",
     order_free: Annotated[
         list[str] | None,
-        typer.Option("--order-free", metavar="TENSOR", help="A tensor whose values may depend on the order of events: "
+        typer.Option("--order-free", metavar="TENSOR", help="Allow the values of a tensor to depend on the order of events: "
             "floats are compared within a tolerance, and other types are not compared. May be repeated.",
             show_default=False),
     ] = None,

@@ -99,7 +99,7 @@ class RankKinds(StrEnum):
     SIP = "sip"
 
 
-RankKind = Annotated[RankKinds, typer.Option("--rank", help="What --tp counts: PEs, whole cubes, or whole SIPs of a system. A "
+RankKind = Annotated[RankKinds, typer.Option("--rank", help="What --tp counts: PEs, cubes, or SIPs of a system. A "
     "cube or a SIP divides its share of each layer over all of its PEs.")]
 Stages = Annotated[
     int,

@@ -57,7 +57,7 @@ def replay(
         Asked,
         typer.Option(
             "--mode",
-            help="Start transfers at their recorded times, or as soon as the barriers before the transfers allow.",
+            help="When transfers start: at their recorded times, or as soon as their barriers allow (closed).",
         ),
     ] = Asked.BOTH,
     slowest: Annotated[
@@ -202,7 +202,7 @@ def load(
     depth: Annotated[int, typer.Option("--depth", metavar="FLITS", help="Buffer size of a virtual channel, in flits.")] = 8,
     flits: Annotated[int, typer.Option("--flits", metavar="N", help="Length of a packet, in flits.")] = 1,
     switch: Annotated[
-        int, typer.Option("--switch", metavar="CYCLES", help="Number of cycles between the grant of the router's switch and "
+        int, typer.Option("--switch", metavar="CYCLES", help="Number of cycles between the grant of the switch in a router and "
             "the start of the transfer on the link.")
     ] = 1,
     link: Annotated[int, typer.Option("--link", metavar="CYCLES", help="Latency of a link, in cycles.")] = 2,

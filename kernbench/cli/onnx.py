@@ -49,7 +49,7 @@ def onnx(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """Lower an ONNX model to a machine's command queue, run it, and report how long each node takes."""
+    """Lower an ONNX model to a command queue, run the command queue, and report how long each node takes."""
     from kernbench.workloads.graphs.onnx.file import read_onnx
 
     options = Options(w, a, partial, emit, trace, live_map, verify, as_json, quiet)

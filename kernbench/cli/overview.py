@@ -29,14 +29,14 @@ COMMANDS = {
     "llm": "Run a language model on a machine, and report the tokens per second and what limits this rate.",
     "serve": "Simulate a server that answers requests with a language model, and report latencies, throughput, and what "
     "limits both.",
-    "onnx": "Lower an ONNX model to a machine's command queue, run it, and report how long each node takes.",
-    "torch": "Lower a PyTorch model to a machine's command queue, run it, and report how long each node takes.",
+    "onnx": "Lower an ONNX model to a command queue, run the command queue, and report how long each node takes.",
+    "torch": "Lower a PyTorch model to a command queue, run the command queue, and report how long each node takes.",
     "triton": "Run a Python file that imports Triton. In the file, kernbench replaces Triton. The command reports the "
     "cycles of each kernel launch.",
     "op": "Plan one operation for a chip, simulate it, and report how long it takes and why.",
     "calibrate": "Fit a few constants of a chip to measured kernels, and report the errors for kernels outside the fit.",
     "compare": "Run one target on several machines, compare the results, and explain the differences.",
-    "whatif": "Run a target again with unlimited DRAM, then with unlimited NoC, and so on, and report what to change first.",
+    "whatif": "Run a target again with one resource unlimited at a time (DRAM, NoC, ...), and report what to change first.",
     "tenants": "Run several programs or benches at once on one machine, with quotas, and report the slowdown of each tenant.",
     "fuzz": "Run a target under many legal timings and report races, lost waits and deadlocks.",
     "probe": "Measure the links of a system with host copies, loads from near and far memories, sends, and simultaneous "

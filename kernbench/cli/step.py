@@ -207,8 +207,8 @@ def step(
 
     If both --cycles and --until are given, the run stops at the earlier of the two. With --watch, --cycles is the number
     of cycles from one printed state to the next.
-    If both --save and --trace are given, the trace file stays incomplete. A later run with --from and the same --trace
-    appends the rest of the trace.
+    If both --save and --trace are given, the trace file stays incomplete. To append the rest of the trace, start a later
+    run with --from and the same --trace.
     """
     from kernbench.common.files import check_apart
 

@@ -35,7 +35,7 @@ def torch(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """Lower a PyTorch model to a machine's command queue, run it, and report how long each node takes."""
+    """Lower a PyTorch model to a command queue, run the command queue, and report how long each node takes."""
     from kernbench.workloads.graphs.torch.check import verify_module
     from kernbench.workloads.graphs.torch.factory import load_factory
     from kernbench.workloads.graphs.torch.program import read_module

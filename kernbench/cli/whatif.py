@@ -33,7 +33,7 @@ def whatif(
     ] = ALL,
     as_json: Json = False,
 ) -> int:
-    """Run a target again with unlimited DRAM, then with unlimited NoC, and so on, and report what to change first."""
+    """Run a target again with one resource unlimited at a time (DRAM, NoC, ...), and report what to change first."""
     from kernbench.analysis.whatif import what_if
     from kernbench.cli.progress import progress_bar
     from kernbench.cli.target import find_case

@@ -181,7 +181,7 @@ Topo = Annotated[
     typer.Option(
         "--topo",
         metavar="KIND",
-        help="Topology of the SIPs, or of the ranks if the machine has one SIP: ring, torus or mesh.",
+        help="How the SIPs are connected (or the ranks, if the machine has one SIP): ring, torus or mesh.",
         show_default="as the machine is",
     ),
 ]
@@ -215,8 +215,8 @@ Tier = Annotated[
 Channels = Annotated[
     int,
     typer.Option(
-        help="Number of cores of each PE (pe.cores) that only the collective uses while it runs. Only these cores "
-        "compute the sums of the collective. With --channels 0, the collective and other work share all cores.",
+        help="Number of cores of each PE (pe.cores) that are reserved for the collective while it runs. Only the reserved "
+        "cores compute the sums of the collective. With --channels 0, the collective and other work share all cores.",
         min=0,
     ),
 ]

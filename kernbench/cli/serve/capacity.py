@@ -30,8 +30,8 @@ def capacity(
         str,
         typer.Option(
             "--slo", metavar="TARGETS", rich_help_panel="Search",
-            help="Targets: 'p99 ttft<200ms, p99 tpot<50ms'. Statistics are mean, median, p50, p90, p95 and p99. Metrics are "
-            "ttft, tpot, itl, e2el and queue.",
+            help="Latency targets, such as 'p99 ttft<200ms, p99 tpot<50ms'. The statistic is mean, median, p50, p90, p95 or "
+            "p99. The metric is ttft, tpot, itl, e2el or queue.",
         ),
     ],
     seeds: Annotated[

@@ -59,7 +59,8 @@ GoalOption = Annotated[
 ]
 
 Why = Annotated[
-    int, typer.Option("--why", metavar="N", min=0, help="Run the N worst points again with a trace, and explain them.")
+    int, typer.Option("--why", metavar="N", min=0, help="Run the N worst points again with a trace, and explain "
+        "why they are slow.")
 ]
 
 

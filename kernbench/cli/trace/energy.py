@@ -44,8 +44,8 @@ def energy(
         typer.Option(
             "--components",
             metavar="FILE",
-            help="A file with the components of a chip. It names the accesses that each component performs, and their energy. "
-            "These energies replace those of the machine.",
+            help="A file that lists the components of a chip, the accesses of each component, and the energy of each access. "
+            "The energies in the file replace the energies of the machine.",
             show_default=False,
         ),
     ] = None,

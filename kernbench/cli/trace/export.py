@@ -56,7 +56,7 @@ def export(
             metavar="NS",
             min=0,
             max=2**62,
-            help="With otlp: the time of cycle 0 in ns since 1970.",
+            help="With otlp: the time of cycle 0, as nanoseconds since 1 January 1970.",
             show_default="0",
         ),
     ] = None,

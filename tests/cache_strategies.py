@@ -48,7 +48,7 @@ def cached_row_systems(draw: Draw) -> System:
     machine, program = draw(st.one_of(row_systems(), controller_systems()))
     give_cache(draw, machine)
     machine["llc"]["write"] = "through"
-    machine["max_cycles"] = 100_000
+    machine["max_cycles"] = 20_000
     _near(draw, machine, program)
     _again(draw, program)
     return machine, program

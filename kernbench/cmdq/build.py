@@ -31,6 +31,7 @@ class ProgramBuilder:
     def __init__(self, source: str) -> None:
         self.source = source
         self.entries: list[Entry] = []
+        self._highest = 0, -1  # entries that `_next_id` has seen, and the highest of their ids
 
     def append(self, opcode: str, **fields: Any) -> int:
         """Append an entry of any opcode and return its id. The default id is the lowest one above all other ids.
@@ -57,11 +58,13 @@ class ProgramBuilder:
         return entry
 
     def _next_id(self) -> int:
-        seen, highest = getattr(self, "_highest", (0, -1))
+        seen, highest = self._highest
+        count = len(self.entries)
         for entry in self.entries[seen:]:
-            highest = max(highest, entry.id)
-        self._highest = len(self.entries), highest
-        return max(highest + 1, len(self.entries))
+            if entry.id > highest:
+                highest = entry.id
+        self._highest = count, highest
+        return highest + 1 if highest >= count else count
 
     def dma_load(self, **fields: Any) -> int:
         """Append a load from DRAM to the scratchpad: tensor_role, qbits, dram_addr, spm_bank, spm_offset, and the tile's size.

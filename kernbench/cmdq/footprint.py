@@ -207,7 +207,8 @@ def channel_of(kv: Any, write: Any) -> Numbers:
 
 def transfer_of(entry: Entry, config: NpuConfig) -> Transfer:
     """The transfer of a DMA_* or KV_* entry that `check_program` accepts for this machine."""
-    write, ratio = entry.opcode in READS_SCRATCHPAD, Fraction(1)
+    write = entry.opcode in READS_SCRATCHPAD
+    ratio: Fraction | None = None
     if isinstance(entry, DmaEntry):
         given = (entry.num_elements, entry.rows, entry.row_elements, entry.stride_bytes)
         flat, count, width, step = (ABSENT if one is None else one for one in given)
@@ -230,7 +231,9 @@ def transfer_of(entry: Entry, config: NpuConfig) -> Transfer:
         raise InternalError(f"{entry.where} is not a DMA entry")
     align = config.dma.alignment_bytes
     spm_addr = flat_address(entry.spm_bank, entry.spm_offset, config.spm)
-    moved = int(ratio * aligned_bytes(addr, rows, row_bytes, stride, align))
+    moved = aligned_bytes(addr, rows, row_bytes, stride, align)
+    if ratio is not None:
+        moved = int(ratio * moved)
     return Transfer(write, channel_of(kv, write), addr, rows, row_bytes, stride, align, spm_addr, moved)
 
 

@@ -52,11 +52,14 @@ class _Bucket:
             segment.end = at
         return i
 
-    def whole(self, low: int, high: int) -> list[_Segment] | None:
-        """The segment that has exactly these bytes, in a list; None if there is none."""
-        i = bisect_left(self.starts, low)
-        if i < len(self.starts) and self.starts[i] == low and self.segments[i].end == high:
-            return [self.segments[i]]
+    def whole(self, low: int, high: int) -> _Segment | None:
+        """The segment that has exactly these bytes; None if there is none."""
+        starts = self.starts
+        i = bisect_left(starts, low)
+        if i < len(starts) and starts[i] == low:
+            segment = self.segments[i]
+            if segment.end == high:
+                return segment
         return None
 
     def parted(self, low: int, high: int) -> list[_Segment]:
@@ -114,10 +117,8 @@ class Hazards:
         """`job` reads the range; ids that it waits for, as by `before_read`."""
         waits: set[int] = set()
         for bucket, low, high in self._parts(start, end):
-            segments = bucket.whole(low, high)
-            if segments is None:
-                segments = bucket.parted(low, high)
-            for segment in segments:
+            whole = bucket.whole(low, high)
+            for segment in bucket.parted(low, high) if whole is None else (whole,):
                 if segment.writer is not None:
                     waits.add(segment.writer)
                 segment.readers.append(job)
@@ -127,16 +128,16 @@ class Hazards:
         """`job` writes the range; ids that it waits for, as by `before_write`."""
         waits: set[int] = set()
         for bucket, low, high in self._parts(start, end):
-            segments = bucket.whole(low, high)
-            for segment in segments or bucket.touching(low, high):
+            whole = bucket.whole(low, high)
+            for segment in bucket.touching(low, high) if whole is None else (whole,):
                 if segment.readers:
                     waits.update(segment.readers)
                 elif segment.writer is not None:
                     waits.add(segment.writer)
-            if segments:
-                segments[0].writer, segments[0].readers = job, []
-            else:
+            if whole is None:
                 bucket.replace(low, high, _Segment(high, job))
+            else:
+                whole.writer, whole.readers = job, []
         return waits
 
     def join(self, start: int, end: int, job: int) -> None:
@@ -145,11 +146,11 @@ class Hazards:
             for segment in bucket.segments[bucket.cut(low) : bucket.cut(high)]:
                 segment.writer = job
 
-    def _parts(self, start: int, end: int) -> list[tuple[_Bucket, int, int]]:
+    def _parts(self, start: int, end: int) -> Sequence[tuple[_Bucket, int, int]]:
         """The buckets of a range, with the part of the range in each."""
         first, last = start >> BUCKET_BITS, (end - 1) >> BUCKET_BITS
         if first == last:
-            return [(self._bucket(first), start, end)]
+            return ((self._buckets.get(first) or self._bucket(first), start, end),)
         bounds = [start, *(number << BUCKET_BITS for number in range(first + 1, last + 1)), end]
         return [(self._bucket(first + i), bounds[i], bounds[i + 1]) for i in range(last - first + 1)]
 

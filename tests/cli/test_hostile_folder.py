@@ -25,13 +25,20 @@ THIRD = ("numpy", "yaml", "msgspec", "pydantic", "typer", "rich", "kernbench", "
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
 
 
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A module that leaves a file beside itself when it is imported."""
+    file = tmp_path_factory.mktemp("hostile") / "hostile.py"
+    file.write_text("open(__file__.removesuffix('.py') + '.ran', 'w').close()\nraise SystemExit('hostile')\n")
+    return file
+
+
 @pytest.fixture(autouse=True)
-def _hostile(tmp_path: Path) -> None:
-    """A sweep, and a module of every name that somebody may import; each that is imported leaves a file."""
+def _hostile(hostile: Path, tmp_path: Path) -> None:
+    """A sweep, and that module under every name that somebody may import."""
     write_spec(tmp_path)
     for name in {*sys.stdlib_module_names, *THIRD}:
-        marker = str(tmp_path / f"{name}.ran")
-        (tmp_path / f"{name}.py").write_text(f"open({marker!r}, 'w').close()\nraise SystemExit('hostile')\n")
+        (tmp_path / f"{name}.py").hardlink_to(hostile)
     for name in ("benches", "kernbench_plugins", "own-1.dist-info"):
         (tmp_path / name).mkdir()
     (tmp_path / "benches/mine.py").write_text(f"open({str(tmp_path / 'mine.ran')!r}, 'w').close()\n")

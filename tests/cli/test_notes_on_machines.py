@@ -9,7 +9,8 @@ from kernbench.config.load import chip_of_board
 from tests.cli.conftest import Kbsim
 
 NOTE = "note: NVIDIA H100 80GB SXM5 (GH100) is not calibrated"
-SERVED = ("serve", "--model", "llama3-8b", "--request-rate", "4", "--num-prompts", "2", "--random-output-len", "4")
+LENGTHS = ("--random-input-len", "16", "--random-output-len", "4")
+SERVED = ("serve", "--model", "llama3-8b", "--request-rate", "4", "--num-prompts", "2", *LENGTHS)
 LLM = ("llm", "--model", "llama3-8b", "--phase", "decode", "--tokens", "1", "--layers", "1")
 
 

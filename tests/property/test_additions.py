@@ -12,7 +12,7 @@ from tests.property.test_system_differential import check_system
 from tests.row_strategies import System
 
 
-@settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=20)
+@settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=12)
 @given(systems_with_every_addition(), st.data())
 def test_every_addition_at_once(system: System, data: st.DataObject) -> None:
     check_system(system, data)

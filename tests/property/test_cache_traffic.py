@@ -16,26 +16,26 @@ RELAXED = settings(deadline=None, suppress_health_check=list(HealthCheck))
 LEVELS = st.sampled_from(["summary", "full", "access"])
 
 
-@settings(RELAXED, max_examples=15)
+@settings(RELAXED, max_examples=9)
 @given(cache_systems(), st.data())
 def test_core_equals_reference(system: System, data: st.DataObject) -> None:
     check_system(system, data)
 
 
-@settings(RELAXED, max_examples=10)
+@settings(RELAXED, max_examples=6)
 @given(cache_systems(), LEVELS)
 def test_traces_are_those_of_the_reference_by_every_walk(system: System, level: str) -> None:
     want, seen = watched(system)
     check(Drawn(Case(system, level=level), want, seen))
 
 
-@settings(RELAXED, max_examples=10)
+@settings(RELAXED, max_examples=6)
 @given(cached_row_systems(), st.data())
 def test_core_equals_reference_over_dram_rows_and_controllers(system: System, data: st.DataObject) -> None:
     check_system(system, data)
 
 
-@settings(RELAXED, max_examples=10)
+@settings(RELAXED, max_examples=6)
 @given(cached_systems_of_pes(), LEVELS)
 def test_caches_of_systems(system: System, level: str) -> None:
     want, seen = watched(system)

@@ -49,7 +49,7 @@ def compressed_systems(draw: Any) -> System:
     return machine, program
 
 
-@settings(RELAXED, max_examples=25)
+@settings(RELAXED, max_examples=15)
 @given(compressed_systems(), st.data())
 def test_core_equals_reference_with_codecs(system: System, data: st.DataObject) -> None:
     """Times, counters, snapshots: plain, fast, and with pieces of each."""

@@ -53,7 +53,7 @@ def walk(session: Session, moves: list[tuple[str, int]]) -> None:
 
 
 @given(systems(), WALKS, st.sampled_from([1, 7, 64]))
-@settings(max_examples=25)
+@settings(max_examples=15)
 def test_walks_through_programs(case: tuple[dict[str, Any], dict[str, Any]], moves: list[tuple[str, int]], every: int) -> None:
     machine, program = case
     session = Session(program, machine)

@@ -99,7 +99,7 @@ def check_laws(machine: dict[str, Any], result: dict[str, Any]) -> None:
         assert cycles == max((entry["end"] for entry in result["entries"]), default=0)
 
 
-@settings(RELAXED, max_examples=40)
+@settings(RELAXED, max_examples=24)
 @given(systems(), st.data())
 def test_core_equals_reference(system: System, data: st.DataObject) -> None:
     """Issue, start and end of every entry and every counter, by stepping, by skipping and by any mixture."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -51,9 +52,23 @@ def systems(draw: st.DrawFn) -> System:
     return machine, {"metadata": {"version": "1.0", "name": "horizon"}, "cmdq": cmdq}
 
 
-@settings(max_examples=300, deadline=None)
-@given(systems(), st.lists(st.integers(1, 40), min_size=1, max_size=4))
+STEPS = st.lists(st.integers(1, 40), min_size=1, max_size=4)
+
+
+@settings(max_examples=120, deadline=None)
+@given(systems(), STEPS)
 def test_engines_with_a_period_end_when_the_reference_says(system: System, steps: list[int]) -> None:
+    compare(system, steps)
+
+
+@pytest.mark.nightly
+@settings(max_examples=10_000, deadline=None)
+@given(systems(), STEPS)
+def test_engines_with_a_period_for_long(system: System, steps: list[int]) -> None:
+    compare(system, steps)
+
+
+def compare(system: System, steps: list[int]) -> None:
     want = simulate(*system)
     config, program = load_config(system[0]), load_program(system[1])
     for walk, skip in (("plain", False), ("fast", False), ("fast", True)):

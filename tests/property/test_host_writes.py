@@ -44,7 +44,7 @@ def systems_with_a_host(draw: Any) -> System:
     return machine, program
 
 
-@settings(RELAXED, max_examples=40)
+@settings(RELAXED, max_examples=24)
 @given(systems_with_a_host(), st.data())
 def test_core_equals_reference_with_a_host(system: System, data: st.DataObject) -> None:
     """Times, counters, snapshots: plain, fast, and with pieces of each."""

@@ -58,7 +58,7 @@ def check(system: System, data: st.DataObject) -> None:
     assert_same(outcome(fresh), want)
 
 
-@settings(RELAXED, max_examples=25)
+@settings(RELAXED, max_examples=15)
 @given(systems_with_jobs(), st.data())
 def test_jobs_are_those_of_the_reference(system: System, data: st.DataObject) -> None:
     check(system, data)

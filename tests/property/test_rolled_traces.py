@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -36,9 +37,20 @@ def trace_of(config: Any, program: Program, options: TraceOptions, skip: bool, c
     return bytes(out).split(b"\n")
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_drawn_crowds_are_traced_as_by_stepping(data: st.DataObject) -> None:
+    compare(data)
+
+
+@pytest.mark.nightly
+@settings(deadline=None, max_examples=3000, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_drawn_crowds_for_long(data: st.DataObject) -> None:
+    compare(data)
+
+
+def compare(data: st.DataObject) -> None:
     machine = data.draw(crowded())
     config, program = load_config(machine), load_program(data.draw(programs(machine, KINDS, SIZES)))
     options = TraceOptions(data.draw(st.sampled_from(LEVELS)), data.draw(st.sampled_from([100, 1 << 20])))

@@ -17,7 +17,7 @@ RELAXED = settings(deadline=None, suppress_health_check=list(HealthCheck))
 LEVELS = st.sampled_from(["summary", "full", "access"])
 
 
-@settings(RELAXED, max_examples=12)
+@settings(RELAXED, max_examples=7)
 @given(row_systems(), st.data())
 def test_core_equals_reference(system: System, data: st.DataObject) -> None:
     check_system(system, data)
@@ -30,7 +30,7 @@ def test_core_equals_reference_for_long(system: System, data: st.DataObject) -> 
     check_system(system, data)
 
 
-@settings(RELAXED, max_examples=15)
+@settings(RELAXED, max_examples=9)
 @given(pressed_row_systems(), LEVELS)
 def test_flows_that_leave_for_backpressure(system: System, level: str) -> None:
     """And every program ends, and traces are the same by every walk."""
@@ -40,20 +40,20 @@ def test_flows_that_leave_for_backpressure(system: System, level: str) -> None:
     assert want["status"] != "aborted", f"it hangs: no end in {want['cycles']} cycles"
 
 
-@settings(RELAXED, max_examples=12)
+@settings(RELAXED, max_examples=7)
 @given(pressed_row_systems(), st.data())
 def test_flows_that_leave_for_backpressure_in_pieces(system: System, data: st.DataObject) -> None:
     check_system(system, data)
 
 
-@settings(RELAXED, max_examples=12)
+@settings(RELAXED, max_examples=7)
 @given(row_systems_of_pes(), st.data())
 def test_systems(system: System, data: st.DataObject) -> None:
     """Stacks of many PEs, beside transfers between scratchpads, to SRAMs and from the host."""
     check_system_of_pes(system, data)
 
 
-@settings(RELAXED, max_examples=10)
+@settings(RELAXED, max_examples=6)
 @given(row_systems_of_pes(), LEVELS)
 def test_traces_of_systems(system: System, level: str) -> None:
     want, seen = watched(system)

@@ -21,7 +21,8 @@ from tests.speed.skip_loads import SHORT, SPARSE, sparse_tables, stable_tables
 from tests.speed.workloads import LOADS, npu_machine
 
 END = 1 << 40
-DRAWN = settings(deadline=None, max_examples=120, suppress_health_check=list(HealthCheck))
+DRAWN = settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
+LONG = settings(DRAWN, max_examples=5000)
 Tables = tuple[dict[str, Any], dict[str, Any]]
 
 
@@ -173,24 +174,28 @@ def compare(data: st.DataObject, kinds: list[str], sizes: list[int], drawn: Any 
     check((lower_machine(config), lower_program(program, config)), cuts)
 
 
+KINDS_DRAWN: dict[str, tuple[Any, ...]] = {
+    "machines": (["dma", "dma", "te", "ve"], [1 << 10, 5000, 1 << 13, 1 << 15]),
+    # Nothing but transfers, all at once: shares stay for long, and what is asked for comes again and again.
+    "transfers": (["dma"], [1 << 12, 20_000, 1 << 15, 1 << 16]),
+    # So many slow flows that the scratchpad is run from request to request (rolling.pyx).
+    "crowds": (["dma"] * 6 + ["te", "ve"], [1 << 10, 5000, 1 << 13], crowded()),
+}
+
+
+@pytest.mark.parametrize("load", KINDS_DRAWN)
 @DRAWN
 @given(data=st.data())
-def test_drawn_machines(data: st.DataObject) -> None:
-    compare(data, ["dma", "dma", "te", "ve"], [1 << 10, 5000, 1 << 13, 1 << 15])
+def test_drawn(load: str, data: st.DataObject) -> None:
+    compare(data, *KINDS_DRAWN[load])
 
 
-@DRAWN
+@pytest.mark.nightly
+@pytest.mark.parametrize("load", KINDS_DRAWN)
+@LONG
 @given(data=st.data())
-def test_drawn_transfers(data: st.DataObject) -> None:
-    """Nothing but transfers, all at once: shares stay for long, and what is asked for comes again and again."""
-    compare(data, ["dma"], [1 << 12, 20_000, 1 << 15, 1 << 16])
-
-
-@DRAWN
-@given(data=st.data())
-def test_drawn_crowds(data: st.DataObject) -> None:
-    """So many slow flows that the scratchpad is run from request to request (rolling.pyx)."""
-    compare(data, ["dma"] * 6 + ["te", "ve"], [1 << 10, 5000, 1 << 13], crowded())
+def test_drawn_for_long(load: str, data: st.DataObject) -> None:
+    compare(data, *KINDS_DRAWN[load])
 
 
 #: 64 transfers at a time have 2,560 flows, which often ask for the same banks.

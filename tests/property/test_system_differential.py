@@ -111,7 +111,7 @@ def check_laws(result: dict[str, Any]) -> None:
         assert cycles == max((entry["end"] for entry in result["entries"]), default=0)
 
 
-@settings(RELAXED, max_examples=30)
+@settings(RELAXED, max_examples=18)
 @given(systems_of_pes(), st.data())
 def test_core_equals_reference_on_systems(system: System, data: st.DataObject) -> None:
     """Issue, start and end of every entry and every counter, by stepping, by skipping, shuffled, and by any mixture."""
@@ -125,7 +125,7 @@ def test_core_equals_reference_on_systems_for_long(system: System, data: st.Data
     check_system(system, data)
 
 
-@settings(RELAXED, max_examples=70)
+@settings(RELAXED, max_examples=42)
 @given(rings(), st.data())
 def test_long_transfers_between_scratchpads(system: System, data: st.DataObject) -> None:
     """Scratchpads that deny nothing for some time go over it at once, others beside them deny something."""

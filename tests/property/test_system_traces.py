@@ -66,7 +66,7 @@ def check_grants(events: list[dict[str, Any]]) -> None:
         assert [counts[bank] for bank in range(len(grants))] == grants, name
 
 
-@settings(RELAXED, max_examples=25)
+@settings(RELAXED, max_examples=15)
 @given(systems_of_pes())
 def test_traces_of_systems_are_lawful_and_explained(tmp_path_factory: pytest.TempPathFactory, system: System) -> None:
     check_traces(system, tmp_path_factory.mktemp("systems"))

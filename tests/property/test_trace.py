@@ -66,7 +66,7 @@ def compare(system: System, level: str, window: int) -> None:
     assert_same(trace_of(system, TraceOptions(level, window), walk="plain"), got)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=18, deadline=None)
 @given(traced_systems(), LEVELS, WINDOWS)
 def test_trace_is_that_of_the_reference(system: System, level: str, window: int) -> None:
     compare(system, level, window)

@@ -125,7 +125,7 @@ def check(folder: Path, system: System, level: str, window: int, until: int | No
         part: float(pj) for part, pj in energy.items()}  # fmt: skip
 
 
-@settings(RELAXED, max_examples=10)
+@settings(RELAXED, max_examples=6)
 @given(*RUNS, UNTIL)
 def test_traces_keep_the_laws_and_give_the_counters(
     tmp_path: Path, system: System, level: str, window: int, until: int | None

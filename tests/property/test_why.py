@@ -91,7 +91,7 @@ def check_path(why: Why) -> None:
     assert sum((group.cycles for group in why.groups), Fraction(0)) == why.history.cycles
 
 
-@settings(RELAXED, max_examples=20)
+@settings(RELAXED, max_examples=12)
 @given(system=systems())
 def test_parts_add_up_and_the_path_covers_the_run(system: System, tmp_path_factory: pytest.TempPathFactory) -> None:
     check_system(system, tmp_path_factory.mktemp("why"))
@@ -198,7 +198,7 @@ def check_state(cause: str, ticks: bool, limit: bool, kept: bool) -> None:
         assert cause == "head_of_line" and not limit
 
 
-@settings(RELAXED, max_examples=20)
+@settings(RELAXED, max_examples=12)
 @given(system=systems())
 def test_rates_and_reasons_are_those_of_the_reference(system: System, tmp_path_factory: pytest.TempPathFactory) -> None:
     check_against_reference(system, tmp_path_factory.mktemp("why"))
@@ -288,7 +288,7 @@ def check_damaged(lines: list[bytes], file: Path) -> None:
         why_to_dict(why), story_to_dict(why, why.story(command.id))
 
 
-@settings(RELAXED, max_examples=20)
+@settings(RELAXED, max_examples=12)
 @given(lines=damaged())
 def test_damaged_traces_are_refused_or_explained(lines: list[bytes], tmp_path_factory: pytest.TempPathFactory) -> None:
     check_damaged(lines, tmp_path_factory.mktemp("why") / "run.jsonl")

@@ -8,6 +8,8 @@ from typing import Literal
 
 #: A kernel's work in order, in shares of their sum: short ends, as blocks load their first tile.
 CHUNKS = (1, *[2] * 15, 1)
+SHARES = sum(CHUNKS)
+DIFFERENT = frozenset(CHUNKS)  #: shares that are computed once
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,24 +31,23 @@ class Kernel:
         """DRAM traffic."""
         return self.read_bytes + self.write_bytes
 
-    def cycles(self, bytes_per_cycle: float) -> float:
-        """The time of the kernel alone: the recurrence that the simulated queue follows, without rounding to cycles."""
+    def cycles(self, bytes_per_cycle: float, slower: float = 1.0) -> float:
+        """The time of the kernel alone: the recurrence that the simulated queue follows, without rounding to cycles.
+
+        `slower` multiplies the body.
+        """
+        body, read = self.body * slower, self.read_bytes
         if self.serial:
-            return self.start + self.nbytes / bytes_per_cycle + self.body + self.after
-        total = sum(CHUNKS)
-        bus = 0.0
-        done = 0.0
-        loaded: list[float] = []
-        if self.read_bytes:
-            for share in CHUNKS:
-                bus += self.read_bytes * share / total / bytes_per_cycle
-                loaded.append(bus)
-        for index, share in enumerate(CHUNKS):
-            ready = loaded[index] if loaded else 0.0
-            done = max(done, ready) + self.body * share / total
+            return self.start + self.nbytes / bytes_per_cycle + body + self.after
+        bus = done = 0.0
+        loads = {share: read * share / SHARES / bytes_per_cycle for share in DIFFERENT}
+        works = {share: body * share / SHARES for share in DIFFERENT}
+        for share in CHUNKS:
+            bus += loads[share]
+            done = max(done, bus) + works[share]
         whole = self.nbytes / bytes_per_cycle
-        last = self.write_bytes * CHUNKS[-1] / total / bytes_per_cycle
-        return self.start + max(done + last, whole + (self.body * CHUNKS[0] / total if self.write_bytes else 0.0)) + self.after
+        last = self.write_bytes * CHUNKS[-1] / SHARES / bytes_per_cycle
+        return self.start + max(done + last, whole + (works[CHUNKS[0]] if self.write_bytes else 0.0)) + self.after
 
 
 def whole_cycles(cycles: float) -> int:

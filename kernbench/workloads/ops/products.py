@@ -40,7 +40,7 @@ def plan_product(view: ChipView, op: Product, cost: OpCost | None = None) -> Ker
 
 def expected_cycles(view: ChipView, kernel: Kernel) -> float:
     """What the library expects of a plan: it takes small tiles for slower than they are."""
-    return replace(kernel, body=kernel.body * float(kernel.notes.get("expected", 1.0))).cycles(view.memory_rate)
+    return kernel.cycles(view.memory_rate, float(kernel.notes.get("expected", 1.0)))
 
 
 def expected_factor(rows: int, cols: int, needed: int) -> float:
@@ -68,8 +68,9 @@ def _blocks(view: ChipView, op: Product, *, every: bool) -> Iterator[Kernel]:
     chip = view.chip
     rate, per_core = view.macs(op.bits), view.cache_rate / chip.cores
     splits = SPLITS if ceil(op.m / FULL_TILE) * ceil(op.n / FULL_TILE) * op.count <= SPLIT_WAVES * chip.cores else (1,)
-    best: dict[tuple[int, ...], tuple[float, Kernel]] = {}
+    best: dict[tuple[int, ...], tuple[float, float, float, dict[str, float | int | str]]] = {}  # score, body, after, notes
     loads = sum(op.parts[:2]) / view.memory_rate
+    cache_rate, begin = view.cache_rate, view.cycles(float(chip.graph_start_ns))
     for rows, cols in chip.tiles:
         slower = expected_factor(rows, cols, op.m)
         step = max(rows * cols / rate, (rows * op.left_bytes + cols * op.right_bytes) / per_core)
@@ -83,18 +84,14 @@ def _blocks(view: ChipView, op: Product, *, every: bool) -> Iterator[Kernel]:
             after = 0.0
             if split > 1:
                 partial = op.m * op.n * op.count * PARTIAL_BYTES * (split + 1)
-                after = partial / view.cache_rate + view.cycles(float(chip.graph_start_ns))
+                after = partial / cache_rate + begin
             score = body * slower + after
-            after += hindered_cycles(body, loads)
             key = (rows, cols, split) if every else (split,)
             if key not in best or score < best[key][0]:
-                kernel = _kernel(
-                    op, body, after, tile=f"{rows}x{cols}", split=split, blocks=tiles * split, waves=waves,
-                    expected=round(slower, 3),
-                )  # fmt: skip
-                best[key] = (score, kernel)
-    for _, kernel in best.values():
-        yield kernel
+                notes = {"tile": f"{rows}x{cols}", "split": split, "blocks": tiles * split, "waves": waves}
+                best[key] = score, body, after, {**notes, "expected": round(slower, 3)}
+    for _, body, after, told in best.values():
+        yield _kernel(op, body, after + hindered_cycles(body, loads), **told)
 
 
 def hindered_cycles(body: float, loads: float) -> float:

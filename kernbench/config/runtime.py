@@ -94,6 +94,9 @@ class Runtime(Section):
         default=Fraction(0), description="[ns] of the host a step of a model: scheduler, sampler, tokens out"
     )
     sequence_ns: Energy = Field(default=Fraction(0), description="[ns] of the host a step and sequence: sampling, text, stops")
+    vocabulary_ns: Energy = Field(
+        default=Fraction(0), description="[ns] of choosing the next tokens, a step and entry of the vocabulary"
+    )
     result_byte_ns: Energy = Field(
         default=Fraction(0), description="[ns] of the host for a byte of a network's feature maps that it gets: their layout"
     )

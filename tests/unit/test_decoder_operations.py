@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
+from kernbench.config import load_config
+from kernbench.config.runtime import load_runtime
 from kernbench.workloads.models.files import load_model, preset_models
 from kernbench.workloads.ops.decoder import SHAPES, DecoderShape, shape_of, step_operations
 from kernbench.workloads.ops.operation import Product, Sequences
+from kernbench.workloads.ops.step import decode_ns, prefill_ns
+from kernbench.workloads.ops.timing import OperationTimer
 
 WIDTH, MLP = 256, 512
 DENSE = DecoderShape(2, WIDTH, 4, 4, 64, MLP, 1000)
@@ -50,6 +55,9 @@ def test_products_run_on_the_multipliers_for_the_activations(weight_bytes: float
         ("Llama-2-7b-chat-hf", "llama27b"),
         ("Gemma - 7B", "gemma7b"),
         ("DeepSeek-R1-Distill-Llama-70B", "llama70b"),
+        ("DeepSeek-R1-Distill-Qwen-14B", "qwen2514b"),
+        ("Qwen-14B-Chat", "qwen14b"),
+        ("tiiuae/falcon-40b-instruct", "falcon40b"),
         ("Mixtral-8x7B-v0.1", "mixtral8x7b"),
     ],
 )
@@ -65,10 +73,23 @@ PARAMETERS = {
     "llama33b": 32_528_943_616, "phi2": 2_779_683_840, "qwen72b": 72_287_920_128, "qwen27b": 7_615_616_512,
     "qwen272b": 72_706_203_648, "qwen253b": 3_085_938_688, "codellama13b": 13_016_028_160, "codellama34b": 33_743_970_304,
     "codellama70b": 68_976_812_032, "qwen205b": 494_032_768,
+    "qwen215b": 1_543_714_304, "qwen157b": 7_721_324_544, "qwen7b": 7_721_324_544, "qwen14b": 14_167_290_880,
+    "qwen317b": 1_720_574_976, "mistralnemo": 12_247_782_400, "falcon7b": 6_921_720_704, "falcon40b": 41_303_293_952,
+    "yi6b": 6_061_035_520, "yi34b": 34_388_917_248, "gemma31b": 999_885_952, "gemma34b": 3_880_099_328,
+    "gemma312b": 11_765_788_416, "gemma327b": 27_009_002_240, "phi3medium": 13_960_238_080, "gptneox20b": 20_554_567_680,
+    "bloom7b": 7_069_016_064, "bloom176b": 176_247_271_424, "mpt7b": 6_649_286_656, "baichuan27b": 7_505_973_248,
+    "baichuan213b": 13_896_668_160, "chatglm26b": 6_243_584_000, "chatglm36b": 6_243_584_000, "starcoder27b": 7_173_923_840,
+    "starcoder215b": 15_957_889_024, "llama65b": 65_285_660_672, "codellama7b": 6_738_546_688,
 }  # fmt: skip
 #: Models with the text model of another one, or with another name of it.
-SAME = {"llama40b": "llama33b", "llama230b": "llama33b", "llama3211b": "llama38b", "llama3290b": "llama370b"}
-TIED = ("gemma2b", "gemma7b", "qwen205b", "qwen253b")
+SAME = {
+    "llama40b": "llama33b", "llama230b": "llama33b", "llama3211b": "llama38b", "llama3290b": "llama370b",
+    "vicuna7b": "llama7b", "vicuna13b": "llama13b", "qwq32b": "qwen2532b",
+}  # fmt: skip
+TIED = (
+    "gemma2b", "gemma7b", "qwen205b", "qwen253b", "qwen215b", "qwen317b", "falcon7b", "falcon40b", "gemma31b", "gemma34b",
+    "gemma312b", "gemma327b", "bloom7b", "bloom176b", "mpt7b", "starcoder27b",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("key", PARAMETERS)
@@ -98,3 +119,24 @@ def test_presets_are_known_to_tables() -> None:
 
 def test_an_unknown_model_has_no_shape() -> None:
     assert shape_of("Llama-9-7B") is None
+
+
+def test_models_that_normalise_queries_and_keys_launch_two_more_norms_a_layer() -> None:
+    plain, normed = (
+        [(op, count) for op, count in step_operations(shape, (Sequences(1, 1, 64),), tp=2) if op.kind == "norm"]
+        for shape in (replace(SHAPES["qwen332b"], head_norms=False), SHAPES["qwen332b"])
+    )
+    assert plain == normed[:1]
+    assert [(op.width, count) for op, count in normed[1:]] == [(32 * 128, 64), (4 * 128, 64)]
+
+
+def test_a_token_is_chosen_from_the_whole_vocabulary_once_a_step() -> None:
+    runtime = load_runtime("tt_transformers")
+    shape = SHAPES["llama321b"]
+    took = {}
+    for per_entry in (0, 50):
+        timer = OperationTimer(
+            load_config("wormhole_n150"), runtime.model_copy(update={"vocabulary_ns": per_entry}), simulate=False
+        )
+        took[per_entry] = decode_ns(timer, shape, 4, 128), prefill_ns(timer, shape, 4, 128)
+    assert [after - before for before, after in zip(took[0], took[50], strict=True)] == pytest.approx([50 * shape.vocab] * 2)

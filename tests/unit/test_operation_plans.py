@@ -55,6 +55,27 @@ def test_bytes_that_the_cache_keeps_do_not_come_from_memory() -> None:
     assert plan_vector(VIEW, large, OpCost()).nbytes == pytest.approx(1000, abs=1)
 
 
+def test_results_in_place_are_written_back_if_the_cache_cannot_hold_them() -> None:
+    """A norm in place, twice the cache: half of the cache holds results, and the other bytes are read and written."""
+    cache = int(VIEW.chip.cache_bytes or 0)
+    cost = OpCost.model_validate({"resident": "0.5"})
+    short, long = (Vector("norm", "norm", 1, 1, float(size), 0.0) for size in (cache // 2, 4 * cache))
+    assert plan_vector(VIEW, short, cost).nbytes == pytest.approx(cache / 4 - VIEW.kept_bytes)
+    assert plan_vector(VIEW, long, cost).nbytes == pytest.approx(3.5 * cache - VIEW.kept_bytes)
+    rows_again = replace(long, kind="gather")
+    assert plan_vector(VIEW, rows_again, cost).nbytes == pytest.approx(2 * cache - VIEW.kept_bytes)
+
+
+@pytest.mark.parametrize("chip", ["a40", "h100", "mi300x", "rtxpro6000"])
+@pytest.mark.parametrize("profile", ["kernel_only", "vidur_kernels", "torch_eager"])
+def test_a_long_vector_operation_takes_at_least_its_bytes_over_the_rated_bandwidth(chip: str, profile: str) -> None:
+    machine, runtime = load_config(chip), load_runtime(profile)
+    timer = OperationTimer(machine, runtime, simulate=False)
+    for name, kind, moved in (("layernorm", "norm", 8), ("act_fn", "elementwise", 6), ("rotary_emb", "elementwise", 4)):
+        op = Vector(name, kind, 65536, 8192, 65536.0 * 8192 * moved, 0.0)
+        assert timer.time(op).ns > 0.98 * op.nbytes / float(timer.view.chip.rated_memory_gb_s)
+
+
 def test_bytes_in_flight_bound_the_rate_of_a_vector_kernel() -> None:
     """Little's law: half the bytes a thread, half the rate; above the cache's rate there is nothing to gain."""
     one = Vector("add", "elementwise", 64, 1024, 1e6, 0.0)

@@ -17,7 +17,8 @@ from kernbench.validate.chips import FOLDER, Target, validate_chips
 from kernbench.validate.run import Options, Stand
 from kernbench.validate.suite import Skipped, read_suite_data
 from kernbench.validate.suites import chips
-from kernbench.workloads.ops.operation import Attention, Sequences
+from kernbench.workloads.ops.operation import Attention, Collective, Sequences
+from kernbench.workloads.ops.timing import OperationTimer
 
 HEAD = "id,class,op,m,n,k,flops,bytes,measured,unit,roofline,sample"
 TINY = "id,chip,task,batch,measured,unit,roofline\n0,syntiant_ndp9120_30.7MHz,vww,1,78.6,inferences/s,\n"
@@ -171,7 +172,10 @@ def test_a_table_of_models_left_out_loses_what_only_models_determine(tmp_path: P
     own = load_runtime("jetstream")
     assert jetstream.sequence_ns != own.sequence_ns and jetstream.step_ns == own.step_ns == 0
     assert jetstream.attention == own.attention  # how the software works is known without the table
-    assert load_runtime("tt_transformers").ops["matmul"].kernels > 1 == decode.ops["matmul"].kernels
+    ttnn = load_runtime("tt_transformers")
+    assert ttnn.vocabulary_ns > 0 == decode.vocabulary_ns and ttnn.ops["collective"].start_ns > 0
+    assert decode.ops["collective"].start_ns == 0  # no other profile of models has a start of collectives
+    assert decode.ops["matmul"].kernels == ttnn.ops["matmul"].kernels > 1  # counted in the code of the software
 
 
 def test_shares_of_other_chips_are_compared_beside_their_limits_of_power(tmp_path: Path) -> None:
@@ -241,3 +245,44 @@ def test_goals_are_reached_on_the_given_tables() -> None:
         assert one.median <= (goal.median or 1) and one.mean <= (goal.mean or 1), one.name
         assert goal.each is None or one.worst_error <= goal.each, one.name
         assert one.roofline is None or one.median < one.roofline, one.name
+
+
+def test_times_of_operations_may_have_other_units_and_types(tmp_path: Path) -> None:
+    """The same product in us and ms has one error; FP8 halves the bytes and doubles the rate."""
+    head = "id,class,op,dtype,m,n,k,measured,unit\n"
+    rows = "".join(
+        f"{i},matmul,up,{dtype},4096,8192,8192,{took}\n"
+        for i, (dtype, took) in enumerate((("bf16", "900,us"), ("fp16", "0.9,ms"), ("fp8", "500,us")))
+    )
+    wrong = "3,matmul,up,fp7,64,64,64,1,us\n4,matmul,up,bf16,64,64,64,1,cycles\n"
+    (tmp_path / "h100").mkdir()
+    (tmp_path / "h100" / "own.csv").write_text(head + rows + wrong, encoding="utf-8")
+    (table,) = read_tables(tmp_path)
+    timer = OperationTimer(load_config("h100"), load_runtime("kernel_only"), simulate=False)
+    micro, milli, narrow = (case.ask(timer) for case in table.cases)
+    assert milli == pytest.approx(micro / 1e3) and 0.45 < narrow / micro < 0.6
+    assert table.cases[1].compute_us == pytest.approx(table.cases[0].compute_us / 1e3)
+    assert [note.split(", but")[0] for note in table.notes] == [
+        "row 3 cannot be read: dtype = 'fp7'", "row 4 cannot be read: unit = 'cycles'",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "runtime"), [("vidur_dgx_all_gather", "nccl_events"), ("own_collectives", "nccl_tests")])
+def test_a_table_of_collectives_is_recognised_by_its_columns(name: str, runtime: str, tmp_path: Path) -> None:
+    (tmp_path / "h100").mkdir()
+    text = "id,workers,size_bytes,class,op,bytes,measured,unit\n0,8,67108864,collective,all_gather,58720256,300,us\n"
+    (tmp_path / "h100" / f"{name}.csv").write_text(text, encoding="utf-8")
+    (table,) = read_tables(tmp_path)
+    assert (table.runtime, table.family) == (runtime, "collective")
+    assert table.cases[0].operation == Collective("all_gather", 8, 64 << 20)
+
+
+def test_a_name_with_the_number_of_multipliers_is_a_variant_of_its_chip(tmp_path: Path) -> None:
+    (tmp_path / "edge").mkdir()
+    head = "id,chip,model,macs,measured,unit,roofline\n"
+    names = ("u55_64", "u55_256", "u65_256")
+    rows = "".join(f"{i},ethos_{name},MobileNet v2,3e8,7e6,NPU cycles,2e6\n" for i, name in enumerate(names))
+    (tmp_path / "edge" / "ethos_fvp.csv").write_text(head + rows, encoding="utf-8")
+    machines = [table.machine for table in read_tables(tmp_path)]
+    rates = [machine and (machine.chip.array, machine.te.macs_per_cycle) for machine in machines]
+    assert rates == [(8, 64), (8, 256), (16, 256)]

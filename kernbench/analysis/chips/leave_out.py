@@ -60,7 +60,8 @@ REFITTED = {
         Constant("chip.network_latency_ns", "ns", "a step of a collective between nodes"),
     ),
 }
-OF_MODELS = ("step_ns", "sequence_ns", "result_byte_ns")  #: constants of a profile that tables of whole models determine
+#: constants of a profile that tables of whole models determine, with the starts of its operations
+OF_MODELS = ("step_ns", "sequence_ns", "vocabulary_ns", "result_byte_ns")
 MOST_ROWS = 60  #: rows of each other table in such a fit, evenly spaced
 
 
@@ -223,14 +224,14 @@ def _profile_of_others(runtime: Runtime, table: Table) -> Runtime:
             for name in OF_MODELS
             if getattr(runtime, name)
         }
-        ops = {key: cost.model_copy(update={"kernels": _kernels(key, others)}) for key, cost in runtime.ops.items()}
+        ops = {key: cost.model_copy(update={"start_ns": _start(key, cost, others)}) for key, cost in runtime.ops.items()}
         return runtime.model_copy(update={**of_others, "ops": ops})
     return runtime
 
 
-def _kernels(key: str, profiles: Sequence[Runtime]) -> int:
-    """The number of kernels of an operation in other profiles, or 1."""
-    return int(_median([one.ops[key].kernels for one in profiles if key in one.ops], 1))
+def _start(key: str, cost: OpCost, profiles: Sequence[Runtime]) -> Fraction:
+    """[ns] The start of an operation in other profiles, if it has one. Its number of kernels is counted in the software."""
+    return cost.start_ns and Fraction(_median([one.ops[key].start_ns for one in profiles if key in one.ops], 0))
 
 
 def _alike(key: str, profiles: Sequence[Runtime]) -> list[OpCost]:

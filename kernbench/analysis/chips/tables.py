@@ -263,11 +263,36 @@ def _choice(row: Cells, name: str, known: Mapping[str, Value]) -> Value:
     return known[text]
 
 
+UNITS = {"ns": 1e3, "us": 1.0, "ms": 1e-3, "s": 1e-6}  #: of the measured times of operations: how many are a microsecond
+#: Bits of the multiplier and bytes of an element, by what the column `dtype` of a table of operations has.
+TYPES = {
+    **dict.fromkeys(("fp32", "float32", "f32", "tf32"), (32, 4.0)),
+    **dict.fromkeys(("", "fp16", "float16", "f16", "half", "bf16", "bfloat16"), (16, 2.0)),
+    **dict.fromkeys(("fp8", "float8", "f8", "fp8_e4m3", "fp8_e5m2", "float8_e4m3fn", "float8_e5m2", "e4m3", "e5m2"), (8, 1.0)),
+    **dict.fromkeys(("int8", "i8"), (8, 1.0)),
+    **dict.fromkeys(("int4", "i4", "fp4"), (4, 0.5)),
+}  # fmt: skip
+
+
+def _type(row: Cells) -> tuple[int, float]:
+    """Bits of the multiplier and bytes of an element of an operation; 16 bits without the column `dtype`."""
+    text = (row.get("dtype") or "").lower().removeprefix("torch.")
+    if text not in TYPES:
+        raise ValueError(f"dtype = {row['dtype']!r}, but it must be one of {', '.join(filter(None, TYPES))}")
+    return TYPES[text]
+
+
+def _per_us(row: Cells) -> float:
+    """Units of the measured time of an operation in a microsecond."""
+    return _choice({"unit": row.get("unit") or "us"}, "unit", UNITS)
+
+
 def _case(row: Cells, context: Context, ask: Callable[[OperationTimer], float], **given: Any) -> Case:
     flops, moved = _number(row, "flops"), _number(row, "bytes")
     if not moved and row.get("k") and row.get("class") == "matmul":
         m, n, k = (_number(row, one) for one in "mnk")
-        flops, moved = 2 * m * n * k, 2 * (m * k + k * n + m * n)
+        size = _type(row)[1] if row.get("fidelity") is None else 2.0
+        flops, moved = 2 * m * n * k, size * (m * k + k * n) + max(2.0, size) * m * n
     memory = moved / (context.links if row.get("class") == "collective" else context.bandwidth)
     fields: dict[str, Any] = {
         "label": f"row {row.get('id', '?')}",
@@ -275,7 +300,7 @@ def _case(row: Cells, context: Context, ask: Callable[[OperationTimer], float], 
         "measured": _measured(row),
         "unit": row.get("unit", "us"),
         "roofline": _number(row, "roofline") or None,
-        "compute_us": flops / context.peak[16] * 1.0 if flops else 0.0,
+        "compute_us": flops / context.peak[16] if flops else 0.0,
         "memory_us": memory,
         "kernels": 1.0,
         "ask": ask,
@@ -284,9 +309,11 @@ def _case(row: Cells, context: Context, ask: Callable[[OperationTimer], float], 
     return Case(**(fields | given))
 
 
-def _single(row: Cells, context: Context, op: Operation, **given: Any) -> Case:
-    """A row with one operation."""
-    return _case(row, context, lambda timer: timer.time(op).ns / 1e3, operation=op, **given)
+def _single(row: Cells, context: Context, op: Operation, times: int = 1, **given: Any) -> Case:
+    """A row with one operation, which the row measures so many times in sequence."""
+    per_us = _per_us(row)
+    one = _case(row, context, lambda timer: times * timer.time(op).ns / 1e3 * per_us, operation=op, **given)
+    return replace(one, compute_us=one.compute_us * per_us, memory_us=one.memory_us * per_us)
 
 
 def _plain(name: str) -> str:
@@ -310,14 +337,16 @@ def _operation(row: Cells, context: Context) -> Case | None:
         if name == "Q_K_V":
             times, n = 3, n // 3
             count = 1
-        op = Product(m, n, k, count=count, name="matmul" if count > 1 or times > 1 else name)
+        bits, size = _type(row)
+        name_of_one = "matmul" if count > 1 or times > 1 else name
+        op = Product(m, n, k, size, size, max(2.0, size), bits, count, name_of_one)
     elif kind == "attention":
         return None
     else:
         moved = _number(row, "bytes") or 4.0 * m * (n or 1)
         op = Vector(name, kind, m, n or 1, moved, _number(row, "flops"))
     label = f"{name} {m} {n or ''} {k or ''}".strip()
-    return _case(row, context, lambda timer: times * timer.time(op).ns / 1e3, label=label, operation=op)
+    return _single(row, context, op, times, label=label)
 
 
 def _tensix_product(row: Cells, context: Context) -> Case:
@@ -578,7 +607,8 @@ def _bandwidth(row: Cells, context: Context) -> Case:
 
 def _best_product(row: Cells, context: Context) -> Case:
     m, n, k = _shape(row, "mnk")
-    op = Product(m, n, k)
+    bits, size = _type(row)
+    op = Product(m, n, k, size, size, max(2.0, size), bits)
     return _rooflined(row, context, lambda timer: 2e-3 * op.macs / timer.time(op).ns, rate=True)
 
 

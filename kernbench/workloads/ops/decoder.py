@@ -25,6 +25,7 @@ class DecoderShape:
     gated: bool = True  #: the MLP has a gate beside its first matrix
     experts: int = 1  #: MLPs of a layer
     active: int = 1  #: MLPs that compute a token
+    head_norms: bool = False  #: queries and keys are normalised, each in a kernel of its own
 
     @property
     def layer_weights(self) -> int:
@@ -66,6 +67,9 @@ def step_operations(
     layers = shape.layers
     yield vector("layernorm", "norm", width, 4, 4), 2 * layers
     yield product((heads + 2 * kv_heads) * dim, width, "matmul"), layers
+    if shape.head_norms:
+        yield vector("layernorm", "norm", heads * dim, 2, 4), layers
+        yield vector("layernorm", "norm", kv_heads * dim, 2, 4), layers
     yield vector("rotary_emb", "elementwise", (heads + kv_heads) * dim, 2, 4), layers
     yield Attention(groups, heads, kv_heads, dim, cache_bytes), layers
     yield product(width, heads * dim, "matmul"), layers
@@ -106,15 +110,15 @@ SHAPES: dict[str, DecoderShape] = {
     "gemma7b": DecoderShape(28, 3072, 16, 16, 256, 24576, 256000),
     "mixtral8x7b": DecoderShape(32, 4096, 32, 8, 128, 14336, 32000, experts=8, active=2),
     "mixtral8x22b": DecoderShape(56, 6144, 48, 8, 128, 16384, 32768, experts=8, active=2),
-    "qwen330ba3b": DecoderShape(48, 2048, 32, 4, 128, 768, 151936, experts=128, active=8),
+    "qwen330ba3b": DecoderShape(48, 2048, 32, 4, 128, 768, 151936, experts=128, active=8, head_norms=True),
     "gptj6b": DecoderShape(28, 4096, 16, 16, 256, 16384, 50400, False),
     "falcon180b": DecoderShape(80, 14848, 232, 8, 64, 59392, 65024, False),
     "qwen205b": DecoderShape(24, 896, 14, 2, 64, 4864, 151936),
-    "qwen306b": DecoderShape(28, 1024, 16, 8, 128, 3072, 151936),
+    "qwen306b": DecoderShape(28, 1024, 16, 8, 128, 3072, 151936, head_norms=True),
     "qwen257b": DecoderShape(28, 3584, 28, 4, 128, 18944, 152064),
     "qwen2572b": DecoderShape(80, 8192, 64, 8, 128, 29568, 152064),
-    "qwen332b": DecoderShape(64, 5120, 64, 8, 128, 25600, 151936),
-    "qwen38b": DecoderShape(36, 4096, 32, 8, 128, 12288, 151936),
+    "qwen332b": DecoderShape(64, 5120, 64, 8, 128, 25600, 151936, head_norms=True),
+    "qwen38b": DecoderShape(36, 4096, 32, 8, 128, 12288, 151936, head_norms=True),
     "qwen2532b": DecoderShape(64, 5120, 40, 8, 128, 27648, 152064),
     "qwen2515b": DecoderShape(28, 1536, 12, 2, 128, 8960, 151936),
     "phi35mini": DecoderShape(32, 3072, 32, 32, 96, 8192, 32064),
@@ -131,8 +135,38 @@ SHAPES: dict[str, DecoderShape] = {
     "qwen272b": DecoderShape(80, 8192, 64, 8, 128, 29568, 152064),
     "qwen253b": DecoderShape(36, 2048, 16, 2, 128, 11008, 151936),
     "qwen2514b": DecoderShape(48, 5120, 40, 8, 128, 13824, 152064),
-    "qwen34b": DecoderShape(36, 2560, 32, 8, 128, 9728, 151936),
-    "qwen314b": DecoderShape(40, 5120, 40, 8, 128, 17408, 151936),
+    "qwen34b": DecoderShape(36, 2560, 32, 8, 128, 9728, 151936, head_norms=True),
+    "qwen314b": DecoderShape(40, 5120, 40, 8, 128, 17408, 151936, head_norms=True),
+    "qwen215b": DecoderShape(28, 1536, 12, 2, 128, 8960, 151936),
+    "qwen157b": DecoderShape(32, 4096, 32, 32, 128, 11008, 151936),
+    "qwen7b": DecoderShape(32, 4096, 32, 32, 128, 11008, 151936),
+    "qwen14b": DecoderShape(40, 5120, 40, 40, 128, 13696, 152064),
+    "qwen317b": DecoderShape(28, 2048, 16, 8, 128, 6144, 151936, head_norms=True),
+    "qwq32b": DecoderShape(64, 5120, 40, 8, 128, 27648, 152064),
+    "mistralnemo": DecoderShape(40, 5120, 32, 8, 128, 14336, 131072),
+    "falcon7b": DecoderShape(32, 4544, 71, 1, 64, 18176, 65024, False),
+    "falcon40b": DecoderShape(60, 8192, 128, 8, 64, 32768, 65024, False),
+    "yi6b": DecoderShape(32, 4096, 32, 4, 128, 11008, 64000),
+    "yi34b": DecoderShape(60, 7168, 56, 8, 128, 20480, 64000),
+    "gemma31b": DecoderShape(26, 1152, 4, 1, 256, 6912, 262144, head_norms=True),
+    "gemma34b": DecoderShape(34, 2560, 8, 4, 256, 10240, 262208, head_norms=True),
+    "gemma312b": DecoderShape(48, 3840, 16, 8, 256, 15360, 262208, head_norms=True),
+    "gemma327b": DecoderShape(62, 5376, 32, 16, 128, 21504, 262208, head_norms=True),
+    "phi3medium": DecoderShape(40, 5120, 40, 10, 128, 17920, 32064),
+    "gptneox20b": DecoderShape(44, 6144, 64, 64, 96, 24576, 50432, False),
+    "bloom7b": DecoderShape(30, 4096, 32, 32, 128, 16384, 250880, False),
+    "bloom176b": DecoderShape(70, 14336, 112, 112, 128, 57344, 250880, False),
+    "mpt7b": DecoderShape(32, 4096, 32, 32, 128, 16384, 50432, False),
+    "baichuan27b": DecoderShape(32, 4096, 32, 32, 128, 11008, 125696),
+    "baichuan213b": DecoderShape(40, 5120, 40, 40, 128, 13696, 125696),
+    "chatglm26b": DecoderShape(28, 4096, 32, 2, 128, 13696, 65024),
+    "chatglm36b": DecoderShape(28, 4096, 32, 2, 128, 13696, 65024),
+    "starcoder27b": DecoderShape(32, 4608, 36, 4, 128, 18432, 49152, False),
+    "starcoder215b": DecoderShape(40, 6144, 48, 4, 128, 24576, 49152, False),
+    "llama65b": DecoderShape(80, 8192, 64, 64, 128, 22016, 32000),
+    "vicuna7b": DecoderShape(32, 4096, 32, 32, 128, 11008, 32000),
+    "vicuna13b": DecoderShape(40, 5120, 40, 40, 128, 13824, 32000),
+    "codellama7b": DecoderShape(32, 4096, 32, 32, 128, 11008, 32016),
     "codellama13b": DecoderShape(40, 5120, 40, 40, 128, 13824, 32016),
     "codellama34b": DecoderShape(48, 8192, 64, 8, 128, 22016, 32000),
     "codellama70b": DecoderShape(80, 8192, 64, 8, 128, 28672, 32016),
@@ -148,6 +182,8 @@ SAME_SHAPE = {
 def shape_of(name: str) -> DecoderShape | None:
     """The shape of a model by its name in a table, or None. Names of presets (configs/models) are also known."""
     words = re.split(r"[^a-z0-9.]+", name.lower().rpartition("/")[2])
+    if {"distill", "qwen"}.issubset(words):  # DeepSeek-R1 was distilled into models of Qwen2.5
+        words[words.index("qwen")] = "qwen2.5"
     key = "".join(one for one in words if one not in SAME_SHAPE).replace(".", "")
     return SHAPES.get(key) or _preset_shape(key)
 

@@ -14,8 +14,10 @@ from kernbench.workloads.ops.operation import Operation, Sequences
 from kernbench.workloads.ops.timing import OperationTimer
 
 
-def step_ns(timer: OperationTimer, operations: Iterable[tuple[Operation, int]], sequences: int = 0) -> float:
-    """The time of operations by count, and the work of the host for each step and sequence."""
+def step_ns(
+    timer: OperationTimer, operations: Iterable[tuple[Operation, int]], sequences: int = 0, vocab: int = 0
+) -> float:
+    """The time of operations by count, and the work for each step, sequence and entry of the vocabulary."""
     runtime = timer.runtime
     device = host = 0.0
     for op, times in operations:
@@ -24,7 +26,7 @@ def step_ns(timer: OperationTimer, operations: Iterable[tuple[Operation, int]], 
         device += times * timer.device_ns(op)
         host += times * float(runtime.launch(op.name, op.kind))
     both = max(device, host) if runtime.ahead > 1 else device + host
-    return both + float(runtime.step_ns) + sequences * float(runtime.sequence_ns)
+    return both + float(runtime.step_ns) + sequences * float(runtime.sequence_ns) + vocab * float(runtime.vocabulary_ns)
 
 
 def decode_ns(
@@ -40,7 +42,7 @@ def decode_ns(
     operations = step_operations(
         shape, groups, tp=tp, weight_bytes=weight_bytes, shards=shards, cache_bytes=cache_bytes, activation_bits=activation_bits
     )
-    return step_ns(timer, operations, batch if sequences is None else sequences)
+    return step_ns(timer, operations, batch if sequences is None else sequences, shape.vocab)
 
 
 def prefill_ns(
@@ -52,7 +54,7 @@ def prefill_ns(
     operations = step_operations(
         shape, groups, tp=tp, weight_bytes=weight_bytes, cache_bytes=cache_bytes, activation_bits=activation_bits
     )
-    return step_ns(timer, operations, batch)
+    return step_ns(timer, operations, batch, shape.vocab)
 
 
 def network_ns(timer: OperationTimer, net: Network, batch: int, *, element: float = 1.0, weight: float = 1.0) -> float:

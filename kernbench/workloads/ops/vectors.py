@@ -17,7 +17,7 @@ from kernbench.workloads.ops.kernel import Kernel
 from kernbench.workloads.ops.operation import Vector
 
 READ_SHARE = 0.5  #: of the bytes past the cache; operations write about what they read
-HELD = 0.5  #: of the cache that the rows of running blocks have; what they finished has the rest
+HELD = 0.5  #: of the cache that the rows of running blocks have, or results in place; what they finished has the rest
 TURN = 2  #: latencies of a thread's turn: its load and its store (gpu-benches 1038c5d0, bandwidth by occupancy)
 
 
@@ -26,7 +26,7 @@ def plan_vector(view: ChipView, op: Vector, cost: OpCost) -> Kernel:
     times = cost.again if op.width > cost.held_elements else 0
     again = op.nbytes * READ_SHARE * times
     moved = op.nbytes * float(cost.traffic) + again
-    distinct = op.nbytes * float(cost.resident if cost.resident is not None else cost.traffic)
+    distinct = _distinct_bytes(view, op, cost)
     turns = ceil(op.width / cost.turn_elements) if cost.turn_elements else 1
     missed = max(0.0, distinct - view.kept_bytes) + (again * (1 - _held_share(view, op, cost)) if again else 0.0)
     blocks = op.rows if times else 0
@@ -41,6 +41,21 @@ def plan_vector(view: ChipView, op: Vector, cost: OpCost) -> Kernel:
         start=view.cycles(float(cost.start_ns)) + loads * view.latency,
         notes={"moved_bytes": int(moved), "missed_bytes": int(missed)},
     )  # fmt: skip
+
+
+def _distinct_bytes(view: ChipView, op: Vector, cost: OpCost) -> float:
+    """Bytes that cross DRAM if the cache keeps nothing from before.
+
+    An operation in place writes where it has read. The cache saves these writes as far as it can hold the results: longer
+    results are written back while the kernel runs. A gather saves reads instead: it reads the same rows again.
+    """
+    whole = op.nbytes * float(cost.traffic)
+    if cost.resident is None:
+        return whole
+    distinct = op.nbytes * float(cost.resident)
+    if op.kind == "gather":
+        return distinct
+    return max(distinct, whole - HELD * (view.chip.cache_bytes or 0))
 
 
 def _held_share(view: ChipView, op: Vector, cost: OpCost) -> float:

@@ -216,7 +216,7 @@ class CoreStep(MachineStep):
         return _largest_first(found)
 
     def host_ns(self, sequences: int) -> int:
-        return _host_ns(self._runtime, sequences)
+        return _host_ns(self._runtime, sequences, self._given[0].vocab)
 
     def weight_bytes(self) -> int:
         return self._programs.dram.end
@@ -351,7 +351,7 @@ class ChipStep(MachineStep):
         return float(self._timer.device_ns(Collective("send_recv", 2, _ACTIVATION_BYTES * tokens * self._hidden)))
 
     def host_ns(self, sequences: int) -> int:
-        return _host_ns(self._runtime, sequences)
+        return _host_ns(self._runtime, sequences, self._model.vocab)
 
     def weight_bytes(self) -> int:
         model, stage = self._model, self._stage
@@ -469,8 +469,10 @@ def _largest_first(shares: dict[str, float]) -> dict[str, float]:
     return dict(sorted(((name, share) for name, share in shares.items() if share > 0), key=lambda one: -one[1]))
 
 
-def _host_ns(runtime: Runtime | None, sequences: int) -> int:
-    return round(runtime.step_ns + sequences * runtime.sequence_ns) if runtime is not None else 0
+def _host_ns(runtime: Runtime | None, sequences: int, vocab: int) -> int:
+    if runtime is None:
+        return 0
+    return round(runtime.step_ns + sequences * runtime.sequence_ns + vocab * runtime.vocabulary_ns)
 
 
 def sums_of(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:

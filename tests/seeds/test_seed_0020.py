@@ -316,6 +316,20 @@ def test_seed_0020_d11(dtype: str, tolerance: float) -> None:
     assert not executor.verify(exact * (1 + 1.2 * tolerance) if tolerance else exact + 1)
 
 
+def test_seed_0020_d11_debug_mode() -> None:
+    """In debug mode every op is compared with what is expected of it, also one whose wrong result no output shows."""
+
+    def kernel(tl: Any) -> None:
+        x = tl.load(0, (16, 16), "f32")
+        tl.store(4096, (x * 2.0) * 0.0)
+
+    log = Run(kernel, memory={0: A}).run().log
+    first, second = [one for one in log if one.op_name == "mul"]  # type: ignore[union-attr]
+    executor = DataExecutor(log, debug=True).run()  # type: ignore[arg-type]
+    assert executor.verify(A * 0, ops={first.op_id: A * 2, second.op_id: A * 0})
+    assert executor.verify(A * 0) and not executor.verify(A * 0, ops={first.op_id: A * 3})
+
+
 @pytest.mark.parametrize("look", [lambda tile: tile[0, 0], bool, np.asarray, float, lambda tile: tile.data])
 def test_seed_0020_non_goals(look: Any) -> None:
     """Nothing branches on a result: its elements, truth value and data are errors in Phase 1."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from fractions import Fraction
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ import pytest
 
 from kernbench.cmdq import Program
 from kernbench.trace.compare.align import align, read_readings
+from kernbench.trace.exporters.selection import OF_COMMANDS, SelectedTrace, Selection
+from kernbench.trace.exporters.timeline import Tracks
 from kernbench.trace.exporters.write import Format, export
 from kernbench.trace.metric.measure import metrics
 from kernbench.trace.reader import Trace
@@ -278,11 +281,21 @@ def test_seed_003_s5(events: Events) -> None:
     assert all(event["cmd_id"] in range(5) for event in events if "cmd_id" in event)
 
 
-def test_seed_003_s6_1(events: Events) -> None:
+def test_seed_003_s6_1(events: Events, tmp_path: Path) -> None:
     """What a viewer filters by: time, component, ids, layer, phase, tenant, model."""
     units = {unit["unit"]: unit["component"] for unit in events[0]["units"]}
     assert {"CPU", "TE", "VE", "DMA", "DRAM", "SRAM", "NOC"} <= set(units.values())
     assert all(event["unit"] in units for event in events if "unit" in event)
+    # A selection has the commands of a layer or phase alone; samples belong to all of them.
+    path = trace_file(tmp_path)
+    for chosen, kept in ((Selection(layers=frozenset({3})), {0, 1}), (Selection(phases=frozenset({"LN1"})), {3})):
+        found = list(SelectedTrace(path.path, chosen))
+        assert {record.cmd_id for record in found if record.event.name in OF_COMMANDS} - {None} == kept
+        assert any(record.event.name == "BANDWIDTH_SAMPLE" for record in found)
+    waits = {record.event.name for record in SelectedTrace(path.path, Selection(kinds=frozenset({"waits"})))}
+    assert waits == {"STALL_EVENT", "RESUME_EVENT"}
+    tenants = {event["cmd_id"]: event.get("tenant_id", 0) for event in of(events, "CMD_ENQUEUE")}
+    assert tenants[1] == 1 and set(tenants.values()) == {0, 1}
 
 
 def test_seed_003_s6_2(events: Events) -> None:
@@ -291,6 +304,16 @@ def test_seed_003_s6_2(events: Events) -> None:
         assert len(of(events, start)) == len(of(events, end)) > 0
     sampled = sum(event["read_bytes"] for event in of(events, "BANDWIDTH_SAMPLE") if event["unit"].startswith("dram"))
     assert sampled == 65536 + 16384
+
+
+def busy(spans: list[tuple[int, str]]) -> int:
+    """[cycle] The time in which at least one flow is in the channel, from starts and ends in order of time."""
+    total = members = since = 0
+    for cycle, kind in spans:
+        total += cycle - since if members else 0
+        members += {"DRAM_TX_START": 1, "DRAM_TX_END": -1, "DRAM_TX_SUSPEND": -1, "DRAM_TX_RESUME": 1}[kind]
+        since = cycle
+    return total
 
 
 def test_seed_003_s7(events: Events, tmp_path: Path) -> None:
@@ -310,6 +333,11 @@ def test_seed_003_s7(events: Events, tmp_path: Path) -> None:
     (layer,) = [part for part in found.layers if part.name == 3]
     assert layer.te == te and layer.ve == 0 and layer.macs == 128 * 128 * 256
     assert found.banks.conflicts == len(of(events, "SRAM_CONFLICT"))
+    assert found.banks.conflicts is not None and found.banks.accesses
+    assert found.banks.conflict_rate == Fraction(found.banks.conflicts, found.banks.accesses) > 0
+    for channel in (one for one in found.channels if one.kind == "DRAM"):
+        spans = [(event["t_cycle"], event["event_type"]) for event in events if event.get("unit") == channel.unit]
+        assert channel.busy == busy([one for one in spans if one[1].startswith("DRAM_TX")])
 
 
 def test_seed_003_s8_1(events: Events) -> None:
@@ -352,6 +380,43 @@ def test_seed_003_s10_1() -> None:
     parents = {unit["unit"]: unit["parent"] for unit in found[0]["units"]}
     unit = one(found, "DMA_START")["unit"]
     assert unit.startswith(node) and parents[unit] == node
+    levels = {parent for parent in parents.values() if parent} | {node}
+    assert {"sip0.cube0.pe0", "sip0.cube0.hbm_ctrl"} <= levels
+    # Every level is below the one before: a viewer shows a heading for each, and the unit under its PE.
+    made_tracks = Tracks(found[0]["units"])
+    number = made_tracks.single(unit, "jobs", "lane")
+    tracks = {track.number: track for track in made_tracks.fresh}
+    own, above = tracks[number], []
+    while own.parent:
+        own = tracks[own.parent]
+        above.append(own.name)
+    assert above == ["sip0.cube0.pe0", "sip0.cube0", "sip0"]
+
+
+def test_seed_003_s10_2_open_telemetry(tmp_path: Path) -> None:
+    """Export as spans of OpenTelemetry: a request has commands, and a command has its jobs; a job is inside its command."""
+    pytest.importorskip("opentelemetry.sdk")
+    out = tmp_path / "run.otlp.jsonl"
+    export(trace_file(tmp_path, level="summary"), Format.OTLP, out)
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    spans = [span for one in lines for part in one["resourceSpans"] for scope in part["scopeSpans"] for span in scope["spans"]]
+    by_id = {span["spanId"]: span for span in spans}
+    product = one(traced(level="summary"), "TE_START")
+    starts = [span for span in spans if int(span["startTimeUnixNano"]) == product["t_cycle"] // 2]
+    chains = [[span["name"] for span in up(by_id, one)] for one in starts]
+    assert max(len(chain) for chain in chains) >= 3
+    for span in spans:
+        for above in up(by_id, span)[1:]:
+            assert int(above["startTimeUnixNano"]) <= int(span["startTimeUnixNano"])
+            assert int(span["endTimeUnixNano"]) <= int(above["endTimeUnixNano"])
+
+
+def up(by_id: dict[str, Any], span: dict[str, Any]) -> list[dict[str, Any]]:
+    """A span and those above it."""
+    found = [span]
+    while found[-1].get("parentSpanId"):
+        found.append(by_id[found[-1]["parentSpanId"]])
+    return found
 
 
 def test_seed_003_s10_2(tmp_path: Path) -> None:
@@ -380,6 +445,10 @@ def test_seed_003_s10_4(events: Events) -> None:
     for part in ("dram", "mac", "ve", "spm"):
         assert sum(event[f"{part}_pj"] for event in windows) == pytest.approx(total[part])
     states = sorted((event["unit"], event["t_cycle"], event["state"]) for event in of(events, "POWER_STATE"))
+    assert {"dma0", "te0", "ve0"} <= {unit for unit, _, _ in states}
+    for unit, cycle, state in states:  # idle in the whole window that ends here, or at work in it
+        works = [event for event in of(events, "ENGINE_SAMPLE") if (event["unit"], event["t_cycle"]) == (unit, cycle)]
+        assert bool(works) == (state == "ACTIVE")
     for _, group in groupby(states, key=lambda state: state[0]):
         kinds = [state for _, _, state in group]
         assert kinds == [("IDLE", "ACTIVE")[number % 2] for number in range(len(kinds))]

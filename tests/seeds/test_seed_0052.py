@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kernbench.common.handles import TensorHandle
-from kernbench.common.pe_commands import DmaWriteCmd, MsgBase
+from kernbench.common.pe_commands import DmaWriteCmd, MathCmd, MsgBase
 from kernbench.sim_engine.data_executor import DataExecutor
 from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.op_log import OpLogger, OpRecord
@@ -336,6 +336,15 @@ def test_seed_0052_alternatives() -> None:
     run = Run(everything, memory={0: A}).run()
     assert run.log is not None and isinstance(run.log.records, list)
     assert all(one.dependency_ids == [] for one in run.log)
+    memory = MemoryStore()
+    log = OpLogger(memory)
+    x = TensorHandle("x", addr=64, shape=(16, 16), dtype="f16")
+    op = MathCmd("exp", (x,), TensorHandle("y", addr=4096, shape=(16, 16), dtype="f16"))
+    log.record_start(0.0, "pe_math", op)
+    memory.write("tcm", 64, A)  # the op before it has ended meanwhile
+    log.record_end(1.0, "pe_math", op)
+    (copy,) = log.records[0].params["input_snapshots"]
+    assert np.array_equal(copy, A)
 
 
 def test_seed_0052_context() -> None:
@@ -346,6 +355,8 @@ def test_seed_0052_context() -> None:
     stored = [one for one in run.log if one.op_name == "dma_write"]
     store = DataExecutor(run.log).run().store
     assert stored and all(store.has("hbm", one.params["dst_addr"]) for one in stored)
+    wide = A.astype(np.float32)
+    assert np.array_equal(store.read("hbm", 4096, (16,), "f16"), ((wide @ wide) * 2).sum(axis=1).astype(np.float16))
 
 
 def test_seed_0052_consequences() -> None:

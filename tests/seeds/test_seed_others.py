@@ -15,7 +15,7 @@ import yaml
 from kernbench.ccl.registry import read_registry
 from kernbench.config import SystemConfig, load_config
 from kernbench.policy.routing.resolver import AddressResolver
-from kernbench.policy.routing.router import PathRouter
+from kernbench.policy.routing.router import NoPath, PathRouter
 from kernbench.topology.builder import build_topology, compile_topology
 from kernbench.topology.graph import Topology
 from kernbench.topology.views import Level, view
@@ -35,7 +35,7 @@ def test_seed_0050_module(entry: Any) -> None:
     assert set(module.TOPO_NAME_TO_KIND) == {"ring", "torus", "mesh"}
     assert len(set(module.TOPO_NAME_TO_KIND.values())) == 3
     name = entry.module.rpartition(".")[2] if isinstance(entry.module, str) else entry.full_name
-    assert getattr(module, name, module.kernel) is module.kernel
+    assert getattr(module, name) is module.kernel
 
 
 @pytest.mark.parametrize("entry", read_registry().entries, ids=lambda entry: entry.full_name)
@@ -122,6 +122,13 @@ def test_seed_0051_graphs(topology: Topology) -> None:
     assert not any(node.endswith(("m_cpu", "io_cpu", "pcie_ep")) for node in path)
     with pytest.raises(Exception, match="path"):
         router.find_local_path("sip0.cube0.pe0.pe_dma", "sip1.cube0.hbm_ctrl")
+    command = "sip0.cube0.m_cpu", "sip0.cube0.pe0.pe_cpu"  # over edges of commands, which only the graph of all edges has
+    assert router.find_node_path(*command) == command
+    copy = "sip0.cube0.m_cpu", "sip0.cube0.pe0.pe_tcm"  # into a PE, which a copy by the processor of a cube does not enter
+    assert router.find_path(*copy)[0] == copy[0]
+    for find, ends in ((router.find_path, command), (router.find_local_path, command), (router.find_mcpu_dma_path, copy)):
+        with pytest.raises(NoPath):
+            find(*ends)
 
 
 def test_seed_0053_stages(tmp_path: Path) -> None:
@@ -148,6 +155,13 @@ def test_seed_0053_source_hash(tmp_path: Path) -> None:
     compile_topology(path)
     (kept,) = [one for one in tmp_path.iterdir() if "mesh" in one.name]
     assert yaml.safe_load(kept.read_text())["source_hash"] == source_hash(config)
+    first = kept.stat().st_mtime_ns, kept.read_text()
+    path.write_text("schema: kernbench/system/1\nfreq_ghz: 2\n")
+    compile_topology(path)
+    assert (kept.stat().st_mtime_ns, kept.read_text()) == first  # no field of the layout has changed
+    path.write_text("schema: kernbench/system/1\ncube: {pes: 4}\n")
+    compile_topology(path)
+    assert yaml.safe_load(kept.read_text())["source_hash"] == source_hash(other)
 
 
 def test_seed_0053_layout(topology: Topology) -> None:
@@ -160,6 +174,21 @@ def test_seed_0053_layout(topology: Topology) -> None:
     for part in ("m_cpu", "sram", "hbm_ctrl"):
         near = {edge.target for edge in topology.edges if edge.source == f"sip0.cube0.{part}"}
         assert near & {node.id for node in routers}
+    assert isinstance(topology.config, SystemConfig)
+    cube = topology.config.cube
+    for node in routers:  # a place in the grid without a router is one under the HBM
+        beside = abs(node.x_mm - cube.width_mm / 2), abs(node.y_mm - cube.height_mm / 2)
+        assert beside[0] >= cube.hbm.width_mm / 2 or beside[1] >= cube.hbm.height_mm / 2
+    assert 0 < len(routers) < cube.mesh.rows * cube.mesh.cols
+    at = {node.id: node for node in topology.nodes}
+    inside = ("pe_dma", "m_cpu", "sram")
+    attached = [edge for edge in topology.edges if edge.target in {node.id for node in routers}]
+    attached = [edge for edge in attached if edge.source.rpartition(".")[2] in inside]
+    assert len(attached) >= cube.pes + 2
+    for edge in attached:
+        part = at[edge.source]
+        way = {node.id: abs(node.x_mm - part.x_mm) + abs(node.y_mm - part.y_mm) for node in routers}
+        assert way[edge.target] == min(way.values())
 
 
 def test_seed_0053_names(topology: Topology) -> None:
@@ -168,6 +197,17 @@ def test_seed_0053_names(topology: Topology) -> None:
 
     assert naming.pe_node(1, 0, 0, "pe_dma") == "sip1.cube0.pe0.pe_dma"
     assert naming.pe_node(1, 0, 0, "pe_dma") in {node.id for node in topology.nodes}
+    for node in topology.nodes:
+        name = naming.parse_node(node.id)
+        assert (name.kind, name.sip, name.cube, name.pe) == (node.kind, node.sip, node.cube, node.pe)
+        if name.sip is None:
+            assert node.id == name.part
+        elif name.pe is not None and name.cube is not None:
+            assert node.id == naming.pe_node(name.sip, name.cube, name.pe, name.part)
+        elif name.cube is not None:
+            assert node.id == naming.in_cube(name.sip, name.cube, name.part)
+        elif name.io is not None:
+            assert node.id == naming.in_io(name.sip, name.io, name.part)
 
 
 def test_seed_0053_edges_and_views(topology: Topology) -> None:
@@ -178,3 +218,8 @@ def test_seed_0053_edges_and_views(topology: Topology) -> None:
         made = view(topology, level)
         names = {node.id for node in made.nodes}
         assert made.nodes and all({edge.source, edge.target} <= names for edge in made.edges)
+        box = {node.id: one.id for one in made.nodes for node in one.nodes}
+        shown = [edge for one in made.edges for edge in one.edges]
+        assert set(box) <= {node.id for node in topology.nodes} and set(shown) <= set(topology.edges)
+        for one in made.edges:  # a line is made of the edges between its two boxes
+            assert one.edges and {(box[edge.source], box[edge.target]) for edge in one.edges} == {(one.source, one.target)}

@@ -241,11 +241,10 @@ def run_call(
     InputError, KernelFailed
         In the cases of `GraphEngine.run`, and if the algorithm has no valid reference.
     """
-    has = collective.has(call.count, call.group.size)
-    inputs = [_random(call.dtype, has, seed + rank) for rank in range(call.group.size if check else 1)]
+    host, inputs = _elements(call, collective, seed, check)
     found: dict[str, Any] = {}
     engine = GraphEngine(config, op_log=check)
-    engine.run(_made(call, collective, queues, inputs, found, warmup + iters), progress=progress, around=around)
+    engine.run(_made(call, collective, queues, host, found, warmup + iters), progress=progress, around=around)
     status, launches, wrong = engine.machine.status, found["launches"], None
     if status != "done":
         return Outcome(status, 0, None, engine)
@@ -266,16 +265,16 @@ def call_bench(call: Call, collective: Collective, queues: Queues, seed: int = 0
     """Return the call as a bench with random elements for each rank. Its result is the tensor `out`, or `in` for a call in
     place.
     """
-    inputs = [_random(call.dtype, collective.has(call.count, call.group.size), seed + rank) for rank in range(call.group.size)]
-    return _made(call, collective, queues, inputs, {})
+    return _made(call, collective, queues, _elements(call, collective, seed, True)[0], {})
 
 
 def call_machine(config: MachineConfig, call: Call, collective: Collective, queues: Queues) -> Machine:
     """Return the machine of the call at cycle 0, without a log and without verification. Raises InputError as
     `GraphEngine.prepare`.
     """
-    inputs = [_random(call.dtype, collective.has(call.count, call.group.size), 0)]
-    return GraphEngine(config, op_log=False).prepare(_made(call, collective, queues, inputs, {}))
+    return GraphEngine(config, op_log=False).prepare(
+        _made(call, collective, queues, _elements(call, collective, 0, False)[0], {})
+    )
 
 
 def _next_inputs(call: Call, collective: Collective, inputs: Sequence[Array], results: Sequence[Array]) -> list[Array]:
@@ -291,30 +290,42 @@ def _next_inputs(call: Call, collective: Collective, inputs: Sequence[Array], re
     return found
 
 
-def _made(
-    call: Call, collective: Collective, queues: Queues, inputs: Sequence[Array], found: dict[str, Any], times: int = 1
-) -> Bench:
-    """Return the bench that runs the call. `inputs` has the elements of each rank, or one array for all ranks.
+def _elements(call: Call, collective: Collective, seed: int, each: bool) -> tuple[Array, list[Array]]:
+    """Return the tensor of the elements, and the elements of each rank, which are views of the tensor.
+
+    The tensor has one row for each rank in the order of PEs. Without `each`, the tensor has one row, which all ranks have.
+    """
+    group = call.group
+    has, gets = collective.has(call.count, group.size), collective.gets(call.count, group.size)
+    wide = max(has, gets) if call.in_place else has
+    if not each and group.size > 1:
+        alone = _random(call.dtype, has, seed)
+        host, inputs = np.resize(alone, (1, wide)), [alone]
+    else:
+        host = np.zeros(((group.placed or group.shape).ranks, wide), dtype_of(call.dtype).numpy)
+        inputs = []
+        for rank, row in enumerate(group.rows):
+            start = rank * call.count if call.in_place and collective.blocks_out else 0
+            inputs.append(host[row, start : start + has])
+            inputs[-1][:] = _random(call.dtype, has, seed + rank)
+    host.flags.writeable = False
+    return host, inputs
+
+
+def _made(call: Call, collective: Collective, queues: Queues, host: Array, found: dict[str, Any], times: int = 1) -> Bench:
+    """Return the bench that runs the call. `host` has one row for each rank, or one row for all ranks.
 
     `found` receives the tensor of the results and the launches.
     """
     group = call.group
     placed = group.placed or group.shape
-    has, gets = collective.has(call.count, group.size), collective.gets(call.count, group.size)
-    wide = max(has, gets) if call.in_place else has
-    start = [rank * call.count if call.in_place and collective.blocks_out else 0 for rank in range(group.size)]
+    gets = collective.gets(call.count, group.size)
 
     def run(ctx: Context) -> None:
         if not call.in_place:
             found["out"] = ctx.empty((placed.ranks, gets), call.dtype, name="out", placement=_rows(placed))
-        if len(inputs) == group.size:
-            host = np.zeros((placed.ranks, wide), dtype_of(call.dtype).numpy)
-            for rank, row in enumerate(group.rows):
-                host[row, start[rank] : start[rank] + has] = inputs[rank]
-            x = ctx.from_numpy(host, name="in", dtype=call.dtype, placement=_rows(placed))
-        else:
-            host = np.resize(inputs[0], (1, wide))
-            x = ctx.from_numpy(host, name="in", dtype=call.dtype, placement=_copies(placed))
+        where = _rows(placed) if len(host) == placed.ranks else _copies(placed)
+        x = ctx.from_numpy(host, name="in", dtype=call.dtype, placement=where)
         found.setdefault("out", x)
         launch = Launcher(ctx, queues)
         found["launches"] = [launch(call, x, found["out"]) for _ in range(times)]

@@ -13,6 +13,7 @@ import numpy as np
 from kernbench.ccl.contract import cut
 from kernbench.common.dtypes import Array, dtype_of, narrow, widen
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.halves import F16, combined
 
 #: By name: the function of `tl` and that of numpy that combine two tensors.
 _COMBINE = {
@@ -62,8 +63,11 @@ class Reduction:
 
     def combined(self, x: Array, y: Array) -> Array:
         """Combine two arrays in numpy, rounded once to their type."""
+        op = _COMBINE[self.name][1]
+        if x.dtype == F16 and y.dtype == F16 and x.shape == y.shape:
+            return combined(op, x, y)
         with np.errstate(all="ignore"):
-            return narrow(_COMBINE[self.name][1](widen(x), widen(y)), dtype_of(x.dtype).name)
+            return narrow(op(widen(x), widen(y)), dtype_of(x.dtype).name)
 
     def before(self, x: Array) -> Array:
         """Return the contribution of a rank, from its elements."""

@@ -63,11 +63,14 @@ def segmented_sums(values: Sequence[Array], rings: Sequence[Sequence[Ring]], slo
     If there are several levels, the order is segment by segment.
     """
     levels = [level for level in rings if level[0].size > 1]
-    found = [one.copy() for one in values]
     if not levels:
-        return found
+        return [one.copy() for one in values]
+    if len(levels) == 1:
+        sums = sums_over(dict(enumerate(values)), levels)
+        return [sums.get(rank, one) for rank, one in enumerate(values)]
+    found = [one.copy() for one in values]
     chunks = cut((0, values[0].size), levels[0][0].size)
-    count = segments(chunks[0][1], values[0].dtype.itemsize, slot_bytes) if len(levels) > 1 else 1
+    count = segments(chunks[0][1], values[0].dtype.itemsize, slot_bytes)
     for number in range(count):
         ranges = [cut(chunk, count)[number] for chunk in chunks]
         index = np.concatenate([np.arange(first, first + size) for first, size in ranges])

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.halves import F16, F32, narrowed, widened
 
 Array: TypeAlias = NDArray[Any]
 
@@ -123,6 +124,8 @@ def widen(values: Array) -> Array:
     unchanged."""
     if values.dtype == np.float32 or values.dtype == np.float64:
         return values
+    if values.dtype == F16:
+        return widened(values)
     kind = dtype_of(values.dtype).kind
     wide: Any = {"float": np.float32, "int": np.int64, "bool": np.bool_}[kind]
     if values.dtype == INT4:
@@ -141,6 +144,8 @@ def narrow(values: Array, dtype: str) -> Array:
     to = dtype_of(dtype)
     if values.dtype == to.numpy:
         return values
+    if to.numpy == F16 and values.dtype == F32:
+        return narrowed(values)
     if to.kind == "bool":
         return np.not_equal(values, 0)
     from_float = values.dtype.kind not in "iub" and values.dtype != INT4

@@ -84,12 +84,16 @@ class Context:
         pe: str | None = None,
     ) -> DeviceTensor:
         """Make a tensor with these elements, rounded to `dtype`. If `dtype` is None, the elements keep their type. The
-        reference receives the array by `name`. `pe`: the whole tensor is placed in the HBM slice of this PE.
+        reference receives the array by `name`. `pe`: the whole tensor is placed in the HBM slice of this PE. The tensor has a
+        copy of the elements, unless the array is read-only and owns its elements.
         """
         given = np.asarray(values)
         wanted = dtype_of(given.dtype if dtype is None else dtype).name
         wide = given.astype(np.float32) if given.dtype == np.float64 and wanted != "f64" else given
-        host = np.ascontiguousarray(narrow(wide, wanted)).reshape(given.shape).copy()
+        host = np.ascontiguousarray(narrow(wide, wanted))
+        if np.may_share_memory(host, given) and (given.flags.writeable or given.base is not None):
+            host = host.copy()
+        host = host.reshape(given.shape)
         tensor = self._new(name, host.shape, wanted, placement, host, pe)
         self.inputs[tensor.name] = host
         return tensor

@@ -159,9 +159,13 @@ class DataExecutor:
         return sorted(self._log, key=lambda record: record.t_start)
 
     def _one_by_one(self, window: Sequence[ReplayOp]) -> bool:
-        """Whether sorting into levels is not worth its time, because few components compute."""
+        """Whether sorting into levels is not worth its time, because few components compute, or no thread would be started."""
+        if self._debug:
+            return False
         computing = [op.record for op in window if op.record.op_kind in ("gemm", "math")]
-        if self._debug or len({record.component_id for record in computing}) >= SIDE_BY_SIDE:
+        if all(record.op_kind == "math" for record in computing) and all(Tasks.operand_bytes(op) < SMALL for op in window):
+            return True
+        if len({record.component_id for record in computing}) >= SIDE_BY_SIDE:
             return False
         return not computing or len(computing) < SIDE_BY_SIDE * len({record.t_start for record in computing})
 

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from kernbench.common.dtypes import Array, dtype_of, narrow, widen
+from kernbench.common.halves import F16, combined
 from kernbench.sim_engine.replay.bessel import BESSEL
 
 
@@ -394,6 +395,8 @@ def plain_pair(params: Mapping[str, Any]) -> Callable[[Array, Array], Array] | N
     if pair is None or kind.kind != "float" or kind.saturates or params.get("masked") or not alike:
         return None
     compute, to = pair, kind.numpy
+    if to == F16:
+        return lambda x, y: combined(compute, x, y)
     into = np.float64 if dtype == "f64" else np.float32
 
     def made(x: Array, y: Array) -> Array:

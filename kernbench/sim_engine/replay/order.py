@@ -8,7 +8,6 @@ bytes waits as well; all else keeps its time.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from itertools import groupby
 
 from kernbench.common.errors import InputError, Problem
 from kernbench.sim_engine.op_log import OpRecord
@@ -42,16 +41,23 @@ def ordered(records: Iterable[OpRecord], skip: Collection[int] = frozenset()) ->
 
 
 def _by_time(records: Iterable[OpRecord], skip: Collection[int]) -> Iterator[ReplayOp]:
-    place = 0
-    for _, group in groupby(records, key=lambda record: record.t_start):
-        ops = []
-        for record in group:
-            if record.op_id not in skip:
-                ops.append(ReplayOp(record, record.op_id if record.op_id >= 0 else place))
-            place += 1
-        if len(ops) > 1:
-            ops.sort(key=lambda op: op.record.op_kind != "memory")
-        yield from ops
+    place, time = 0, 0.0
+    ops: list[ReplayOp] = []  # of one time
+    for record in records:
+        if ops and record.t_start != time:
+            yield from _memory_first(ops)
+            ops = []
+        time = record.t_start
+        if record.op_id not in skip:
+            ops.append(ReplayOp(record, record.op_id if record.op_id >= 0 else place))
+        place += 1
+    yield from _memory_first(ops)
+
+
+def _memory_first(ops: list[ReplayOp]) -> list[ReplayOp]:
+    if len(ops) > 1:
+        ops.sort(key=lambda op: op.record.op_kind != "memory")
+    return ops
 
 
 def _behind(op_id: int, waiting: dict[int, tuple[ReplayOp, set[int]]]) -> set[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any, NamedTuple
 
 from kernbench.common.dtypes import Array, dtype_of, widen
@@ -188,6 +189,7 @@ class Math:
         spaces, dtypes = math_inputs(params)
         shapes = [tuple(shape) for shape in params.get("input_shapes", ())]
         self._inputs = [Place(where.start + i, *one) for i, one in enumerate(zip(spaces, shapes, dtypes, strict=True))]
+        self.operand_bytes = sum(prod(shape) * dtype_of(dtype).bits // 8 for shape, dtype in zip(shapes, dtypes, strict=True))
         self._snapshots = taken.start if isinstance(taken, slice) and taken.stop > taken.start else None
         self.target = _index(params, "dst_addr"), params.get("dst_space", params.get("addr_space") or "tcm")
         self._scalars = params.template.varying.get("scalars")
@@ -286,6 +288,11 @@ class Tasks:
     def write(self, op: ReplayOp, result: Array) -> tuple[str, int]:
         """Store a computed result; returns its location."""
         return self._put(op, self._plan(op, Gemm if op.record.op_kind == "gemm" else Math), result)
+
+    @staticmethod
+    def operand_bytes(op: ReplayOp) -> int:
+        """[B] The operands of a math op; 0 for other ops."""
+        return int(Tasks._plan(op, Math).operand_bytes) if op.record.op_kind == "math" else 0
 
     @staticmethod
     def _plan(op: ReplayOp, kind: type[Any]) -> Any:

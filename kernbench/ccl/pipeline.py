@@ -11,6 +11,10 @@ from collections.abc import Generator, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
+from kernbench.triton_emu.handle import KernelTensor
+from kernbench.triton_emu.kernel_runner import KernelRunner
+from kernbench.triton_emu.tl.waits import TlWaits
+
 #: Yields a tile to wait for it, and at the end of each turn whether its second half has begun.
 Slice = Generator[Any, None, None]
 
@@ -24,13 +28,32 @@ class _Running:
         self.over = False
 
     def turn(self) -> Iterator[Any]:
-        """Run one step, and yield the wait of the step."""
+        """Run one step, and yield the waits of the step. If the program runs nothing else, wait here instead: a yield passes
+        through all generators in between.
+        """
         for said in self.turns:
             if said is True or said is False:
                 self.late = said
                 return
-            yield said
+            if not self._waited(said):
+                yield said
         self.over = self.late = True
+
+    def _waited(self, said: Any) -> bool:
+        """Wait for a tile, if its program runs one slice. False if `run` has to choose between the waits of several slices.
+
+        The tile is held until the next wait, as `run` holds it, so that slots are freed in the same order.
+        """
+        if type(said) is not KernelTensor:
+            return False
+        tile: KernelTensor = said
+        tl: TlWaits = tile._tl
+        runner: KernelRunner = tl._runner
+        if not runner.alone or runner.strands is not None:
+            return False
+        runner.waited = tile
+        tl._wait_tile(tile)
+        return True
 
 
 def in_turn(slices: Iterable[Slice], most: int, batch: int = 0, *, whole: bool = False, plain: bool = False) -> Slice:
@@ -90,6 +113,21 @@ def early(slices: Slice) -> Slice:
 
 def run(tl: Any, *slices: Slice) -> None:
     """Run slices to their ends, each as soon as its wait is over. No two slices may use the same queue."""
+    runner = getattr(tl, "_runner", None)
+    if runner is None:
+        run_with_choice(tl, *slices)
+        return
+    before = runner.alone, runner.waited
+    runner.alone, runner.waited = len(slices) == 1, None
+    try:
+        run_with_choice(tl, *slices)
+    finally:
+        runner.alone, runner.waited = before
+
+
+def run_with_choice(tl: Any, *slices: Slice) -> None:
+    """Do the same as `run`, and choose between the waits of the slices here."""
+    runner = getattr(tl, "_runner", None)
     waiting: list[tuple[Slice, Any]] = [(one, None) for one in slices]
     while waiting:
         number = 0 if len(waiting) == 1 or waiting[0][1] is None else tl.wait_any(*(tile for _, tile in waiting))
@@ -98,6 +136,8 @@ def run(tl: Any, *slices: Slice) -> None:
             tl.wait(tile)
         tile = None  # its slot is free as soon as it has been used
         wanted = _wanted(one)
+        if runner is not None:
+            runner.waited = None
         if wanted is not None:
             waiting.append((one, wanted))
 

@@ -35,6 +35,8 @@ cdef class KernelRunner(CommandSource):
     cdef bint _begun
     cdef tuple _before, _after
     cdef public object strands
+    cdef public bint alone
+    cdef public object waited
     cdef object _greenlet
     cdef bint _over
     cdef object _enter, _leave

@@ -1,5 +1,7 @@
 cimport cython
 
+from kernbench.common.pe_ops cimport DmaReadCmd, MathCmd
+from kernbench.common.queue_ops cimport IpcqRecvCmd, IpcqSendCmd
 from kernbench.components.builtin.flight cimport Flight
 from kernbench.triton_emu.handle cimport KernelTensor
 from kernbench.triton_emu.kernel_runner cimport KernelRunner
@@ -26,6 +28,7 @@ cdef class TlTiles:
     @cython.locals(tile=KernelTensor)
     cdef KernelTensor placed_tile(self, object value, object line)
 
+    @cython.locals(flight=Flight, found=list)
     cdef list _writers(self, KernelTensor tile)
 
     cdef issue_for(self, object msg, KernelTensor tile, object line)
@@ -33,7 +36,7 @@ cdef class TlTiles:
     @cython.locals(tile=KernelTensor)
     cdef KernelTensor result_tile(self, KernelTensor out, tuple shape, object dtype, object line, object op)
 
-    @cython.locals(flight=Flight, whole=KernelTensor)
+    @cython.locals(flight=Flight, whole=KernelTensor, users=list)
     cdef KernelTensor _into(self, KernelTensor out, tuple shape, object dtype, object line)
 
     @cython.locals(room=KernelTensor)
@@ -51,8 +54,11 @@ cdef class TlTiles:
 cdef bint _alike(tuple shape, tuple known) except -1
 
 
+@cython.locals(send=IpcqSendCmd, receive=IpcqRecvCmd, math=MathCmd)
 cdef bint _uses(object msg, KernelTensor tile) except -1
 
+
+@cython.locals(receive=IpcqRecvCmd, math=MathCmd, read=DmaReadCmd)
 cdef bint _writes(object msg, KernelTensor tile) except -1
 
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from kernbench.common.dtypes import Array, nbytes_of
 from kernbench.common.errors import InputError
-from kernbench.common.pe_commands import CompositeCmd, IpcqRecvCmd, IpcqSendCmd, MemoryWriteMsg
-from kernbench.common.pe_ops import DmaReadCmd, DmaWriteCmd, GemmCmd
+from kernbench.common.pe_commands import CompositeCmd, MemoryWriteMsg
+from kernbench.common.pe_ops import DmaReadCmd, DmaWriteCmd, GemmCmd, MathCmd
+from kernbench.common.queue_ops import IpcqRecvCmd, IpcqSendCmd
 from kernbench.triton_emu.errors import KernelError, PoisonError, line_of
 from kernbench.triton_emu.handle import KernelTensor
 from kernbench.triton_emu.op_types import lengths_of
@@ -81,7 +82,12 @@ class TlTiles:
 
     def _writers(self, tile: KernelTensor) -> list[Flight]:
         """The commands in flight that write bytes of a tile."""
-        return [one for one in self._runner.scheduler.open if one.end < 0 and _writes(one.msg, tile)]
+        found = []
+        for open_one in self._runner.scheduler.open:
+            flight: Flight = open_one
+            if flight.end < 0 and _writes(flight.msg, tile):
+                found.append(flight)
+        return found
 
     def issue_for(self, msg: Any, tile: KernelTensor, line: str) -> None:
         """Issue a command whose result is pending."""
@@ -108,9 +114,14 @@ class TlTiles:
             )
         if out.addr < 0:
             self._place(out, line)
-        for open_one in list(self._runner.scheduler.open):
+        users = []
+        for open_one in self._runner.scheduler.open:
             flight: Flight = open_one
             if flight.end < 0 and _uses(flight.msg, out):
+                users.append(flight)
+        for open_one in users:
+            flight = open_one
+            if flight.end < 0:  # it may have ended in the wait for another one
                 self._runner.wait_implicitly(flight, out.handle_id, line)
         out.value, out.poison, out.line = None, "", line
         whole = out.whole
@@ -227,6 +238,16 @@ def _alike(shape: tuple[int, ...], known: tuple[int, ...] | None) -> bool:
 
 def _uses(msg: Any, tile: KernelTensor) -> bool:
     """Whether a command reads or writes a tile."""
+    kind = type(msg)
+    if kind is IpcqSendCmd:
+        send: IpcqSendCmd = msg
+        return _touch(send.handle, tile)
+    if kind is IpcqRecvCmd:
+        receive: IpcqRecvCmd = msg
+        return _touch(receive.handle, tile)
+    if kind is MathCmd:
+        math: MathCmd = msg
+        return _touch(math.out, tile) or _touch(math.mask, tile) or True in [_touch(one, tile) for one in math.inputs]
     if isinstance(msg, _OF_ONE):
         if isinstance(msg, DmaWriteCmd) and msg.old is not None and (_touch(msg.old, tile) or _touch(msg.compare, tile)):
             return True
@@ -240,6 +261,18 @@ def _uses(msg: Any, tile: KernelTensor) -> bool:
 
 def _writes(msg: Any, tile: KernelTensor) -> bool:
     """Whether a command writes bytes of a tile."""
+    kind = type(msg)
+    if kind is IpcqSendCmd:
+        return False
+    if kind is IpcqRecvCmd:
+        receive: IpcqRecvCmd = msg
+        return _touch(receive.handle, tile)
+    if kind is MathCmd:
+        math: MathCmd = msg
+        return _touch(math.out, tile)
+    if kind is DmaReadCmd:
+        read: DmaReadCmd = msg
+        return _touch(read.handle, tile)
     if isinstance(msg, DmaWriteCmd):
         return _touch(msg.old, tile)
     if isinstance(msg, (IpcqSendCmd, CompositeCmd)):

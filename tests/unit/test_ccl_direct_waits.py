@@ -23,7 +23,7 @@ def ran(collective: str, algorithm: str, ranks: int, nbytes: int) -> tuple[int, 
     found, outcome = row(asked, counts_of(asked, nbytes, nbytes, 2)[0])
     assert found is not None and outcome.engine.op_log is not None
     records = [
-        (one.t_start, one.t_end, one.component_id, one.op_id, one.dependency_ids, one.params["line"], one.params.get("dst_addr"))
+        (one.t_start, one.t_end, one.component_id, one.op_id, one.dependency_ids, one.params["line"], one.params["dst_addr"])
         for one in outcome.engine.op_log
     ]
     return found.cycles, found.wrong, records

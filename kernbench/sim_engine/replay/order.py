@@ -41,16 +41,15 @@ def ordered(records: Iterable[OpRecord], skip: Collection[int] = frozenset()) ->
 
 
 def _by_time(records: Iterable[OpRecord], skip: Collection[int]) -> Iterator[ReplayOp]:
-    place, time = 0, 0.0
+    time = 0.0
     ops: list[ReplayOp] = []  # of one time
-    for record in records:
+    for place, record in enumerate(records):
         if ops and record.t_start != time:
             yield from _memory_first(ops)
             ops = []
         time = record.t_start
         if record.op_id not in skip:
             ops.append(ReplayOp(record, record.op_id if record.op_id >= 0 else place))
-        place += 1
     yield from _memory_first(ops)
 
 

@@ -69,7 +69,6 @@ def names_of(kind: str) -> list[str]:
     from kernbench.analysis.whatif import RESOURCES
     from kernbench.ccl.collectives import COLLECTIVES
     from kernbench.ccl.registry import read_registry
-    from kernbench.cli.op import operations
     from kernbench.cli.overview import COMMANDS
     from kernbench.config import machine_names
     from kernbench.config.runtime import runtime_names
@@ -77,6 +76,7 @@ def names_of(kind: str) -> list[str]:
     from kernbench.validate.run import SUITES
     from kernbench.workloads.catalogue import WORKLOADS
     from kernbench.workloads.models.files import preset_models
+    from kernbench.workloads.ops.named import operations
 
     found: dict[str, Callable[[], Iterable[str]]] = {
         "machines": machine_names,

@@ -37,7 +37,7 @@ def run_cases(cases: Sequence[tuple[Mapping[str, int], Asked]], runtime: str, *,
     from kernbench.config.runtime import load_runtime
     from kernbench.workloads.models.files import load_model
     from kernbench.workloads.serving.generation import generate
-    from kernbench.workloads.serving.machine_step import bits_on_chip
+    from kernbench.workloads.serving.machine_step import bits_on_chip, check_bits_on_chip
 
     first = cases[0][1]
     model = load_model(first.model)
@@ -46,7 +46,8 @@ def run_cases(cases: Sequence[tuple[Mapping[str, int], Asked]], runtime: str, *,
     phases = ("prefill", "decode") if first.phase == "both" else (first.phase,)
     found = []
     for label, asked in cases:
-        bits = bits_on_chip(model, asked.w, asked.a, asked.kv, command="kbsim llm", cache="--kv")
+        check_bits_on_chip("kbsim llm", asked.a, asked.kv, ("--a", "--kv"))
+        bits = bits_on_chip(model, asked.w, asked.a, asked.kv)
         made = generate(
             model, machine, profile, prompt=asked.prompt, tokens=asked.tokens, batch=asked.batch, tp=asked.tp,
             phases=phases, **bits,

@@ -11,7 +11,7 @@ from kernbench.cli import output, widgets
 from kernbench.cli.options import Json, Overrides
 from kernbench.cli.target import load_machine
 from kernbench.cli.text import Justify, table
-from kernbench.cli.values import check_count, count_of, dtype_of, size_of
+from kernbench.cli.values import count_of, dtype_of, size_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
 SHOWN = 12  #: plans that are shown; --json has all
 LEAST_NS = 1e-3  #: of a part that is shown
-MOST_SIDE = 1 << 30  #: rows, columns or depth of an operation
-MOST_TOKENS = 1 << 20  #: tokens or sequences of a step
-MOST_CACHED = 1 << 30  #: cached tokens of a sequence
 Name = Annotated[str, typer.Argument(metavar="OP", help="matmul, attention, all_reduce, send_recv, or a vector operation.")]
 Machine = Annotated[str, typer.Option("--config", "-c", metavar="NAME|FILE", help="Chip to run on.")]
 Profile = Annotated[
@@ -78,31 +75,20 @@ def op(
     """Plan one operation for a chip, simulate it, and report how long it takes and why."""
     from kernbench.config import NpuConfig
     from kernbench.config.runtime import load_runtime
-    from kernbench.workloads.ops.operation import COLLECTIVES, Attention, Collective, Operation, Product, Sequences, Vector
+    from kernbench.workloads.ops.named import TYPES, check_name, operation_of
+    from kernbench.workloads.ops.operation import Product
     from kernbench.workloads.ops.timing import OperationTimer
 
     _check_overrides(overrides or [])
     machine = load_machine(config, overrides, kind=NpuConfig)
     timer = OperationTimer(machine, load_runtime(runtime))
-    for option, count, least, most in (
-        ("-m", m, 1, MOST_SIDE), ("-n", n, 1, MOST_SIDE), ("-k", k, 1, MOST_SIDE), ("--batch", batch, 0, MOST_TOKENS),
-        ("--kv", kv, 0, MOST_CACHED), ("--prefill", prefill, 0, MOST_TOKENS),
-    ):  # fmt: skip
-        check_count("kbsim op", option, count, least, most)
-    bits = _bits_of(dtype)
-    nbytes_of = bits / 8
-    made: Operation
-    if name == "matmul":
-        _check_weights(w, bits, dtype)
-        made = Product(m, n, k, nbytes_of, (w or bits) / 8, max(2.0, nbytes_of), bits)
-    elif name == "attention":
-        _check_attention(batch, prefill, heads, kv_heads)
-        groups = (Sequences(batch, 1, kv), Sequences(1 if prefill else 0, prefill, 0))
-        made = Attention(tuple(one for one in groups if one.count), heads, kv_heads, head_dim, nbytes_of)
-    elif name in COLLECTIVES:
-        made = Collective(name, ranks, size_of("kbsim op", "--bytes", nbytes))  # type: ignore[arg-type]
-    else:
-        made = Vector(name, _kind(name), m, n, 2 * nbytes_of * m * n, 5.0 * m * n)
+    check_name(name, "kbsim op", "OP")
+    given = {
+        "m": m, "n": n, "k": k, "batch": batch, "kv": kv, "prefill": prefill, "heads": heads, "kv_heads": kv_heads,
+        "head_dim": head_dim, "w": w, "ranks": ranks, "bytes": size_of("kbsim op", "--bytes", nbytes),
+        "dtype": dtype_of("kbsim op", dtype, TYPES),
+    }  # fmt: skip
+    made = operation_of(name, given, "kbsim op", _option)
     found = timer.time(made)
     tried = _tried(timer, made) if plan and isinstance(made, Product) else []
     if as_json:
@@ -110,22 +96,6 @@ def op(
     else:
         output.show(_text(found, machine, runtime, tried))
     return output.OK
-
-
-#: Vector operations by class, as tables name them.
-KINDS = {
-    "norm": ("layernorm", "rmsnorm", "softmax", "norm", "final_layernorm"),
-    "gather": ("embedding", "emb", "gather"),
-    "elementwise": ("gelu", "silu", "add", "mul", "act_fn", "rotary_emb", "rope", "attn_rope", "mlp_act"),
-    "other": ("sampler",),
-}
-
-
-def operations() -> list[str]:
-    """The names of all operations."""
-    from kernbench.workloads.ops.operation import COLLECTIVES
-
-    return ["matmul", "attention", *COLLECTIVES, *(one for names in KINDS.values() for one in names)]
 
 
 PARTS = {
@@ -140,20 +110,9 @@ PARTS = {
 EXCHANGE = "exchange between the chips"  #: the body of a collective
 
 
-#: Other names of a product.
-PRODUCTS = ("gemm", "mm", "bmm", "linear", "gemv", "dot")
-
-
-def _kind(name: str) -> str:
-    from kernbench.common.errors import InputError, Problem
-    from kernbench.common.spelling import meant
-
-    for kind, names in KINDS.items():
-        if name in names:
-            return kind
-    every = operations()
-    remedy = "did you mean matmul?" if name.lower() in PRODUCTS else meant(name, every)
-    raise InputError(Problem("kbsim op", f"it must be one of {', '.join(every)}", "OP", name, remedy))
+def _option(name: str) -> str:
+    """The option of a parameter: -m, --kv-heads."""
+    return f"-{name}" if name in ("m", "n", "k") else f"--{name.replace('_', '-')}"
 
 
 def _check_overrides(overrides: Sequence[str]) -> None:
@@ -165,35 +124,6 @@ def _check_overrides(overrides: Sequence[str]) -> None:
             remedy = f"did you mean -{name} {value}?"
             rule = "--set sets values of the machine, not of the operation"
             raise InputError(Problem("kbsim op", rule, "--set", text, remedy))
-
-
-def _bits_of(dtype: str) -> int:
-    """Bits of an element type that multipliers of chips may have; InputError for another one."""
-    from kernbench.common.dtypes import DTYPES
-
-    types = [name for name, one in DTYPES.items() if one.kind != "bool" and one.bits <= 32]
-    return DTYPES[dtype_of("kbsim op", dtype, types)].bits
-
-
-def _check_weights(weights: int | None, bits: int, dtype: str) -> None:
-    from kernbench.common.errors import InputError, Problem
-
-    if weights is not None and weights > bits:
-        rule = f"it must be at most {bits}, the bits of {dtype} (--dtype)"
-        raise InputError(Problem("kbsim op", rule, "--w", weights))
-
-
-def _check_attention(batch: int, prefill: int, heads: int, kv_heads: int) -> None:
-    from kernbench.common.errors import InputError, Problem
-
-    if not batch and not prefill:
-        raise InputError(
-            Problem(
-                "kbsim op", "a step needs at least one sequence: --batch or --prefill must be greater than 0", "--batch", batch
-            )
-        )
-    if heads % kv_heads:
-        raise InputError(Problem("kbsim op", f"it must divide --heads, which is {heads}", "--kv-heads", kv_heads))
 
 
 def _tried(timer: OperationTimer, made: Any) -> list[dict[str, Any]]:

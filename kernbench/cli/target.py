@@ -95,7 +95,6 @@ def tell_of_machine(config: NpuConfig | SystemConfig, *, quiet: bool) -> None:
     without calibration.
     """
     from kernbench.config.effects import told_unused
-    from kernbench.config.load import chip_of_board, load_config
 
     if quiet:
         return
@@ -104,7 +103,14 @@ def tell_of_machine(config: NpuConfig | SystemConfig, *, quiet: bool) -> None:
         output.note(f"warning: {one}")
     if len(found) > MOST_WARNINGS:
         output.note(f"warning: {len(found) - MOST_WARNINGS:,} more values have no effect: kbsim config check lists them")
+    tell_of_chip(config)
+
+
+def tell_of_chip(config: MachineConfig) -> None:
+    """Report on stderr whether the machine is a chip, or a board of chips, without calibration."""
+    from kernbench.config.load import chip_of_board, load_config
+
     board = chip_of_board(config)
-    chip = load_config(board).chip if board else config.chip
+    chip = load_config(board).chip if board else getattr(config, "chip", None)
     if chip is not None and not chip.calibrated:
         output.note(f"note: {chip.name} is not calibrated: its rates are the vendor's, and shares of them are assumed")

@@ -23,12 +23,6 @@ def count_of(text: str | int) -> int:
     return int(digits) * times
 
 
-def check_count(command: str, option: str, count: int, least: int, most: int) -> None:
-    """InputError if a count is outside its range."""
-    if not least <= count <= most:
-        raise InputError(Problem(command, f"it must be at least {least} and at most {most}", option, count))
-
-
 def size_of(command: str, option: str, text: str) -> int:
     """The bytes of `4KiB`, `4k`, `4K` or `4096`; InputError for another text."""
     rule = "it must be at least 1 byte and at most 1T"

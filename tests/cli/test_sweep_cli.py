@@ -271,3 +271,16 @@ def test_a_search_of_the_largest_value_has_a_table(kbsim: Kbsim) -> None:
     assert code == 0 and [one["te.macs_per_cycle"] for one in largest] == [64, 256, 1024]
     _, text, _ = kbsim("sweep", "run", "f.yaml", "--threads", "1")
     assert "largest dram.t_setup_cycles with cycles < 600\nLargest\n" in text
+
+
+def test_a_sweep_compares_chips(kbsim: Kbsim) -> None:
+    spec = {
+        "schema": "kernbench/sweep/1", "machine": ["a100", "h100"], "axes": {"param.m": [16, 4096]},
+        "targets": [{"op": "matmul", "params": {"runtime": "none"}}], "goals": {"tflop_per_s": "max"},
+    }  # fmt: skip
+    Path("chips.json").write_text(json.dumps(spec))
+    said = kbsim("sweep", "run", "chips.json")
+    assert said.code == 0, said.err
+    assert "note: NVIDIA H100" in said.err and "A100" not in said.err
+    best = next(line for line in said.out.splitlines() if "max tflop_per_s" in line)
+    assert "h100, param.m=4096" in best

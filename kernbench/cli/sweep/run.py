@@ -17,6 +17,7 @@ import typer
 from kernbench.cli import output, widgets
 from kernbench.cli.endings import answering
 from kernbench.cli.options import AllowCode, Json, Quiet, Walk
+from kernbench.cli.target import tell_of_chip
 from kernbench.cli.text import BAD, WAIT, digits_apart, duration, scaled, short, table
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.json_shapes import counted
@@ -212,9 +213,13 @@ def _listener(points: Points, to_do: int, *, bar: bool, lines: bool) -> Abstract
 
 
 def _warn(points: Points, store: Store, *, quiet: bool) -> None:
-    """Report which keys of the models' files are not used, and which unreadable results are run again."""
+    """Report chips without calibration, which keys of the models' files are not used, and which unreadable results are run
+    again.
+    """
     if quiet:
         return
+    for machine in points.spec.machines:
+        tell_of_chip(machine.at(())[0])
     for target in points.spec.targets:
         for note in target.notes:
             output.note(f"warning: {note}")

@@ -286,6 +286,7 @@ KINDS = {
     "workload": ("workload",),
     "bench": ("bench", "label", "params", "verify"),
     "llm": ("llm", "label", "params"),
+    "op": ("op", "label", "params"),
     "ccl": ("ccl", "label", "params", "verify"),
     "serve": ("serve", "label", "params"),
 }
@@ -346,6 +347,12 @@ def _target(read: Reader, given: Any, path: PathLike, folder: Path, allowed: All
         service = ServeTarget(label, str(folder / name) if name.lower().endswith(SUFFIXES) else name, params)
         service.checked({})
         return service
+    if kind == "op":
+        from kernbench.sweep.targets.chip import OpTarget
+
+        operation = OpTarget(label, name, params)
+        operation.checked({})
+        return operation
     verify = read.flag((*path, "verify")) if given is not name else False
     if kind == "ccl":
         from kernbench.sweep.targets.ccl import CclTarget

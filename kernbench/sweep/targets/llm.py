@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kernbench.common.errors import InputError, Problem
 from kernbench.common.package_digest import package_digest
 from kernbench.common.units import cycles_to_ns, plain_number
 from kernbench.config import MachineConfig, NpuConfig
@@ -39,15 +40,36 @@ class LlmTarget:
         self.notes: Sequence[str] = self.model.notes
 
     def checked(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        return checked_params(self.label, self.given | dict(params))
+        given = self.given | dict(params)
+        if "runtime" in params and "runtime" not in self.given:
+            remedy = "add a runtime to the params of the target, such as none"
+            raise InputError(Problem(self.label, "an axis replaces values of a target", "runtime", params["runtime"], remedy))
+        if "runtime" in given:
+            from kernbench.sweep.targets.chip import checked_model_params
+
+            return checked_model_params(self.label, self.given, params)
+        return checked_params(self.label, given)
 
     def fingerprint(self) -> str:
-        return f"llm {self.model!r} {package_digest('kernbench.workloads')}"
+        profiles = ""
+        if "runtime" in self.given:
+            from kernbench.sweep.targets.chip import profiles_digest
+
+            profiles = f" {profiles_digest(self.given)}"
+        return f"llm {self.model!r} {package_digest('kernbench.workloads')}{profiles}"
 
     def longest(self, config: MachineConfig, params: Mapping[str, Any]) -> tuple[str, Machine]:
+        if "runtime" in self.given:
+            from kernbench.sweep.targets.chip import without_program
+
+            raise without_program(self.label)
         return self._run(config, params).longest()
 
     def simulate(self, config: MachineConfig, params: Mapping[str, Any]) -> dict[str, Any]:
+        if "runtime" in self.given:
+            from kernbench.sweep.targets.chip import generated
+
+            return generated(self.label, self.model, config, self.checked(params))
         return self._run(config, params).fields(config)
 
     def _run(self, config: MachineConfig, params: Mapping[str, Any]) -> _Run | _ParallelRun:

@@ -1,5 +1,5 @@
-"""The targets of a sweep: programs, workloads, language models, collectives, benches. Targets are identified by content and can
-be sent to other processes.
+"""The targets of a sweep: programs, workloads, language models, operations of chips, collectives, benches. Targets are
+identified by content and can be sent to other processes.
 
 Lowered programs are cached by content: points share a program if no table of jobs depends on the differences between the
 points.
@@ -185,6 +185,7 @@ _PLAIN: dict[str, dict[str, type]] = {
     "program": {"program": dict, "label": str},
     "workload": {"workload": str},
     "llm": {"llm": str, "label": str, "params": dict},
+    "op": {"op": str, "label": str, "params": dict},
     "ccl": {"ccl": str, "label": str, "params": dict, "verify": bool},
     "serve": {"serve": str, "label": str, "params": dict},
     "bench": {"bench": str, "label": str, "params": dict, "verify": bool},
@@ -218,6 +219,10 @@ def target_of(plain: Mapping[str, Any], allow_code: AllowCode = ()) -> Target:
         from kernbench.sweep.targets.serve import ServeTarget
 
         return ServeTarget(plain["label"], plain["serve"], plain["params"])
+    if kind == "op":
+        from kernbench.sweep.targets.chip import OpTarget
+
+        return OpTarget(plain["label"], plain["op"], plain["params"])
     if kind == "ccl":
         from kernbench.sweep.targets.ccl import CclTarget
 

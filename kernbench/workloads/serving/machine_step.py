@@ -315,7 +315,7 @@ class ChipStep(MachineStep):
         return [
             OperationTime(
                 op.name, op.kind, _shape_text(op), times, self._timer.device_ns(op),
-                {_cause(op, name): ns for name, ns in self._timer.causes(op).items()},
+                {cause_text(op, name): ns for name, ns in self._timer.causes(op).items()},
             )
             for op, times in self._operations(sequences) if op.name not in self._runtime.fused
         ]  # fmt: skip
@@ -460,7 +460,7 @@ _CAUSES = {
 }  # fmt: skip
 
 
-def _cause(op: Operation, name: str) -> str:
+def cause_text(op: Operation, name: str) -> str:
     """A cause in words; an engine stands for the links between chips in a collective."""
     return "links between chips" if isinstance(op, Collective) and name in ("te", "ve") else _CAUSES[name]
 
@@ -489,16 +489,15 @@ def _is_mixture(model: Model) -> bool:
     return model.description is not None and any(isinstance(block.ffn, Experts) for block in model.description.blocks)
 
 
-def bits_on_chip(
-    model: Model, w: int | None, a: int | None, kv: int | None, *, command: str, cache: str
-) -> dict[str, int]:  # fmt: skip
-    """The bits of a model on a chip, as arguments of `ChipStep`: those given, else those that its file states, else 16.
-
-    `command`, `cache`: the command and its option for the KV cache, for the InputError about widths that no kernel has.
-    """
-    for option, bits, what in (("--a", a, "activations"), (cache, kv, "keys and values")):
+def check_bits_on_chip(where: str, a: int | None, kv: int | None, names: tuple[str, str]) -> None:
+    """InputError about bits that no kernel of a chip has; `names`: what the values of `a` and `kv` are called."""
+    for name, bits, what in ((names[0], a, "activations"), (names[1], kv, "keys and values")):
         if bits not in (None, 8, 16):
-            raise InputError(Problem(command, f"on a chip, {what} have 8 or 16 bits", option, bits))
+            raise InputError(Problem(where, f"on a chip, {what} have 8 or 16 bits", name, bits))
+
+
+def bits_on_chip(model: Model, w: int | None, a: int | None, kv: int | None) -> dict[str, int]:
+    """The bits of a model on a chip, as arguments of `ChipStep`: those given, else those that its file states, else 16."""
     stated = model.stated
     return {
         "weight_bits": w or stated.w or 16,
@@ -535,7 +534,8 @@ def machine_step(
             if given:
                 raise InputError(Problem("kbsim serve", f"{rule}; leave out {option}", option, given))
         profile = load_runtime(runtime or "vllm")
-        bits = bits_on_chip(model, w, a, kv, command="kbsim serve", cache="--kv-cache-dtype")
+        check_bits_on_chip("kbsim serve", a, kv, ("--a", "--kv-cache-dtype"))
+        bits = bits_on_chip(model, w, a, kv)
         made: list[MachineStep] = [
             ChipStep(model, config, profile, shards=tp, stage=stage, **bits)
             for stage in stages

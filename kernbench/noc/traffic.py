@@ -86,5 +86,6 @@ class Traffic:
     def births(self, net: MeshSpec, begin: int, end: int) -> tuple[Ints, Ints, Ints]:
         """Clock of birth, source and target of the packets of these clocks, by birth. A terminal may send to itself."""
         random = np.random.default_rng([self.seed, begin])
-        born, source = np.nonzero(random.random((end - begin, net.nodes)) < self.rate / self.flits)
+        drawn = np.flatnonzero(random.random((end - begin, net.nodes)) < self.rate / self.flits)
+        born, source = np.divmod(drawn, net.nodes)
         return born + begin, source, self.targets(net, source, random)

@@ -1,7 +1,8 @@
 """A network of routers by itself, under packets that are known in advance (`kbsim noc load`)."""
 import numpy as np
 
-from kernbench_core.model.noc.network cimport Network, Packet, network_clock, network_next, network_send
+from kernbench_core.model.noc.network cimport network_clock, network_next, network_send
+from kernbench_core.model.noc.routers cimport Network, Packet
 from kernbench_core.state.arena cimport Arena
 from kernbench_core.state.arrays cimport int64_rows, own_int64s
 from kernbench_core.state.network_layout cimport lay_out_network
@@ -83,6 +84,6 @@ cdef class FlitLoad:
         """For each input: flits in its buffers summed over clocks, and the largest number at a time."""
         cdef int64_t k
         return np.array([
-            (self.net.input[k].occupied + self.net.input[k].n * (self.now - self.net.input[k].since), self.net.input[k].most)
+            (self.net.input[k].occupied + self.net.input[k].n * self.now, self.net.input[k].most)
             for k in range(self.net.inputs)
         ], dtype=np.int64)

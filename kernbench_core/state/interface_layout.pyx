@@ -1,8 +1,8 @@
 """Lays out the routers of a machine and the data that its transfers need of them, from the tables of kernbench/noc/machine.py."""
 from kernbench_core.model.noc.interface cimport Interface, Interfaces, Segment
-from kernbench_core.model.noc.network cimport Hop
+from kernbench_core.model.noc.routers cimport Hop
 from kernbench_core.state.arrays cimport int64_rows, int64s
-from kernbench_core.state.network_layout cimport lay_out_network
+from kernbench_core.state.network_layout cimport hop_of, lay_out_network
 from kernbench_core.types cimport NONE, int32_t, int64_t, slot_t
 
 cdef enum:
@@ -73,7 +73,6 @@ cdef int lay_out_interfaces(Sim* s, Arena a, dict m) except -1:
 cdef int add_segments(Sim* s, Arena a, list segments) except -1:
     """Add the segments of a route that is added at run time: rows (source, target, alone, hops), with hops (output, low, high)."""
     cdef Interfaces* x = s.noc
-    cdef Hop* h
     cdef Segment* g
     hops = sum([len(row) for _, _, _, row in segments])
     if x.n_segments + len(segments) > MOST or x.n_hops + hops > MOST:
@@ -89,7 +88,6 @@ cdef int add_segments(Sim* s, Arena a, list segments) except -1:
         g.source, g.target, g.alone, g.hop = source, target, alone, x.n_hops
         x.n_segments += 1
         for output, low, high in row:
-            h = &x.net.hop[x.n_hops]
-            h.output, h.low, h.high = output, low, high
+            x.net.hop[x.n_hops] = hop_of(output, low, high)
             x.n_hops += 1
     return 0

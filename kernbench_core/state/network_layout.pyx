@@ -1,11 +1,11 @@
 """Lays out a network of routers from the tables of kernbench/noc/network.py."""
 import numpy as np
 
-from kernbench_core.model.noc.network cimport (
-    MOST_CHANNELS, MOST_PORTS, Arrival, Flit, Grant, Hop, Input, InputVc, Network, Output, OutputVc, Packet, Request, Router, Terminal)
+from kernbench_core.model.noc.routers cimport (
+    MOST_CHANNELS, MOST_PORTS, Arrival, Flit, Hop, Input, InputVc, Network, Output, OutputVc, Packet, Request, Router, Terminal)
 from kernbench_core.state.arena cimport Arena
 from kernbench_core.state.arrays cimport int64_rows, int64s
-from kernbench_core.types cimport NONE, int32_t, int64_t
+from kernbench_core.types cimport NONE, int32_t, int64_t, uint64_t
 
 
 cdef int lay_out_routers(Network* w, dict spec) except -1:
@@ -18,8 +18,6 @@ cdef int lay_out_routers(Network* w, dict spec) except -1:
         w.router[k].output, w.router[k].outputs = first_out, <int32_t>outputs[k]
         for i in range(w.router[k].inputs):
             w.input[first_in + i].router = k
-        for i in range(w.router[k].outputs):
-            w.output[first_out + i].router = k
         first_in += w.router[k].inputs
         first_out += w.router[k].outputs
     return 0
@@ -33,20 +31,28 @@ cdef int lay_out_links(Network* w, dict spec) except -1:
     cdef Output* o
     for k in range(n):
         o = &w.output[k]
-        o.input, o.terminal = <int32_t>row[6 * k], <int32_t>row[6 * k + 1]
+        o.input = <int32_t>row[6 * k]
         o.latency, o.credit = <int32_t>row[6 * k + 2], <int32_t>row[6 * k + 3]
         o.num, o.den = row[6 * k + 4], row[6 * k + 5]
         if k >= w.outputs:
-            o.router = NONE
             w.terminal[k - w.outputs].output = k
             w.terminal[k - w.outputs].first = w.terminal[k - w.outputs].last = NONE
             w.terminal[k - w.outputs].channel = w.channels - 1
         if o.input != NONE:
-            w.input[o.input].output = k
-        w.horizon = max(w.horizon, max(o.latency, o.credit) + 1)
-    for k in range(n * w.channels):
+            w.input[o.input].output, w.input[o.input].credit = k, o.credit
+        while w.horizon <= max(o.latency, o.credit):
+            w.horizon *= 2
+    for k in range(n << w.shift):
         w.out_vc[k].credits = w.depth
     return 0
+
+
+cdef Hop hop_of(int32_t output, int32_t low, int32_t high) noexcept:
+    """A hop that may take the channels from `low` to `high` of an output."""
+    cdef Hop hop
+    hop.output = output
+    hop.low, hop.high = <unsigned char>low, <unsigned char>high
+    return hop
 
 
 cdef int lay_out_hops(Network* w, Arena a, dict spec) except -1:
@@ -57,22 +63,20 @@ cdef int lay_out_hops(Network* w, Arena a, dict spec) except -1:
     a.own(<void**>&w.hop, n, sizeof(Hop), False)
     a.own(<void**>&w.adaptive, 4 * m, sizeof(int32_t), False)
     for k in range(n):
-        w.hop[k].output, w.hop[k].low, w.hop[k].high = <int32_t>row[3 * k], <int32_t>row[3 * k + 1], <int32_t>row[3 * k + 2]
+        w.hop[k] = hop_of(<int32_t>row[3 * k], <int32_t>row[3 * k + 1], <int32_t>row[3 * k + 2])
     for k in range(4 * m):
         w.adaptive[k] = <int32_t>adaptive[k]
     return 0
 
 
 cdef int lay_out_calendar(Network* w, Arena a) except -1:
-    """In one clock, each output schedules at most one flit, and each input and each output to a terminal at most one credit."""
-    cdef int32_t k, n = w.horizon * (2 * w.outputs + w.terminals + w.inputs) + 1
-    a.own(<void**>&w.bucket, w.horizon, sizeof(int32_t), False)
-    a.own(<void**>&w.arrival, n, sizeof(Arrival), False)
-    for k in range(w.horizon):
-        w.bucket[k] = NONE
-    for k in range(n):
-        w.arrival[k].next = k + 1
-    w.arrival[n - 1].next = NONE
+    """The latency of each output is constant, and so is that of its credits. In one clock, therefore, at most one flit from each output
+    arrives, and at most one credit returns to each output."""
+    w.most_due = w.most_back = w.outputs + w.terminals
+    a.own(<void**>&w.due, <size_t>w.horizon * w.most_due, sizeof(Arrival), False)
+    a.own(<void**>&w.n_due, w.horizon, sizeof(int32_t), False)
+    a.own(<void**>&w.back, <size_t>w.horizon * w.most_back, sizeof(int32_t), False)
+    a.own(<void**>&w.n_back, w.horizon, sizeof(int32_t), False)
     return 0
 
 
@@ -85,19 +89,21 @@ cdef int lay_out_network(Network* w, Arena a, dict spec, int32_t packets) except
     ports = int(max(np.max(spec["inputs"]), np.max(spec["outputs"])))
     if w.channels > MOST_CHANNELS or ports > MOST_PORTS:
         raise ValueError(f"{w.channels} channels, {ports} ports: at most {MOST_CHANNELS} and {MOST_PORTS}")
+    while 1 << w.shift < w.channels:
+        w.shift += 1
     a.own(<void**>&w.router, w.routers, sizeof(Router), False)
     a.own(<void**>&w.input, w.inputs, sizeof(Input), False)
     a.own(<void**>&w.output, w.outputs + w.terminals, sizeof(Output), False)
     a.own(<void**>&w.terminal, w.terminals, sizeof(Terminal), False)
-    a.own(<void**>&w.in_vc, w.inputs * w.channels, sizeof(InputVc), False)
-    a.own(<void**>&w.out_vc, (w.outputs + w.terminals) * w.channels, sizeof(OutputVc), False)
-    a.own(<void**>&w.flit, <size_t>w.inputs * w.channels * w.depth, sizeof(Flit), False)
+    a.own(<void**>&w.in_vc, <size_t>w.inputs << w.shift, sizeof(InputVc), False)
+    a.own(<void**>&w.out_vc, <size_t>(w.outputs + w.terminals) << w.shift, sizeof(OutputVc), False)
+    a.own(<void**>&w.ring, (<size_t>w.inputs << w.shift) * w.depth, sizeof(Flit), False)
     a.own(<void**>&w.packet, packets, sizeof(Packet), False)
     a.own(<void**>&w.head, ports, sizeof(int32_t), False)
     a.own(<void**>&w.request, 3 * ports * w.channels, sizeof(Request), False)
-    a.own(<void**>&w.offer, ports * w.channels, sizeof(int32_t), False)
-    a.own(<void**>&w.offer_turn, ports * w.channels, sizeof(int32_t), False)
-    a.own(<void**>&w.granted, w.inputs, sizeof(Grant), False)
+    a.own(<void**>&w.granted, ports, sizeof(int32_t), False)
+    a.own(<void**>&w.awake, (w.routers + 63) // 64, sizeof(uint64_t), False)
+    a.own(<void**>&w.queued, (w.terminals + 63) // 64, sizeof(uint64_t), False)
     w.ended = NONE
     w.horizon = 1
     lay_out_routers(w, spec)

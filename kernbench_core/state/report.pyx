@@ -13,7 +13,7 @@ from kernbench_core.model.dma cimport BUSY, IDLE, STALLED_BACKPRESSURE, STALLED_
 from kernbench_core.model.heap cimport Timer
 from kernbench_core.model.controller.requests cimport Channel, Controllers
 from kernbench_core.model.dram.devices cimport Controller, Devices
-from kernbench_core.model.noc.network cimport Network, Output
+from kernbench_core.model.noc.routers cimport Network, Output
 from kernbench_core.model.share.membership cimport Flow, Resource, flow_next, on_resources
 from kernbench_core.model.bank_counters cimport Tally, tally_drain
 from kernbench_core.types cimport (
@@ -249,7 +249,7 @@ cdef list queue_depths(Sim* s):
 cdef tuple router_queues(Sim* s):
     """Of the inputs of all routers: the flits in their buffers summed over clocks, and the flits by channel. Of the terminals: the packets
     that have not left. Empty without routers."""
-    cdef int32_t k
+    cdef int32_t k, channel
     cdef slot_t packet
     cdef Network* w
     if s.noc == NULL:
@@ -261,9 +261,9 @@ cdef tuple router_queues(Sim* s):
     cdef int64_t* depth = own_int64s(depths)
     cdef int64_t* waiting = own_int64s(packets)
     for k in range(w.inputs):
-        occupied[k] = w.input[k].occupied + w.input[k].n * (s.cycle - w.input[k].since)
-    for k in range(w.inputs * w.channels):
-        depth[k] = w.in_vc[k].n
+        occupied[k] = w.input[k].occupied + w.input[k].n * s.cycle
+        for channel in range(w.channels):
+            depth[k * w.channels + channel] = w.in_vc[(k << w.shift) + channel].n
     for k in range(w.terminals):
         packet = w.terminal[k].first
         while packet != NONE:

@@ -11,7 +11,7 @@ from kernbench_core.trace.events cimport (
     Event, FlowTrace,
     emit, late)
 from kernbench_core.model.noc.interface cimport Interface
-from kernbench_core.model.noc.network cimport WAITS
+from kernbench_core.model.noc.routers cimport WAITS
 from kernbench_core.model.share.membership cimport Flow, on_resources
 from kernbench_core.model.sim cimport flow_channel
 from kernbench_core.types cimport (

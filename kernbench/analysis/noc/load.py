@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -49,7 +50,7 @@ class LoadPoint:
 def run_load(net: MeshSpec, traffic: Traffic, window: Window = Window(), *, links: int = 0, skip: bool = True) -> LoadPoint:
     """Simulate one load. `links`: of how many of the most loaded links the counters are returned."""
     traffic.check(net)
-    hops, first = _routes(net, traffic)
+    hops, first = _routes(net)
     load = flit_load(net.tables(hops))
     end = window.warmup + window.clocks
     rows: list[Ints] = []
@@ -71,13 +72,14 @@ def run_load(net: MeshSpec, traffic: Traffic, window: Window = Window(), *, link
             break
     arrived = mine & (ends >= 0)
     waits = ends[arrived] - packets[arrived, 0]
+    p50, p99 = np.percentile(waits, (50, 99)).tolist() if len(waits) else (0.0, 0.0)
     moved = int(np.count_nonzero((ends >= window.warmup) & (ends < end))) * traffic.flits
     return LoadPoint(
         rate=traffic.rate,
         packets=int(np.count_nonzero(arrived)),
         latency=float(np.mean(waits)) if len(waits) else 0.0,
-        p50=float(np.percentile(waits, 50)) if len(waits) else 0.0,
-        p99=float(np.percentile(waits, 99)) if len(waits) else 0.0,
+        p50=p50,
+        p99=p99,
         accepted=moved / window.clocks / net.nodes,
         clocks=at,
         drained=drained,
@@ -85,7 +87,8 @@ def run_load(net: MeshSpec, traffic: Traffic, window: Window = Window(), *, link
     )
 
 
-def _routes(net: MeshSpec, traffic: Traffic) -> tuple[Ints, Ints]:
+@lru_cache(maxsize=4)
+def _routes(net: MeshSpec) -> tuple[Ints, Ints]:
     """Hops of the routes of all pairs, and the first of each; nothing under adaptive routing."""
     if net.escapes:
         return np.empty((0, 3), dtype=np.int64), np.empty(0, dtype=np.int64)

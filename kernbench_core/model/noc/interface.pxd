@@ -1,6 +1,6 @@
 """The interface between a machine's transfers and a network of routers (docs/model/flit_transfers.md): segments of routes, and
 a state for each flow."""
-from kernbench_core.model.noc.network cimport WAITS, Network
+from kernbench_core.model.noc.routers cimport WAITS, Network
 from kernbench_core.types cimport cycle_t, int32_t, int64_t, nbytes_t, slot_t
 
 cdef struct Segment:          # consecutive routers on a route

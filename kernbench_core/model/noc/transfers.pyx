@@ -5,7 +5,8 @@ from kernbench_core.model.division cimport quotient
 from kernbench_core.model.dma cimport DmaJob
 from kernbench_core.model.flow cimport flow_want
 from kernbench_core.model.noc.interface cimport Interface, Interfaces, Segment
-from kernbench_core.model.noc.network cimport WAITS, Packet, network_clock, network_next, network_send
+from kernbench_core.model.noc.network cimport network_clock, network_next, network_send
+from kernbench_core.model.noc.routers cimport WAITS, Packet
 from kernbench_core.model.requester cimport flow_over
 from kernbench_core.model.share.membership cimport flow_accrue, share_quit
 from kernbench_core.types cimport NONE, int64_t

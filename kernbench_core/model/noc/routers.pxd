@@ -1,0 +1,168 @@
+"""A network of routers that move flits (docs/model/flits.md, F1 to F6). Times are clocks of the network.
+
+Inputs and outputs are numbered over all routers; those of one router are consecutive. The outputs of terminals, one for each,
+follow the outputs of routers; a terminal's output leads into the network.
+"""
+from kernbench_core.types cimport cycle_t, int32_t, int64_t, slot_t, uint64_t
+
+cdef extern from *:
+    int trailing_zeros "__builtin_ctzll"(uint64_t v) noexcept nogil
+
+cdef enum:
+    MOST_CHANNELS = 64        # virtual channels of an input
+    MOST_PORTS = 64           # inputs or outputs of a router
+
+cdef enum Wait:               # why a flit does not move on; counters of outputs have the same names
+    WAIT_NO_CREDIT = 0
+    WAIT_NO_CHANNEL = 1
+    WAIT_LOST = 2
+    WAITS = 3
+
+cdef enum FlitKind:           # bits
+    HEAD = 1
+    TAIL = 2                  # a packet of one flit: both
+
+cdef struct Hop:              # one router of a route; small, because each packet reads other hops
+    int32_t output            # the output of the router that the packet takes
+    unsigned char low         # first channel that the packet may take at the output
+    unsigned char high        # last channel that the packet may take
+
+cdef struct Packet:
+    cycle_t born              # clock in which it entered the queue of its terminal
+    cycle_t end               # clock in which its tail is ejected; NEVER before
+    int32_t source            # terminals
+    int32_t target            # the terminal to which it goes
+    int32_t hop               # the next router at which its head needs a channel: index into `hop`
+    int32_t flits             # its length in flits
+    int64_t tag               # a number for the caller
+    int32_t segment           # a number for the caller
+    int32_t[WAITS] waits      # clocks that its flits waited, by Wait
+    slot_t next               # the next packet in the queue of its terminal, and later among the ended packets
+
+cdef struct Flit:
+    slot_t packet             # the packet of the flit
+    int32_t kind              # FlitKind
+
+cdef struct InputVc:          # a virtual channel of an input
+    Flit flit                 # its first flit
+    int32_t n                 # number of flits in its buffer; those behind the first are in a ring buffer
+    int32_t second            # place of the second flit in the ring buffer
+    int32_t output            # while active: the output, numbered within the router
+    int32_t channel           # while active: the channel of this output
+    int32_t accept            # F3: the channel of an output, numbered over the router's, that has priority
+
+cdef struct OutputVc:         # a virtual channel at the far end of an output
+    int32_t credits           # free buffer places at the input after it
+    int32_t grant             # F3: the channel of an input, numbered over the router's, that has priority
+
+cdef struct Input:            # a channel is idle, or it waits, or it is active
+    uint64_t held             # channels that have a flit
+    uint64_t waiting          # channels whose first flit is a head without a channel of an output (F3)
+    uint64_t active           # channels whose packet has a channel of an output
+    int64_t occupied          # clocks in which flits left its buffers, less the clocks in which flits arrived, summed over all flits
+    int32_t router            # the router to which it belongs
+    int32_t output            # that feeds it
+    int32_t credit            # `Output.credit` of that output
+    int32_t channel           # F4: the channel that has priority
+    int32_t accept            # F4: the output of the router that has priority
+    int32_t n                 # flits in its buffers
+    int32_t most              # the largest number of flits in its buffers so far
+
+cdef struct Output:           # the fields that every flit needs come first, in one line of the host's cache
+    int64_t busy              # clock * num up to which it is occupied
+    int64_t num               # bandwidth of num/den flits in a clock, at most 1
+    int64_t den               # the denominator of that rate
+    uint64_t taken            # channels that a packet has whose tail has not left
+    uint64_t empty            # channels without a credit
+    int64_t flits             # flits that have left
+    int32_t input             # the input to which it leads; NONE: it leads to a terminal
+    int32_t latency           # from the grant to the arrival; at least 1
+    int32_t grant             # F4: the input of the router that has priority
+    int32_t credit            # clocks from the departure of a flit from the next input to the return of its credit; at least 1
+    int64_t no_credit         # clocks in which a flit had its channel and waited only for a credit
+    int64_t no_channel        # clocks in which a head waited for a channel of this output
+    int64_t lost              # clocks in which a flit requested this output, but another flit left or no flit could leave
+
+cdef struct Router:
+    uint64_t holding          # inputs that have a flit
+    int32_t input             # its first input
+    int32_t inputs            # number of its inputs
+    int32_t output            # its first output
+    int32_t outputs           # number of its outputs
+
+cdef struct Terminal:
+    slot_t first              # waiting packets
+    slot_t last               # the last waiting packet, or NONE
+    int32_t sent              # flits of the first packet that have left
+    int32_t channel           # channel of the last packet that began
+    int32_t output            # its output into the network
+
+cdef struct Arrival:          # of a flit
+    Flit flit                 # that arrives
+    int32_t vc                # the channel of an input; -1 - k: the terminal at the end of channel k of an output
+
+cdef struct Request:          # F3: of a head, to one output
+    uint64_t channels         # channels of the output that the head may take
+    uint64_t won              # those of them that made the head an offer
+    int32_t vc                # channel of an input, numbered over the router's
+    int32_t output            # the output of the router
+    int32_t next              # the next request for the same output
+    int32_t lead              # the first request of this head; the fields below are those of the head, in its first request
+    int32_t accept            # `InputVc.accept`
+    int32_t turn              # distance of the best offer from this pointer; FAR: no offer
+    int32_t offer             # the channel of an output, numbered over the router's, that made the best offer
+
+cdef struct Network:
+    int32_t channels          # of an input
+    int32_t shift             # the numbers of all channels of a port have these bits: channel `c` of port `p` is `p << shift | c`
+    int32_t depth             # flits of a channel
+    int32_t routers           # number of routers
+    int32_t inputs            # of all routers
+    int32_t outputs           # outputs without those of terminals
+    int32_t terminals         # number of terminals
+    int32_t escapes           # number of channels of the escape network; 0: routes are fixed
+    Router* router            # [routers]
+    Input* input              # [inputs]
+    Output* output            # [outputs + terminals]
+    Terminal* terminal        # [terminals]
+    InputVc* in_vc            # by input, channel
+    OutputVc* out_vc          # by output, channel
+    Flit* ring                # flits behind the first of an input's channel, by input, channel, place
+    Hop* hop                  # routers of routes
+    int32_t* adaptive         # by router and target: two outputs or NONE, the output of the escape network, and its channel
+    Packet* packet            # all packets of the run
+    uint64_t* awake           # a bit for each router that has a flit
+    uint64_t* queued          # a bit for each terminal with a waiting packet
+    int32_t horizon           # number of buckets of the calendar: a power of two, more than the longest latency
+    int32_t most_due          # flits that can arrive in one clock
+    int32_t most_back         # credits that can return in one clock
+    Arrival* due              # by bucket: flits that arrive
+    int32_t* n_due            # by bucket: their number
+    int32_t* back             # by bucket: channels of outputs to which a credit returns
+    int32_t* n_back           # by bucket: their number
+    int64_t n_queued          # number of packets that have not left their terminals
+    slot_t ended              # packets whose tails were ejected in this clock
+    slot_t ended_last         # the last of these packets
+    int32_t* head             # F3: the first request of each output of a router
+    Request* request          # F3: the requests of a router in this clock
+    int32_t* granted          # F4: the channels of a router, numbered over all inputs, from which a flit leaves in this clock
+
+cdef inline int low_bit(uint64_t mask) noexcept nogil:
+    """The lowest position of a mask that is not 0."""
+    return trailing_zeros(mask)
+
+cdef inline int from_pointer(uint64_t mask, int32_t pointer) noexcept nogil:
+    """The first position of a mask that is not 0, in cyclic order, starting at the pointer."""
+    cdef uint64_t above = mask >> pointer << pointer
+    return trailing_zeros(above if above else mask)
+
+cdef inline uint64_t bit(int32_t place) noexcept nogil:
+    return <uint64_t>1 << place
+
+cdef inline uint64_t range_of(int32_t low, int32_t high) noexcept nogil:
+    """A mask of the channels from `low` to `high`."""
+    return ~<uint64_t>0 >> (63 - high + low) << low
+
+cdef inline void wait(Network* w, int32_t vc, int32_t why) noexcept nogil:
+    """Count a clock in which the first flit of a channel, numbered over all inputs, does not move."""
+    w.packet[w.in_vc[vc].flit.packet].waits[why] += 1

@@ -144,7 +144,7 @@ def test_refused_heads(tmp_path: Path) -> None:
         "s.yaml:2:11: targets[0]: none.json: the file cannot be read: No such file or directory",
         's.yaml:2:22: targets[1]: bench gemm: k = "x", but it must be an integer',
         "s.yaml:2:53: targets[2] = an empty mapping, but it must be a name or a file, "
-        "or a mapping with one of program, workload, bench, llm, ccl, serve",
+        "or a mapping with one of program, workload, bench, llm, op, ccl, serve",
     ]
     head = "schema: kernbench/sweep/1\ntargets: [tiles.json, tiles.json]\nmachine: no_such\n"
     assert refused(tmp_path, "", head)[0].startswith('s.yaml:2:23: targets[1] = "tiles", but two targets have this label; give')

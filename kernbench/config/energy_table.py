@@ -7,7 +7,7 @@ static power and area. Each figure names its source.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -17,6 +17,7 @@ from kernbench.common.package_files import package_folder
 from kernbench.common.spelling import meant
 from kernbench.common.units import parse_rational, plain_number
 from kernbench.config.document import MACHINE_BYTES, Document, read_document
+from kernbench.config.rules import Path
 from kernbench.config.schema import NpuConfig
 from kernbench.config.system import SystemConfig
 
@@ -25,6 +26,8 @@ FOLDER = "energy"  #: of `configs`
 _KEYS = {
     "schema", "about", "technology_nm", "sources", "mac", "vector", "sram", "dram", "link", "static_mw_per_mm2", "area",
 }  # fmt: skip
+_GROUPS = ("mac", "vector", "dram", "link", "area")  #: keys of mappings from names to figures
+_FIGURES = ("pj", "pj_per_byte", "value")
 _NEEDED = ("schema", "sources", "mac", "sram", "dram")
 _TYPES = {4: "int4", 8: "int8", 16: "fp16", 32: "fp32"}  #: types of a MAC, by the bits of its weights
 SPM_PLACES = 6  #: decimals of a price that contains a square root
@@ -54,23 +57,43 @@ class EnergyTable:
         problems += [document.problem((), f"there is no {key}") for key in _NEEDED if key not in self.data]
         if self.data.get("schema", SCHEMA) != SCHEMA:
             problems.append(document.problem(("schema",), f"it must be {SCHEMA}", self.data["schema"]))
+        problems = problems or list(self._wrong())
         if problems:
             raise InputError(problems)
-        self._check_sources(self.data, ())
 
-    def _check_sources(self, value: Any, path: tuple[Any, ...]) -> None:
-        """Check that every mapping with a figure names a source of the table. InputError for a mapping that does not."""
-        if isinstance(value, list):
-            for i, item in enumerate(value):
-                self._check_sources(item, (*path, i))
-        if not isinstance(value, Mapping) or path == ("sources",):
+    def _wrong(self) -> Iterator[Problem]:
+        """Everything that does not have the form of a table. Each figure must name a source of the table."""
+        sources = self.data["sources"]
+        if not isinstance(sources, Mapping) or not all(isinstance(about, Mapping) for about in sources.values()):
+            yield self.document.problem(("sources",), "it must be {NAME: {title: ..., checked: true or false}, ...}", sources)
             return
-        figures = [key for key in ("pj", "pj_per_byte", "value") if key in value]
-        if figures and value.get("source") not in self.data["sources"]:
-            rule = f"a figure must name one of the table's sources: {', '.join(self.data['sources'])}"
-            raise InputError(self.document.problem((*path, "source"), rule, value.get("source", "")))
-        for key, item in value.items():
-            self._check_sources(item, (*path, key))
+        for key in _GROUPS:
+            group = self.data.get(key, {})
+            if not isinstance(group, Mapping):
+                yield self.document.problem((key,), "it must be {NAME: {pj: ..., source: ...}, ...}", group)
+                continue
+            for name, figure in group.items():
+                yield from self._wrong_figure((key, name), figure)
+        if "static_mw_per_mm2" in self.data:
+            yield from self._wrong_figure(("static_mw_per_mm2",), self.data["static_mw_per_mm2"])
+        rows = self.data["sram"]
+        if not isinstance(rows, list) or not rows:
+            yield self.document.problem(("sram",), "it must be a list of {size_bytes, width_bits, pj, source}", rows)
+            return
+        for i, row in enumerate(rows):
+            yield from self._wrong_figure(("sram", i), row)
+            for key in ("size_bytes", "width_bits"):
+                given = row.get(key) if isinstance(row, Mapping) else None
+                if isinstance(row, Mapping) and (type(given) is not int or given < 1):
+                    yield self.document.problem(("sram", i, key), "it must be an integer of at least 1", given)
+
+    def _wrong_figure(self, path: Path, figure: Any) -> Iterator[Problem]:
+        sources = self.data["sources"]
+        if not isinstance(figure, Mapping) or sum(key in figure for key in _FIGURES) != 1:
+            yield self.document.problem(path, f"it must have one of {', '.join(_FIGURES)}, and a source", figure)
+        elif not isinstance(figure.get("source"), str) or figure["source"] not in sources:
+            rule = f"a figure must name one of the table's sources: {', '.join(map(str, sources))}"
+            yield self.document.problem((*path, "source"), rule, figure.get("source", ""))
 
     def figure(self, *path: Any) -> tuple[Fraction, str]:
         """A figure and its source. InputError if the table does not have the figure, or if the figure is not a number of at
@@ -82,8 +105,8 @@ class EnergyTable:
                 rule = f"the table {self.name} has no {path[-1]} there; it has {have}"
                 raise InputError(self.document.problem(path[:k], rule, remedy="add the figure with its source"))
             value = value[step]
-        name = next((key for key in ("pj", "pj_per_byte", "value") if key in value), "value")
-        return self._number((*path, name), value.get(name)), self._source(value)
+        name = next(key for key in _FIGURES if key in value)
+        return self._number((*path, name), value[name]), self._source(value)
 
     def _number(self, path: tuple[Any, ...], given: Any) -> Fraction:
         try:

@@ -59,6 +59,14 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"mac": {"int8": {"pj": 1, "source": "me"}}}, r"mac.int8.source = .me.*must name one of the table's sources: s"),
     ({"mac": {"int8": {"pj": -1, "source": "s"}}}, r"mac.int8.pj = -1, but it must be at least 0"),
     ({"colour": 3}, r"colour"),
+    ({"sources": ["s"]}, r"sources = .*it must be .NAME: .title: "),
+    ({"mac": [1]}, r"mac = \[1\], but it must be .NAME: .pj: ..., source: ...., ...."),
+    ({"area": {"mac_mm2": 3}}, r"area.mac_mm2 = 3, but it must have one of pj, pj_per_byte, value, and a source"),
+    ({"mac": {"int8": {"pj": 1, "source": {}}}}, r"mac.int8.source = .*must name one of the table's sources: s"),
+    ({"static_mw_per_mm2": {"source": "s"}}, r"static_mw_per_mm2 = .*must have one of pj"),
+    ({"sram": []}, r"sram = \[\], but it must be a list of .size_bytes, width_bits, pj, source."),
+    ({"sram": [{"size_bytes": 0, "width_bits": 8, "pj": 1, "source": "s"}]}, r"sram\[0\].size_bytes = 0"),
+    ({"sram": [{"size_bytes": 9, "width_bits": "8", "pj": 1, "source": "s"}]}, r"sram\[0\].width_bits = .8."),
     ({"schema": "kernbench/energy-table/2"}, r"it must be kernbench/energy-table/1"),
 ]
 

@@ -26,6 +26,7 @@ import kernbench
 from tests.property.fuzz.case import SPECIAL, Case, Format
 from tests.property.fuzz.formats.checkpoint import CheckpointFormat
 from tests.property.fuzz.formats.compiled import CompiledFormat
+from tests.property.fuzz.formats.energy import EnergyFormat
 from tests.property.fuzz.formats.findings import FindingFormat
 from tests.property.fuzz.formats.machine_files import MachineFormat, MeshFormat, ProgramFormat, SystemFormat
 from tests.property.fuzz.formats.models import CclFormat, ModelFormat, PolicyFormat
@@ -68,6 +69,7 @@ FORMATS: dict[str, tuple[Callable[[int, int], Format], int]] = {
     "finding": (FindingFormat, 1),
     "noc": (NocFormat, 2),
     "device": (DeviceFormat, 1),
+    "energy": (EnergyFormat, 2),
 }
 SPECIAL_SECONDS = 20.0  #: limit on the time of one of them: what is not a file is refused at once
 MARK = ".kernbench-fuzz"  #: in every folder of kept inputs

@@ -126,6 +126,7 @@ class Item:
     energy: int  #: in `1 / unit` pJ
     place: int = 0  #: of scratchpad accesses: the number of bounds up to the address of the first byte
     component: str | None = None  #: of the chip; only in a ledger with the prices of components
+    at: tuple[int, str] = (-1, "")  #: cycle and event type of the access; only in a ledger made with `each`
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,10 +252,11 @@ def _unknown(grouping: str) -> Problem:
     return Problem("kbsim trace energy", rule, "--by", grouping, meant(grouping, GROUPINGS))
 
 
-def ledger(trace: Trace, bounds: Sequence[int] = ()) -> Ledger:
+def ledger(trace: Trace, bounds: Sequence[int] = (), *, each: bool = False) -> Ledger:
     """Price every access of a trace. InputError for a file that does not contain all accesses of a whole run.
 
-    `bounds`: ascending scratchpad addresses, by which `Item.place` divides the accesses of a scratchpad.
+    `bounds`: ascending scratchpad addresses, by which `Item.place` divides the accesses of a scratchpad. `each`: items of
+    single events, with their cycles; events of one type and command in one cycle, on one resource, are one item.
     """
     _check(trace)
     section = trace.meta.sim_config.get("energy", {})
@@ -263,8 +265,8 @@ def ledger(trace: Trace, bounds: Sequence[int] = ()) -> Ledger:
     except (ValueError, TypeError, AttributeError) as error:
         rule = f"its machine has a wrong energy section: {error}"
         raise InputError(Problem(f"{trace.path}:1", rule, "energy", section)) from None
-    sums = _Sums(trace, prices, bounds)
-    for batch in trace.batches(_FIELDS):
+    sums = _Sums(trace, prices, bounds, each=each)
+    for batch in trace.batches({name: ("t_cycle", *fields) for name, fields in _FIELDS.items()} if each else _FIELDS):
         for record in batch:
             handle = sums.handlers.get(record.event.name)
             if handle is not None:
@@ -303,12 +305,12 @@ def _check(trace: Trace) -> None:
 
 
 class _Sums:
-    """Counts of accesses by part, resource, action and command."""
+    """Counts of accesses by part, resource, action and command, and also by event if `each`."""
 
-    def __init__(self, trace: Trace, prices: Prices, bounds: Sequence[int]) -> None:
-        self.prices, self.path, self.bounds = prices, trace.path, bounds
+    def __init__(self, trace: Trace, prices: Prices, bounds: Sequence[int], *, each: bool) -> None:
+        self.prices, self.path, self.bounds, self.each = prices, trace.path, bounds, each
         self.causes: dict[int, Cause] = {}
-        self.counts: Counter[tuple[str, str, str, int, int]] = Counter()
+        self.counts: Counter[tuple[str, str, str, int, int, tuple[int, str]]] = Counter()
         tracks = {str(unit.get("unit")): unit for unit in trace.meta.units}
         places = {unit.get("parent"): name for name, unit in tracks.items() if unit.get("component") == "SRAM"}
         #: By DMA engine, its own scratchpad; engines without one have no bytes there.
@@ -322,7 +324,8 @@ class _Sums:
         self.transfers: dict[int, Record] = {}
         self.directions: dict[int, str] = {}
         self.crossings: dict[tuple[int, int, str], Record] = {}
-        self.operands: dict[int, Counter[tuple[str, str, int]]] = {}  # of jobs that run: bytes by scratchpad and direction
+        #: Of jobs that run: bytes by scratchpad, direction, place and event.
+        self.operands: dict[int, Counter[tuple[str, str, int, tuple[int, str]]]] = {}
         self.handlers: dict[str, Callable[[Any], None]] = {name: getattr(self, name.lower()) for name in _FIELDS}
 
     def cmd_enqueue(self, record: Any) -> None:
@@ -348,29 +351,32 @@ class _Sums:
             loads = began.direction == "DRAM_TO_SRAM"
             place = bisect_right(self.bounds, began.dst_addr if loads else began.src_addr)
             action = WRITE if loads else READ
-            self.counts["spm", self.scratchpad[began.unit], action, began.cmd_id, place] += began.size_bytes
+            self.counts["spm", self.scratchpad[began.unit], action, began.cmd_id, place, self._at(record)] += began.size_bytes
+
+    def _at(self, record: Any) -> tuple[int, str]:
+        return (record.t_cycle, record.event.name) if self.each else (-1, "")
 
     def te_end(self, record: Any) -> None:
-        self.counts["mac", record.unit, MAC, record.cmd_id, 0] += record.mac_count
+        self.counts["mac", record.unit, MAC, record.cmd_id, 0, self._at(record)] += record.mac_count
         self._operands(record)
 
     def ve_end(self, record: Any) -> None:
-        self.counts["ve", record.unit, OP, record.cmd_id, 0] += record.op_count
+        self.counts["ve", record.unit, OP, record.cmd_id, 0, self._at(record)] += record.op_count
         self._operands(record)
 
     def _operands(self, record: Any) -> None:
-        for (unit, action, place), count in self.operands.pop(record.job_id, {}).items():
-            self.counts["spm", unit, action, record.cmd_id, place] += count
+        for (unit, action, place, at), count in self.operands.pop(record.job_id, {}).items():
+            self.counts["spm", unit, action, record.cmd_id, place, at] += count
 
     def sram_access(self, record: Any) -> None:
         if record.by != "DMA":  # the bytes of a DMA engine are counted once, when its transfer ends
             kept = self.operands.setdefault(record.job_id, Counter())
             action = READ if record.access_type == "READ" else WRITE
-            kept[record.unit, action, bisect_right(self.bounds, record.addr)] += record.size_bytes
+            kept[record.unit, action, bisect_right(self.bounds, record.addr), self._at(record)] += record.size_bytes
 
     def dram_tx_end(self, record: Any) -> None:
         action = self.directions.get(record.job_id, READ)
-        self.counts["dram", record.unit, action, record.cmd_id, 0] += record.size_bytes
+        self.counts["dram", record.unit, action, record.cmd_id, 0, self._at(record)] += record.size_bytes
 
     def noc_tx_start(self, record: Any) -> None:
         if is_link(record.unit):
@@ -380,14 +386,14 @@ class _Sums:
         began = self.crossings.pop((record.job_id, record.channel, record.unit), None)
         if began is not None:
             action = self.directions.get(record.job_id, READ)
-            self.counts["noc", record.unit, action, began.cmd_id, 0] += began.size_bytes
+            self.counts["noc", record.unit, action, began.cmd_id, 0, self._at(record)] += began.size_bytes
 
     def items(self, end: Any) -> Iterator[Item]:
         """All items, in a fixed order; counts of the run that exceed those of commands belong to no command."""
         rates = {"dram": self.prices.dram, "noc": self.prices.noc, "spm": self.prices.spm, "ve": self.prices.ve}
-        for (part, unit, action, cmd_id, place), count in sorted(self.counts.items()):
+        for (part, unit, action, cmd_id, place, at), count in sorted(self.counts.items()):
             price = rates[part] if part != "mac" else self.prices.of_mac(self._weights(cmd_id))
-            yield Item(part, unit, action, cmd_id, count, count * price, place)
+            yield Item(part, unit, action, cmd_id, count, count * price, place, at=at)
         for part, unit, count in self._rest(end.counters):
             yield Item(part, unit, WRITE, None, count, count * rates[part])
         yield Item("static", WHOLE_RUN, TIME, None, end.cycles, end.cycles * self.prices.static)
@@ -421,6 +427,22 @@ def accesses_csv(found: Ledger) -> str:
         stated = ("", "", "", "") if cause is None else (cause.op, cause.layer, cause.phase, cause.tensor)
         pj = Fraction(item.energy, found.prices.unit)
         cells = (item.part, item.resource, item.action, item.cmd_id, *stated, item.count, pj, item.component)
+        writer.writerow([_cell(cell) for cell in cells])
+    return out.getvalue()
+
+
+def events_csv(found: Ledger) -> str:
+    """A row for each item of a ledger made with `each`, by cycle; energy without an event comes last, without a cycle. `pj` is
+    exact, as an integer or `p/q`."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(("t_cycle", "event", "part", "resource", "action", "cmd_id", "op", "count", "pj", "component"))
+    for item in sorted(found.items, key=lambda item: (item.at[0] < 0, item.at[0])):
+        cycle, event = item.at
+        cause = found.cause(item)
+        pj = Fraction(item.energy, found.prices.unit)
+        stated = (item.cmd_id, None if cause is None else cause.op, item.count, pj, item.component)
+        cells = (None if cycle < 0 else cycle, event, item.part, item.resource, item.action, *stated)
         writer.writerow([_cell(cell) for cell in cells])
     return out.getvalue()
 

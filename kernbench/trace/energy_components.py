@@ -77,10 +77,10 @@ class Components:
         """The scratchpad addresses at which a range of any rule begins or ends, ascending."""
         return sorted({at for _, rule in self.rules for at in rule.addresses or ()})
 
-    def price(self, trace: Trace) -> Ledger:
+    def price(self, trace: Trace, *, each: bool = False) -> Ledger:
         """The ledger of a trace with the prices of the components. InputError as for `kernbench.trace.energy.ledger`."""
         bounds = self.bounds
-        found = ledger(trace, bounds)
+        found = ledger(trace, bounds, each=each)
         unit = lcm(*(rule.pj.denominator for _, rule in self.rules))
         items: list[Item] = []
         end = trace.end

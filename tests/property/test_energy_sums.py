@@ -36,7 +36,7 @@ def check_sums(system: tuple[dict[str, Any], dict[str, Any]], prices: dict[str, 
         result = kb.run(kb.load_program(program), config, trace=file, trace_level="full").result
         said = result.metrics["energy_pj"]
         try:
-            found = ledger(open_trace(file))
+            found, each = (ledger(open_trace(file), each=one) for one in (False, True))
         except InputError as error:  # accesses that are under way when a run stops are counted, but not in the trace
             assert result.status != "done" and "the run stopped while accesses were under way" in str(error)
             return
@@ -45,6 +45,7 @@ def check_sums(system: tuple[dict[str, Any], dict[str, Any]], prices: dict[str, 
         shares = found.by(grouping)
         assert sum((share.pj for share in shares), Fraction(0)) == found.total, grouping
         assert all(sum(share.parts.values()) == share.pj for share in shares), grouping
+        assert each.by(grouping) == shares
 
 
 @settings(max_examples=15, **RELAXED)

@@ -15,7 +15,7 @@ import kernbench as kb
 from kernbench.cli.trace.energy import energy_tables
 from kernbench.cmdq import Program
 from kernbench.common.errors import InputError
-from kernbench.trace.energy import GROUPINGS, OTHER, UNSTATED, Ledger, accesses_csv, energy_to_dict, ledger
+from kernbench.trace.energy import GROUPINGS, OTHER, UNSTATED, Ledger, accesses_csv, energy_to_dict, events_csv, ledger
 from kernbench.trace.reader import open_trace
 
 PRICES: dict[str, Any] = {
@@ -98,6 +98,26 @@ def test_the_table_of_accesses_has_all_energy(found: Ledger) -> None:
     assert sum(F(row["pj"]) for row in rows) == found.total
     stores = [row for row in rows if row["part"] == "dram" and row["action"] == "write"]
     assert [(row["tensor"], row["layer"], row["count"]) for row in stores] == [("activation", str(i), "1024") for i in (0, 1)]
+
+
+def test_every_access_has_its_cycle_and_energy(tmp_path: Path) -> None:
+    """The rows of a resource are at the cycles of the events of the trace, and all rows add up to the total."""
+    trace = open_trace(traced(tmp_path, by_cause=True)[0])
+    each = ledger(trace, each=True)
+    rows = list(csv.DictReader(io.StringIO(events_csv(each))))
+    assert sum(F(row["pj"]) for row in rows) == each.total == ledger(trace).total
+    events = [record for record in trace if record.event.name in ("DRAM_TX_END", "TE_END", "VE_END")]
+    told = [(row["event"], row["t_cycle"], row["resource"], row["cmd_id"]) for row in rows if row["event"].endswith("_END")]
+    for one in events:
+        assert (one.event.name, str(one.t_cycle), one.unit, str(one.cmd_id)) in told
+    cycles = [int(row["t_cycle"]) for row in rows if row["t_cycle"]]
+    assert cycles == sorted(cycles)
+    reads = [row for row in rows if row["event"] == "SRAM_ACCESS" and row["action"] == "read" and row["cmd_id"] == "1"]
+    assert sum(int(row["count"]) for row in reads) == 16 * 64 + 64 * 64
+    assert all(F(row["pj"]) == int(row["count"]) * F("0.11") for row in reads)
+    assert [(row["part"], row["event"]) for row in rows if not row["t_cycle"]] == [("static", "")]
+    for grouping in GROUPINGS:
+        assert each.by(grouping) == ledger(trace).by(grouping)
 
 
 def test_bits_that_have_different_prices_and_are_not_stated_are_refused(tmp_path: Path) -> None:

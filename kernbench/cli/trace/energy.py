@@ -59,6 +59,15 @@ def energy(
             show_default=False,
         ),
     ] = None,
+    events: Annotated[
+        Path | None,
+        typer.Option(
+            "--events",
+            metavar="FILE",
+            help="Also write a .csv file with the energy of every access in the trace, with its cycle.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> int:
     """Show what consumed the energy of a run, by part, resource, layer, op, tensor or command. The sums are exact.
@@ -67,23 +76,31 @@ def energy(
     """
     from kernbench.common.errors import InputError, Problem
     from kernbench.common.files import check_apart, check_writable, write_whole
-    from kernbench.trace.energy import accesses_csv, check_groupings, energy_to_dict, ledger
+    from kernbench.trace.energy import accesses_csv, check_groupings, energy_to_dict, events_csv, ledger
     from kernbench.trace.energy_components import read_components
     from kernbench.trace.reader import open_trace
 
-    if accesses is not None:
-        check_writable(accesses)
-        check_apart((accesses,), (file,))
+    written = tuple(path for path in (accesses, events) if path is not None)
+    for path in written:
+        check_writable(path)
+    check_apart(written, (file,))
     usual = USUAL if components is None else USUAL_OF_COMPONENTS
     groupings = [name.strip() for name in (usual if by is None else by).split(",")]
     check_groupings(groupings)
     if components is None and "component" in groupings:
         rule, remedy = "the machine does not name components", "name a file of components: --components FILE"
         raise InputError(Problem("kbsim trace energy", rule, "--by", "component", remedy))
-    found = ledger(open_trace(file)) if components is None else read_components(components).price(open_trace(file))
+    chip = None if components is None else read_components(components)
+
+    def priced(*, each: bool) -> Ledger:
+        return ledger(open_trace(file), each=each) if chip is None else chip.price(open_trace(file), each=each)
+
+    found = priced(each=False)
     made = energy_to_dict(found, groupings)
     if accesses is not None:
         write_whole(accesses, accesses_csv(found).encode())
+    if events is not None:
+        write_whole(events, events_csv(priced(each=True)).encode())
     if as_json:
         output.show_json(made)
     else:

@@ -109,7 +109,8 @@ def read_reference_table(path: str, freq_ghz: Fraction, mapping: str | None = No
             rule = f"{component} has no such action; it has {', '.join(sorted(names))}"
             raise InputError(document.problem(("ERT", "tables"), rule, actions[0], meant(actions[0], names)))
         if key == "mac_pj" and "qbits" in (prices[0].get("arguments") or {}):
-            found[key] = {int(row["arguments"]["qbits"]): plain_number(_energy(document, row)) for row in prices}
+            of_bits = [row for row in prices if "qbits" in (row.get("arguments") or {})]
+            found[key] = {row["arguments"]["qbits"]: plain_number(_energy(document, row)) for row in of_bits}
         else:
             value = max(_energy(document, row) for row in prices) / nbytes  # if there are several arguments, the most expensive
             value = value * freq_ghz if key == "static_mw" else value
@@ -127,6 +128,13 @@ def _tables(document: Document) -> dict[str, list[dict[str, Any]]]:
         actions = one.get("actions") if isinstance(one, dict) else None
         if not isinstance(actions, list) or not all(isinstance(a, dict) and {"name", "energy"} <= a.keys() for a in actions):
             raise InputError(document.problem(("ERT", "tables", i), rule))
+        for k, action in enumerate(actions):
+            arguments = action.get("arguments") or {}
+            path = ("ERT", "tables", i, "actions", k, "arguments")
+            if not isinstance(arguments, dict):
+                raise InputError(document.problem(path, "it must be {NAME: VALUE, ...}", arguments))
+            if type(arguments.get("qbits", 8)) is not int:
+                raise InputError(document.problem((*path, "qbits"), "it must be an integer", arguments["qbits"]))
     return {str(one["name"]): one["actions"] for one in tables}
 
 

@@ -145,6 +145,12 @@ def test_tables_of_other_names_are_read_by_a_map(tmp_path: Path) -> None:
     (tmp_path / "map.yaml").write_text("spm_pj: {name: x, action: read}\n")
     with pytest.raises(InputError, match="keys are those of the energy section"):
         read_reference_table(str(tmp_path / "ERT.yaml"), F(1), str(tmp_path / "map.yaml"))
+    for arguments, message in ((1, r"arguments = 1, but it must be .NAME: "), ({"qbits": "8"}, "qbits = .8., but it must")):
+        rows = [{"name": "compute", "arguments": arguments, "energy": 1}]
+        ert = {"ERT": {"version": 0.4, "tables": [{"name": "machine.te", "actions": rows}]}}
+        (tmp_path / "ERT.yaml").write_text(yaml.safe_dump(ert))
+        with pytest.raises(InputError, match=message):
+            read_reference_table(str(tmp_path / "ERT.yaml"), F(1))
     (tmp_path / "no.yaml").write_text("ART: {}\n")
     with pytest.raises(InputError, match="energy reference table of Accelergy"):
         read_reference_table(str(tmp_path / "no.yaml"), F(1))

@@ -85,7 +85,7 @@ def fuzz(
     save: Annotated[
         Path | None,
         typer.Option("--save", metavar="DIR", help="Write each finding to a file in DIR. "
-            "The option --replay repeats the run of such a file.",
+            "The option --replay repeats the run of a finding.",
                      show_default=False),
     ] = None,
     replay: Annotated[

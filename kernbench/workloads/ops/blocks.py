@@ -87,7 +87,8 @@ class StepKernels:
         heads, kv_heads = ceil(part.heads / self.tp), ceil(part.kv_heads / self.tp)
         yield self._product((heads * (2 if part.gated else 1) + 2 * kv_heads) * part.head_dim, self.hidden), 1
         if part.qk_norm:
-            yield self._vector("layernorm", "norm", (heads + kv_heads) * part.head_dim, 2, 4), 1
+            yield self._vector("layernorm", "norm", heads * part.head_dim, 2, 4), 1
+            yield self._vector("layernorm", "norm", kv_heads * part.head_dim, 2, 4), 1
         if part.rope:
             yield self._vector("rotary_emb", "elementwise", (heads + kv_heads) * part.head_dim, 2, 4), 1
         groups = self.groups

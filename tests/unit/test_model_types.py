@@ -96,6 +96,24 @@ def test_a_type_without_a_row_is_read_by_its_keys_and_says_so(tmp_path: Path) ->
         model(dict(RECORDED["jamba"][0]["config"], model_type="someday"))
 
 
+def test_well_known_keys_of_a_type_without_a_row_change_what_is_assumed() -> None:
+    """Arcee's files say relu2, Doge's files turn experts off, and those of GPT-BigCode leave out the width of the network."""
+    llama = dict(RECORDED["llama"][0]["config"], model_type="someday")
+    hidden, width, layers = llama["hidden_size"], llama["intermediate_size"], llama["num_hidden_layers"]
+    plain, squares = model(llama), model(llama | {"hidden_act": "relu2"})
+    assert plain.parameters - squares.parameters == layers * hidden * width
+    assert "two matrices with relu2" in squares.notes[0]
+    off = model(llama | {"is_moe": False, "num_experts": 16384, "num_experts_per_tok": 64})
+    assert off.parameters == plain.parameters
+    old = {"model_type": "old", "n_embd": 64, "n_layer": 2, "n_head": 4, "vocab_size": 100, "layer_norm_epsilon": 1e-5}
+    found = model(old | {"n_inner": None}).description
+    assert found is not None and isinstance(found.blocks[0].ffn, Mlp) and found.blocks[0].ffn.width == 4 * 64
+    for key in ("lru_width", "hidden_size_per_layer_input"):
+        with pytest.raises(InputError, match="its layers cannot be derived from its keys"):
+            model(llama | {key: 256})
+        assert model(llama | {key: 0}).parameters == plain.parameters
+
+
 @pytest.mark.parametrize("told", [{"type_vocab_size": 2}, {"architectures": ["SomeForMaskedLM"]}])
 def test_an_encoder_is_refused(told: dict[str, object]) -> None:
     """BERT's file has the keys of a decoder and those of its own."""

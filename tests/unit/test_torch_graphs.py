@@ -203,6 +203,28 @@ def test_what_is_refused_is_named() -> None:
     assert all(not text.endswith(".") for text in REFUSED.values())
 
 
+def test_a_batch_norm_in_training_has_the_statistics_of_the_batch() -> None:
+    """The outputs are PyTorch's, and the running statistics are part of the work."""
+    from kernbench.workloads.graphs.torch.check import verify_module
+
+    torch.manual_seed(0)
+    model, x = nn.Sequential(nn.Conv2d(4, 8, 3), nn.BatchNorm2d(8), nn.ReLU()), torch.rand(2, 4, 6, 6)
+    assert verify_module(model, (x,), None, load_config("npu_mobile"), "norm", w=8, a=8).passed
+    graph = read_module(nn.BatchNorm2d(4), (x,))
+    means = [node for node in graph.nodes if node.op == "ReduceMean"]
+    assert len(means) == 2 and [node.op for node in graph.nodes].count("Sqrt") == 1
+    kept = {node.outputs[0].rpartition(".")[2] for node in graph.nodes if node.op == "Add"} & {"3", "4"}
+    assert kept == {"3", "4"}  # of the mean and of the variance
+
+
+def test_branches_that_depend_on_values_are_refused_by_name() -> None:
+    def branch(x: Any) -> Any:
+        return torch.cond(x.sum() > 0, lambda y: y + 1, lambda y: y - 1, (x,))
+
+    with pytest.raises(InputError, match=r"cond \(cond\): which branch or how many iterations run depends on values"):
+        GraphProgram(read_module(Calls(branch), (X,)), load_config("npu_mobile"), 8)
+
+
 def test_a_module_that_raises_is_a_mistake_of_the_user() -> None:
     def wrong(x: Any) -> Any:
         return x @ x

@@ -20,14 +20,20 @@ _EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_exp
 #: Keys of encoders: segments of a pair of texts, and heads that predict masked tokens.
 _ENCODER = "type_vocab_size"
 _MASKED = "ForMaskedLM"
-_UNREADABLE = ("attn_layer_period", "full_attention_interval", "ssm_cfg", "state_size", "linear_num_key_heads", "mamba_d_state")
+_UNREADABLE = (
+    "attn_layer_period", "full_attention_interval", "ssm_cfg", "state_size", "linear_num_key_heads", "mamba_d_state", "lru_width",
+    "hidden_size_per_layer_input",
+)  # fmt: skip
+#: Keys that turn experts off.
+_HAS_EXPERTS = ("is_moe", "use_moe", "enable_moe_block")
 
 
 def row_of_keys(keys: Keys) -> Row:
-    """The row, with a note. Raises InputError for a model with recurrent layers, with an encoder, or without a known size."""
+    """The row, with a note. Raises InputError for a model with recurrent layers, with tables for single layers, with an encoder,
+    or without a known size."""
     kind, data = keys.text("model_type"), keys.document.data
     known = f"model types with a row of their own: {', '.join(sorted(ROWS))}"
-    if any(name in data for name in _UNREADABLE) or keys.get("is_encoder_decoder") is True:
+    if any(data.get(name) for name in _UNREADABLE) or keys.get("is_encoder_decoder") is True:
         raise keys.refuse(("model_type",), f"its layers cannot be derived from its keys; {known}", kind)
     masked = any(_MASKED in str(name) for name in data.get("architectures") or ())
     if masked or (_ENCODER in data and keys.get("is_decoder") is not True):
@@ -39,17 +45,21 @@ def row_of_keys(keys: Keys) -> Row:
     else:
         bias = next((name for name in _BIASES if name in data), False)
         old = any(name in data for name in ("layer_norm_eps", "layer_norm_epsilon", "layernorm_epsilon"))
-        count = next((name for name in _EXPERTS if keys.given(name)), "")
+        experts = not any(keys.get(name) is False for name in _HAS_EXPERTS)
+        count = next((name for name in _EXPERTS if keys.given(name)), "") if experts else ""
         width = "moe_intermediate_size" if keys.given("moe_intermediate_size") else "intermediate_size"
         mixture = Mixture(count=(count,), width=width) if count else None
+        gated = not old and not any(data.get(name) == "relu2" for name in _ALIKE["hidden_act"].split("|"))
+        four = old and not any(keys.given(name) for name in _ALIKE["intermediate_size"].split("|"))
         row = Row(
             q_bias=bias, out_bias=bias if bias in ("attention_bias", "use_bias", "bias") else False,
             mlp_bias="mlp_bias" if "mlp_bias" in data else bias if bias in ("use_bias", "bias") else False,
-            norm=LAYER if old else RMS, gated=not old, act="gelu" if old else "silu", mixture=mixture,
+            norm=LAYER if old else RMS, gated=gated, act="gelu" if old else "silu", mixture=mixture, ffn_times=4 if four else 0,
             qk_norm="shared" if keys.get("qk_norm") is True or keys.get("use_qk_norm") is True else "",
         )  # fmt: skip
         told = f"{'layer norms' if old else 'RMS norms'} before attention and network, "
-        told += f"{'two matrices with gelu' if old else 'a gated network'}, RoPE"
+        told += f"{'a gated network' if gated else 'two matrices with gelu' if old else 'two matrices with relu2'}, RoPE"
+        told += ", four times the hidden width inside the network" if four else ""
         told += f", experts in every layer (key {count})" if count else ""
     keys.note(
         ("model_type",),

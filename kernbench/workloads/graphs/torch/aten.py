@@ -20,6 +20,7 @@ _RANDOM = "it makes random numbers, and no engine has a generator"
 _UNBOUNDED = "the size of its result depends on values"
 _SPECTRUM = "its elements are complex numbers, and no engine has them"
 _FAST_PATH = "it hides the operators of a layer; torch.backends.mha.set_fastpath_enabled(False) shows them"
+_CONTROL = "which branch or how many iterations run depends on values; export a module with a fixed choice"
 _VIEW_OF_NUMBERS = "it reads a number that depends on values"
 #: Operators that are not lowered, and why.
 REFUSED: dict[str, str] = {
@@ -30,6 +31,7 @@ REFUSED: dict[str, str] = {
     **dict.fromkeys(("rand", "randn", "randperm"), _RANDOM),
     **dict.fromkeys(("nonzero", "masked_scatter"), _UNBOUNDED),
     **dict.fromkeys(("_fft_c2r", "_fft_r2c"), _SPECTRUM),
+    **dict.fromkeys(("cond", "while_loop"), _CONTROL),
     **dict.fromkeys(("_local_scalar_dense", "sym_storage_offset", "sym_stride"), _VIEW_OF_NUMBERS),
     **dict.fromkeys(("_transformer_encoder_layer_fwd", "_native_multi_head_attention"), _FAST_PATH),
     "_cdist_forward": "there is no lowering of distances between all pairs of rows",
@@ -438,18 +440,29 @@ def _batch_norm(at: Maker, a: dict[str, Any], out: Names) -> None:
     at.node("BatchNormalization", *inputs, out=out[:1], epsilon=float(a["eps"]))
 
 
-@rule("_native_batch_norm_legit")
+@rule("_native_batch_norm_legit", "_native_batch_norm_legit_functional")
 def _batch_statistics(at: Maker, a: dict[str, Any], out: Names) -> None:
-    """With the mean and variance of the batch itself, as in training."""
+    """With the mean and variance of the batch itself, as in training; the running ones are made of old and new ones."""
     x, shape = a["input"], at.shape(a["input"])
     if not a["training"]:
         _batch_norm(at, a, out)
         return
     axes, row = [axis for axis in range(len(shape)) if axis != 1], [shape[1], *(1 for _ in shape[2:])]
-    centred = at.node("Sub", x, _reduce(at, "ReduceMean", x, axes, True, out[1] or ""))
+    mean = _reduce(at, "ReduceMean", x, axes, True)
+    centred = at.node("Sub", x, mean)
     variance = _reduce(at, "ReduceMean", at.node("Mul", centred, centred), axes, True)
     root = at.node("Sqrt", at.node("Add", variance, at.constant(float(a["eps"]), "float32")))
-    inverse = at.node("Reciprocal", root, out=out[2] or "")
+    inverse = at.node("Reciprocal", root)
+    for name, value in zip(out[1:3], (mean, inverse), strict=True):
+        if name:
+            _reshape(at, value, [shape[1]], [name])
+    count, momentum = prod(shape) // shape[1], float(a.get("momentum", 0))
+    unbiased = count / max(1, count - 1)
+    for name, old, new, factor in zip(out[3:], ("running_mean", "running_var"), (mean, variance), (1.0, unbiased), strict=False):
+        if name:
+            kept = at.node("Mul", a[old], at.constant(1 - momentum, "float32"))
+            added = at.node("Mul", _reshape(at, new, [shape[1]]), at.constant(momentum * factor, "float32"))
+            at.node("Add", kept, added, out=[name])
     normed = at.node("Mul", centred, inverse)
     gain, shift = _gain(at, a["weight"], [shape[1]], 1), _gain(at, a["bias"], [shape[1]], 0)
     at.node("Add", at.node("Mul", normed, _reshape(at, gain, row)), _reshape(at, shift, row), out=out[:1])

@@ -57,6 +57,8 @@ def export_module(
             return decomposed(exported)
     except Exception as error:  # whatever the module's own code raises, and what torch.export says of it
         line = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        if isinstance(error, KeyError):  # its text is the key alone
+            line = f"PyTorch raised KeyError: {line}"
         raise InputError(Problem(name, f"torch.export cannot export the model: {line.strip()[:300]}")) from error
 
 
@@ -165,7 +167,7 @@ class Translation:
         try:
             out = self._results(node, value)
             if not operator.startswith("aten."):
-                raise CannotTranslate("it is not an operator of ATen")
+                raise CannotTranslate(refusal_of(operator) or "it is not an operator of ATen")
             reason = refusal_of(operator)
             found = rule_of(operator)
             if reason or found is None:

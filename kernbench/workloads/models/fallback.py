@@ -21,16 +21,18 @@ _EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_exp
 _ENCODER = "type_vocab_size"
 _MASKED = "ForMaskedLM"
 _UNREADABLE = (
-    "attn_layer_period", "full_attention_interval", "ssm_cfg", "state_size", "linear_num_key_heads", "mamba_d_state", "lru_width",
-    "hidden_size_per_layer_input",
+    "attn_layer_period", "full_attention_interval", "ssm_cfg", "state_size", "linear_num_key_heads", "mamba_d_state",
+    "lru_width", "hidden_size_per_layer_input",
 )  # fmt: skip
 #: Keys that turn experts off.
 _HAS_EXPERTS = ("is_moe", "use_moe", "enable_moe_block")
 
 
 def row_of_keys(keys: Keys) -> Row:
-    """The row, with a note. Raises InputError for a model with recurrent layers, with tables for single layers, with an encoder,
-    or without a known size."""
+    """The row, with a note.
+
+    Raises InputError for a model with recurrent layers, with tables for single layers, with an encoder, or without a known size.
+    """
     kind, data = keys.text("model_type"), keys.document.data
     known = f"model types with a row of their own: {', '.join(sorted(ROWS))}"
     if any(data.get(name) for name in _UNREADABLE) or keys.get("is_encoder_decoder") is True:

@@ -458,7 +458,8 @@ def _batch_statistics(at: Maker, a: dict[str, Any], out: Names) -> None:
             _reshape(at, value, [shape[1]], [name])
     count, momentum = prod(shape) // shape[1], float(a.get("momentum", 0))
     unbiased = count / max(1, count - 1)
-    for name, old, new, factor in zip(out[3:], ("running_mean", "running_var"), (mean, variance), (1.0, unbiased), strict=False):
+    running = (("running_mean", mean, 1.0), ("running_var", variance, unbiased))
+    for name, (old, new, factor) in zip(out[3:], running, strict=False):
         if name:
             kept = at.node("Mul", a[old], at.constant(1 - momentum, "float32"))
             added = at.node("Mul", _reshape(at, new, [shape[1]]), at.constant(momentum * factor, "float32"))

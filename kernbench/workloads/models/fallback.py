@@ -31,7 +31,7 @@ _HAS_EXPERTS = ("is_moe", "use_moe", "enable_moe_block")
 def row_of_keys(keys: Keys) -> Row:
     """The row, with a note.
 
-    Raises InputError for a model with recurrent layers, with tables for single layers, with an encoder, or without a known size.
+    Raises InputError for a model with recurrent layers, tables for single layers, or an encoder, or without a known size.
     """
     kind, data = keys.text("model_type"), keys.document.data
     known = f"model types with a row of their own: {', '.join(sorted(ROWS))}"

@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("onnx", reason="onnx is not installed")
 
 from kernbench.common.errors import InputError
+from kernbench.common.units import ceil_div
 from kernbench.config import load_config
 from kernbench.sim_engine.machine import Machine
 from kernbench.workloads.graphs.emit.slabs import SlabJobs
@@ -18,6 +19,7 @@ from kernbench.workloads.graphs.graph import Graph, Node, Tensor
 from kernbench.workloads.graphs.onnx.reference import verify_file
 from kernbench.workloads.graphs.planner import plan_with_cuts
 from kernbench.workloads.graphs.run import GraphProgram
+from kernbench.workloads.graphs.split import Splitter
 from kernbench.workloads.graphs.verify import Verification
 from tests.onnx_models import Builder
 from tests.workload_programs import tiny_machine
@@ -25,6 +27,13 @@ from tests.workload_programs import tiny_machine
 SMALL = tiny_machine(32)  # a column of 3000 elements of 16 bits takes a fifth of it
 
 SLOW = {**SMALL, "dram": {"channels": 1, "dram_burst_cycles": 1, "peak_bw_bytes_per_cycle": 8}}
+
+
+ONE_TRANSFER = {  # at a time, with a setup as long as the bytes of a tile
+    **SMALL,
+    "dma": {"engines": 1, "max_concurrent_transfers": 1, "channels": {"act_weight": {"max_concurrent": 1}}},
+    "dram": {"channels": 1, "dram_burst_cycles": 1, "peak_bw_bytes_per_cycle": 8, "t_setup_cycles": 300},
+}
 
 
 def product(m: int, n: int, k: int, bits: int = 8) -> Graph:
@@ -72,6 +81,24 @@ def check(folder: Path, name: str, bits: int) -> Verification:
 def test_products_are_computed_by_their_slabs(name: str, tmp_path: Path) -> None:
     found = check(tmp_path, name, 8 if name == "turned" else 16)
     assert found.faults == [] and found.passed, found
+
+
+def test_tiles_of_a_slab_are_loaded_at_once_where_setups_cost_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each slab of the right operand is one load, and is multiplied as if its tiles were loaded one by one."""
+    machine = load_config(ONE_TRANSFER)
+    found = verify_file(weights().save(tmp_path / "model.onnx"), {}, machine, w=8, a=16)
+    assert found.faults == [] and found.passed, found
+
+    at_once = GraphProgram(product(64, 96, 1024), machine, 8)
+    cut = at_once.plan.sizes[0].cut
+    assert cut is not None and cut.at_once and cut.tiles > 1
+    loads = sum(entry.opcode == "DMA_LOAD_TILE" for entry in at_once.program.entries)
+    assert loads == 2 * ceil_div(64, cut.rows) * ceil_div(96, cut.wide) * ceil_div(1024, cut.depth)
+
+    cuts = Splitter._cuts
+    monkeypatch.setattr(Splitter, "_cuts", lambda *given: (cut for cut in cuts(*given) if not cut.at_once))
+    one_by_one = GraphProgram(product(64, 96, 1024), machine, 8)
+    assert at_once.run().cycles * 20 < one_by_one.run().cycles * 19
 
 
 FAULTS = {

@@ -4,12 +4,17 @@ A block of the result stays in the scratchpad while the slabs of k go by. A slab
 rows of the right one. The tensor engines write the product of the first slab to the block. They write the products of later
 slabs to slots of their own, and the vector engines add each of them to the block. The way to cut with the fewest estimated
 cycles is chosen.
+
+The column tiles of a slab of the right operand are loaded one by one. Where one transfer is in flight at a time, they may also
+be loaded all at once, which takes fewer setups. Two slabs that follow each other then share half of their places: the tensor
+engines use up the shared half of a slab first, so that the next slab is loaded while they use the other half.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import TYPE_CHECKING
 
 from kernbench.cmdq.footprint import bytes_of
@@ -41,6 +46,7 @@ class Cut:
     slab: int  #: [byte] of a slab of the left operand
     tile: int  #: [byte] of a tile of the right operand
     partial: int  #: [byte] of a product that is not added yet
+    at_once: bool = False  #: whether all column tiles of a slab of the right operand are one load
     cycles: int = 0  #: estimated
 
     @property
@@ -49,9 +55,19 @@ class Cut:
         return self.cols * self.tiles
 
     @property
+    def shared(self) -> int:
+        """Column tiles of a slab whose places the next slab gets too, if slabs are loaded at once."""
+        return self.tiles // 2 if self.at_once else 0
+
+    @property
+    def slots(self) -> int:
+        """Places for column tiles."""
+        return 2 * self.tiles - self.shared if self.at_once else self.tiles + 1
+
+    @property
     def places(self) -> tuple[int, int, int, int]:
         """[byte] of the ring of blocks, of slabs, of tiles and of partial products."""
-        return self.block, SLABS * self.slab, (self.tiles + 1) * self.tile, self.partials * self.partial
+        return self.block, SLABS * self.slab, self.slots * self.tile, self.partials * self.partial
 
     @property
     def nbytes(self) -> int:
@@ -68,7 +84,8 @@ class Cut:
 
     def entries(self, work: Product) -> int:
         """About as many entries as a product has."""
-        return self.blocks(work) * ceil_div(work.k, self.depth) * (1 + 3 * self.tiles)
+        loads = 1 + (1 if self.at_once else self.tiles)
+        return self.blocks(work) * ceil_div(work.k, self.depth) * (loads + 2 * self.tiles)
 
 
 def can_be_cut(work: Product) -> bool:
@@ -82,10 +99,10 @@ class Splitter:
     def __init__(self, sizes: Sizes) -> None:
         self.sizes, self.config = sizes, sizes.config
         dma, dram = self.config.dma, self.config.dram
-        self.rate = dram.capacity * dram.channels
-        flows = dma.engines * min(dma.max_concurrent_transfers, dma.channels.act_weight.max_concurrent)
+        self.rate = float(dram.capacity * dram.channels)
+        self.flows = dma.engines * min(dma.max_concurrent_transfers, dma.channels.act_weight.max_concurrent)
         self.latency = dram.t_setup_cycles
-        self.setup = self.latency / flows  # [cycle] of a transfer, where as many as can be are in flight
+        self.setup = self.latency / self.flows  # [cycle] of a transfer, where as many as can be are in flight
         self._known: dict[tuple[object, ...], Cut | None] = {}
 
     def best(self, work: Product, nbytes: int) -> Cut | None:
@@ -104,12 +121,15 @@ class Splitter:
         return self._known[key]
 
     def _cuts(self, work: Product, bits: tuple[int, int, int], nbytes: int) -> Iterator[Cut]:
-        engines = self.config.te.engines
+        engines, stored = self.config.te.engines, self.sizes.is_weight(work.b)  # tile after tile in DRAM
         for depth in self._depths(work, bits[0]):
-            for tiles in TILES:
+            may_join = stored and self.flows == 1 and depth * bits[1] // 8 % self.sizes.align == 0
+            for tiles, at_once in product(TILES, (False, True)):
+                if at_once and (tiles == 1 or not may_join):
+                    continue
                 for partials in {1, engines + 1}:
                     for rows in dict.fromkeys(ceil_div(work.m, parts) for parts in PARTS):
-                        cut = self._widest(work, bits, (rows, depth, tiles, partials), nbytes)
+                        cut = self._widest(work, bits, (rows, depth, tiles, partials, at_once), nbytes)
                         if cut is not None:
                             yield self._timed(work, bits, cut)
 
@@ -123,11 +143,12 @@ class Splitter:
         return found
 
     def _widest(
-        self, work: Product, bits: tuple[int, int, int], shape: tuple[int, int, int, int], nbytes: int
+        self, work: Product, bits: tuple[int, int, int], shape: tuple[int, int, int, int, bool], nbytes: int
     ) -> Cut | None:
         """The cut with so many rows whose blocks have most columns; the columns of all blocks are about equal."""
-        rows, depth, tiles, partials = shape
-        per_column = (rows * bits[2] * (1 + partials / tiles) + (1 + 1 / tiles) * depth * bits[1]) / 8
+        rows, depth, tiles, partials, at_once = shape
+        slots = 2 * tiles - tiles // 2 if at_once else tiles + 1
+        per_column = (rows * bits[2] * (1 + partials / tiles) + slots / tiles * depth * bits[1]) / 8
         left = nbytes - SLABS * self._slab(work, rows, depth, bits[0])
         most = int(left / per_column) if left > 0 else 0
         step = array_columns(self.config.te)
@@ -137,12 +158,14 @@ class Splitter:
             cols = ceil_div(cols, step) * step if cols > step else cols
             if cols < 1:
                 return None
-            cut = self._cut(work, bits, (rows, cols, tiles, depth, partials))
+            cut = self._cut(work, bits, (rows, cols, tiles, depth, partials), at_once=at_once)
             if cut.nbytes <= nbytes:
                 return cut
         return None
 
-    def _cut(self, work: Product, bits: tuple[int, int, int], shape: tuple[int, int, int, int, int]) -> Cut:
+    def _cut(
+        self, work: Product, bits: tuple[int, int, int], shape: tuple[int, int, int, int, int], *, at_once: bool
+    ) -> Cut:
         rows, cols, tiles, depth, partials = shape
         align = self.sizes.align
         block = self._aligned(bytes_of(rows * cols * tiles, bits[2])) + align
@@ -151,7 +174,8 @@ class Splitter:
         if not self.sizes.is_weight(work.b):  # pieces of its rows, each with lines of its own
             pieces, length = (cols, depth) if work.swapped else (depth, cols)
             tile = pieces * (self._aligned(bytes_of(length, bits[1])) + align)
-        return Cut(rows, cols, tiles, depth, partials, block, slab, tile, self._aligned(bytes_of(rows * cols, bits[2])))
+        partial = self._aligned(bytes_of(rows * cols, bits[2]))
+        return Cut(rows, cols, tiles, depth, partials, block, slab, tile, partial, at_once)
 
     def _slab(self, work: Product, rows: int, depth: int, bits: int) -> int:
         more = self.sizes.align if work.k * bits // 8 % self.sizes.align else 0
@@ -164,7 +188,8 @@ class Splitter:
         """With its cycles: the slabs of all blocks one after the other, loads beside products, stores beside the next block."""
         te, ve = self.config.te, self.config.ve
         slabs = ceil_div(work.k, cut.depth)
-        loads = (cut.slab + cut.tiles * cut.tile) / self.rate + (1 + cut.tiles) * self.setup
+        right = cut.tiles * cut.tile / self.rate
+        loads = cut.slab / self.rate + right + (2 if cut.at_once else 1 + cut.tiles) * self.setup
         one = te_body(te, cut.rows, cut.cols, cut.depth, bits[1], bits[0]) + te.init_cycles + te.finalize_cycles
         add = ve_service(ve, "add", cut.rows * cut.cols, 1, bits[2]).total
         products, sums = ceil_div(cut.tiles, te.engines) * one, ceil_div(cut.tiles, ve.engines) * add
@@ -173,6 +198,8 @@ class Splitter:
         # A slot is loaded again when its last reader has ended: as many rounds as there are slots go on at a time.
         of_slabs = (first_byte + of_slab) / SLABS
         of_tiles = cut.tiles / (cut.tiles + 1) * (tile + of_slab / cut.tiles)
+        if cut.at_once:  # the next slab comes when the places that it shares are free
+            of_tiles = cut.shared / cut.tiles * of_slab + self.latency + right
         of_slab = max(of_slab, of_slabs, of_tiles)
         store = cut.block / self.rate + cut.tiles * self.setup
         each = max(slabs * loads + store, slabs * of_slab + store / cut.tiles)

@@ -119,7 +119,7 @@ class Replay:
         self._pending: dict[int, Callable[[int], None]] = {}
         self._bases = [base for base, _, _ in self._regions]
         self._weights = {
-            tile.dram_addr: (name, number, index)
+            tile.dram_addr: (name, number, index, tile.moved_bytes)
             for (name, *_), layout in memory._layouts.items()
             for number, tiles in enumerate(layout._slices)
             for index, tile in enumerate(tiles)
@@ -169,8 +169,7 @@ class Replay:
         if moved.write:
             self._store(entry, name, at, place, nbytes)
             return
-        row = self._weights.get(moved.dram_addr)
-        if row is None:
+        if moved.dram_addr not in self._weights:
             done, firsts = self._done(name), [at + number * moved.stride for number in range(moved.rows)]
             there = {int(number) for first in firsts for number in np.unique(done[first : first + moved.row_bytes])}
             if len(there) != 1 or 0 in there:
@@ -179,8 +178,14 @@ class Replay:
                 return
             part = (at, moved.rows, moved.row_bytes)
             self._put(place, nbytes, _Object(self._names[there.pop()], at if moved.rows == 1 else -2, part=part))
-        else:
-            self._put(place, nbytes, _Object(row[0], 0, row=row[1:]))
+            return
+        loaded = 0
+        while loaded < nbytes:  # one tile, or several that follow each other
+            name, *row, size = self._weights.get(moved.dram_addr + loaded, ("", 0, 0, nbytes))
+            if not name:
+                self._fault(entry, f"it loads bytes of weights from {at + loaded} on, where no tile begins")
+            self._put(place + loaded, min(size, nbytes - loaded), _Object(name, 0, row=tuple(row)))
+            loaded += size
 
     def _put(self, place: int, nbytes: int, made: _Object) -> None:
         self.objects.append(made)

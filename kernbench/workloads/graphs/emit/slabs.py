@@ -26,6 +26,7 @@ class SlabJobs:
         self.weights = tensors[work.b].source == "weight"
         self.slabs = [(first, min(cut.depth, work.k - first)) for first in range(0, work.k, cut.depth)]
         step = cut.cols
+        self._loaded = 0  # slabs of the right operand that were loaded at once
         self.tiles = [(number, col, min(step, work.n - col)) for number, col in enumerate(range(0, work.n, step))]
 
     def run(self) -> None:
@@ -46,10 +47,14 @@ class SlabJobs:
         place = self.memory.place(self.work.out, start, sum(sizes), "sums")
         for slab, (deep, depth) in enumerate(self.slabs):
             left = self._left(matrix[0], first, rows, deep, depth)
-            at = place
+            rights = self._right_at_once(matrix[1], slab, depth, tiles) if self.cut.at_once else {}
+            at, places = place, {}
             for tile, nbytes in zip(tiles, sizes, strict=True):
-                self._product(left, self._right(matrix[1], slab, depth, tile), at, (rows, tile[2], depth), slab, tile[0])
+                places[tile] = at
                 at += nbytes
+            for tile in rights or tiles:
+                right = rights[tile] if rights else self._right(matrix[1], slab, depth, tile)
+                self._product(left, right, places[tile], (rows, tile[2], depth), slab, tile[0])
         at = start
         for nbytes in sizes:
             self.memory.written(self.work.out, at, nbytes, place + at - start, **self.meta)
@@ -72,6 +77,27 @@ class SlabJobs:
         work, row = self.work, self.work.k * self.a_bits // 8
         at = self.memory.dram_at(work.a) + (of_a * work.m + first) * row + deep * self.a_bits // 8
         return self.memory.load_part(work.a, Span(at, rows, depth, row), "slabs", **self.meta)
+
+    def _right_at_once(self, of_b: int, slab: int, depth: int, tiles: list[Tile]) -> dict[Tile, int]:
+        """The scratchpad addresses of all tiles, loaded at once, in the order in which they are multiplied.
+
+        Two slabs that follow each other lie at both ends of the ring, and overlap: what they share is multiplied first.
+        """
+        cut, odd = self.cut, self._loaded % 2
+        self._loaded += 1
+        own = cut.tiles - cut.shared
+        begin = self.memory.rings["tiles"].buffer.start + odd * own * cut.tile
+        stored = self.memory.layout(self.work, self.size).tiles(of_b * len(self.slabs) + slab)
+        sizes = [stored[number].moved_bytes for number, _, _ in tiles]
+        elements = sum(sizes) * 8 // self.b_bits
+        span = Span(stored[tiles[0][0]].dram_addr, 1, elements, sum(sizes))
+        self.memory.load_weights(self.b_bits, span, begin, tile_id=tiles[0][0], **self.meta)
+        places = {}
+        for tile, nbytes in zip(tiles, sizes, strict=True):
+            places[tile] = begin
+            begin += nbytes
+        order = tiles if odd else [*tiles[own:], *tiles[:own]]
+        return {tile: places[tile] for tile in order}
 
     def _right(self, of_b: int, slab: int, depth: int, tile: Tile) -> int:
         """The scratchpad address of `depth` rows of a tile of the right operand."""

@@ -5,6 +5,9 @@ gate and up projection (norm, SwiGLU), down projection. A stage goes over the to
 block. Data between stages stays in the scratchpad if it fits, and is spilled to DRAM otherwise. Among the plans that fit and
 whose bytes and products take at most 5% more time at full rate than with the smallest buffers, the one with most buffers is
 chosen. On systolic arrays the products take the cycles of their shapes.
+
+On a shard the stages may also go on in turn, block by block: then the shards add up the rows of a block while the tensor
+engines multiply another one. Such a plan is chosen if its estimated cycles, waits for sums included, are fewer.
 """
 
 from __future__ import annotations
@@ -16,6 +19,8 @@ from functools import cache, lru_cache
 from itertools import combinations, product
 
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.units import ceil_div
+from kernbench.components.service import ve_service
 from kernbench.config.kinds import beyond_scratchpad
 from kernbench.config.schema import NpuConfig
 from kernbench.workloads.layer.buffers import ATTENTION, DOWN, GATE_UP, OUT, STAGES, Buffering, LayerBuffers
@@ -67,6 +72,8 @@ class LayerPlan:
     scratchpad: ScratchpadPlan
     least_cycles: int  #: with everything at full rate, and loads hidden behind products or the other way round
     dram_bytes: int  #: [byte] that the layer moves, without alignment
+    #: how the scratchpad is divided if the stages go on block by block, in turn; None if they go on stage by stage
+    in_turn: Buffering | None = None
 
     @property
     def seq_tokens(self) -> int:
@@ -104,7 +111,8 @@ def plan_layer(
         plans = list(plans)
         least = min(plan.least_cycles for plan in plans if plan is not None)
     most = least * _SLACK[0] // _SLACK[1]
-    return next(plan for plan in plans if plan is not None and plan.least_cycles <= most)
+    staged = next(plan for plan in plans if plan is not None and plan.least_cycles <= most)
+    return _in_turn(buffers, levels, staged) or staged
 
 
 BUFFERS = Known[LayerBuffers](1 << 8)  #: by shape, step, and what of the machine they depend on: all but the DRAM
@@ -145,7 +153,8 @@ def compared_plans(
         passed = passed or is_used
         if is_used or key not in found or (found[key].plan is None and plan is not None):
             found[key] = Candidate(level, plan, "used" if is_used else _verdict(plan, used))
-    return list(found.values())
+    in_turn = [] if used.in_turn is None else [Candidate(used.in_turn, used, "used: block by block, in turn")]
+    return [*in_turn, *found.values()]
 
 
 def _choice(plan: LayerPlan) -> tuple[object, ...]:
@@ -188,11 +197,14 @@ def _try(buffers: LayerBuffers, level: Buffering, resident: frozenset[str]) -> t
     return plan, 0 if plan is None else _least_cycles(buffers, level, plan.dram_bytes, blocks)
 
 
-def _divided(buffers: LayerBuffers, level: Buffering, resident: frozenset[str], blocks: list[int]) -> LayerPlan | None:
+def _divided(
+    buffers: LayerBuffers, level: Buffering, resident: frozenset[str], blocks: list[int], *, in_turn: bool = False
+) -> LayerPlan | None:
     """A plan without its cycles; None if it does not fit."""
     moved = layer_bytes(buffers, resident, blocks)
     try:
-        places = ScratchpadPlan(buffers.needs(level, resident, blocks), buffers.capacity, buffers.line)
+        needs = (buffers.needs_in_turn if in_turn else buffers.needs)(level, resident, blocks)
+        places = ScratchpadPlan(needs, buffers.capacity, buffers.line)
     except DoesNotFit:
         return None
     return LayerPlan(
@@ -211,6 +223,7 @@ def _divided(buffers: LayerBuffers, level: Buffering, resident: frozenset[str], 
         scratchpad=places,
         least_cycles=0,
         dram_bytes=moved.total,
+        in_turn=level if in_turn else None,
     )
 
 
@@ -240,6 +253,57 @@ def _blocks(buffers: LayerBuffers, level: Buffering, resident: frozenset[str]) -
         if tensor in resident and chosen[reader] < chosen[writer]:
             chosen[writer] = chosen[reader]
     return chosen
+
+
+def _in_turn(buffers: LayerBuffers, levels: Sequence[Buffering], staged: LayerPlan) -> LayerPlan | None:
+    """The plan of a shard whose stages go on block by block, in turn; None if a plan stage by stage (`staged`) takes less.
+
+    Stage by stage, the tensor engines wait twice while the shards add up the last blocks of a projection; in turn, only at the
+    end. But all matrices are loaded once a block, and the buffers of all stages are in the scratchpad together.
+    """
+    model = buffers.model
+    if model.shards == 1 or model.experts:
+        return None
+    best, least = None, staged.least_cycles + sum(_meeting_cycles(buffers, staged.block_tokens[stage]) for stage in (OUT, DOWN))
+    for m in _block_sizes(buffers.tokens)[1:]:
+        if m < QUERY_TOKENS or (buffers.batch > 1 < buffers.seq_tokens and buffers.seq_tokens % m):
+            continue  # a block of the attention is inside one sequence
+        found = next(filter(None, (_best_in_turn(buffers, level, m) for level in levels)), None)
+        if found is not None and (cycles := found.least_cycles + _meeting_cycles(buffers, m)) < least:
+            best, least = found, cycles
+    return best
+
+
+def _best_in_turn(buffers: LayerBuffers, level: Buffering, m: int) -> LayerPlan | None:
+    """The plan with blocks of `m` tokens that moves least at this buffering; None if it does not fit."""
+    blocks = [m] * len(STAGES)
+    best = _divided(buffers, level, frozenset(), blocks, in_turn=True)
+    if best is None:  # what stays takes more room than a block of it
+        return None
+    for resident in _choices():
+        plan = _divided(buffers, level, resident, blocks, in_turn=True)
+        if plan is not None and plan.dram_bytes < best.dram_bytes:
+            best = plan
+    products = sum(stage_cycles(buffers, level, stage, m) for stage in STAGES)
+    weights = sum(stage_weights(buffers, stage, m) for stage in STAGES)
+    loads = load_cycles(buffers.config, weights, level.tile_bytes) + load_cycles(buffers.config, best.dram_bytes - weights)
+    return replace(best, least_cycles=max(products, loads))
+
+
+def _meeting_cycles(buffers: LayerBuffers, m: int) -> int:
+    """[cycle] from the products of a block of `m` tokens until its rows are in the residual stream: the shards add them up.
+
+    What a shard sends counts as if it were loaded; vector operations of one block do not overlap.
+    """
+    model, ve = buffers.model, buffers.config.ve
+    bits, rows = model.activation_bits, m * model.hidden
+    others = model.shards - 1
+    vectors = others * ve_service(ve, "add", ceil_div(rows, model.shards), 1, bits).total
+    vectors += ve_service(ve, "add", model.hidden, m, bits).total
+    if model.post_norms:
+        vectors += ve_service(ve, model.norm, model.hidden, ceil_div(m, ve.engines), bits).total
+    sent = 2 * others * buffers.activation_bytes(ceil_div(rows, model.shards))
+    return vectors + load_cycles(buffers.config, sent + buffers.activation_bytes(rows))
 
 
 def _size(buffers: LayerBuffers, level: Buffering, stage: int, fits: list[int]) -> int:

@@ -7,15 +7,18 @@ from itertools import groupby, pairwise
 import numpy as np
 import pytest
 
-from kernbench.cmdq.entries import Entry, PairEntry, VeEntry
+from kernbench.cmdq.entries import Entry, PairEntry, TeEntry, VeEntry
 from kernbench.cmdq.footprint import flat_address
 from kernbench.cmdq.system import lower_system
 from kernbench.config import load_config
 from kernbench.config.kinds import as_npu
+from kernbench.workloads import planner
+from kernbench.workloads.llm import steps
+from kernbench.workloads.llm.known import Known
 from kernbench.workloads.llm.reductions import ALGORITHMS, Reduction
 from kernbench.workloads.llm.run import run_program
 from kernbench.workloads.llm.shards import pe_places
-from kernbench.workloads.llm.steps import Job, LlmPrograms
+from kernbench.workloads.llm.steps import Job, LlmPrograms, Segment
 from kernbench.workloads.models.precision import uniform_precision
 from tests.llm_cases import tiny_model
 
@@ -102,3 +105,29 @@ def test_every_pe_keeps_to_its_own_slice() -> None:
     assert [place.node for place in places] == [f"sip0.cube0.pe{i}" for i in range(8)]
     steps = [b.dram_base - a.dram_base for a, b in pairwise(places)]
     assert steps == [view.dram.capacity_bytes] * 7 and view.dram.channels == 2
+
+
+def layer_of_eight() -> tuple[LlmPrograms, Segment]:
+    """A layer of a prompt of three blocks on eight PEs, which check that no two jobs in flight overlap."""
+    model = tiny_model("in_turn", heads=8, kv_heads=8, hidden=1024, ffn=4096, post_norms=True)
+    machine = load_config("single_cube", ["pe.spm.check_overlap=error"])
+    programs = LlmPrograms(model, uniform_precision(), machine, Job(prompt=384, tokens=1, phases=("prefill",), shards=8))
+    return programs, next(segment for segment in programs.segments(programs.steps[0]) if segment.kind == "layer")
+
+
+def test_stages_in_turn_give_the_tensor_engines_work_during_the_sums(monkeypatch: pytest.MonkeyPatch) -> None:
+    programs, layer = layer_of_eight()
+    program = programs.segment_program(layer)
+    jobs = [entry.meta for entry in program.entries if isinstance(entry, TeEntry) and entry.node == programs.places[0].node]
+    stages = {"QKV_PROJ": "a", "OUT_PROJ": "o", "MLP_GATE_UP": "g", "MLP_DOWN": "d"}
+    order = [f"{stages[meta['phase']]}{meta['block_id']}" for meta in jobs if meta["phase"] in stages]
+    assert [name for name, _ in groupby(order)] == ["a0", "a1", "o0", "a2", "o1", "g0", "o2", "g1", "d0", "g2", "d1", "d2"]
+
+    in_turn = run_program(program, programs)
+    monkeypatch.setattr(planner, "_in_turn", lambda *_: None)
+    monkeypatch.setattr(steps, "PLANS", Known(1))
+    programs, layer = layer_of_eight()
+    staged = run_program(programs.segment_program(layer), programs)
+    assert programs.plan(layer.shape, layer.step).in_turn is None
+    assert in_turn.macs == staged.macs
+    assert in_turn.cycles * 5 < staged.cycles * 4

@@ -20,7 +20,6 @@ from kernbench.workloads.models.files import load_model
 from kernbench.workloads.models.precision import Precision
 
 WHY = "the goal of the planner: the rest is what a plan fills, drains and cannot overlap"
-SHARDS_WHY = "reported only: vector operations and sums over PEs overlap with products only in part"
 
 
 def rows(data: SuiteData, stand: Stand) -> Iterator[Row]:
@@ -36,7 +35,7 @@ def rows(data: SuiteData, stand: Stand) -> Iterator[Row]:
         programs = largest_model(name, data, shards)
         if programs is not None:
             of = f"{programs.model.name}" if shards == 1 else f"{programs.model.name} on {shards} PEs"
-            yield _row(f"{name}: prefill of {of}", prefill_share(programs, stand), data, why if shards == 1 else SHARDS_WHY)
+            yield _row(f"{name}: prefill of {of}", prefill_share(programs, stand), data, why)
 
 
 def _row(case: str, share: Fraction, data: SuiteData, why: str) -> Row:

@@ -22,17 +22,26 @@ from kernbench.workloads.layer.kv import KvTile, kv_tiles
 from kernbench.workloads.layer.layer import Layer, Strip
 from kernbench.workloads.planner import ATTENTION
 
+Block = tuple[int, tuple[int, int]]  #: the number of a block of tokens, its first token, and its number of tokens
+
 _PHASE = {"k": "ATTENTION_SCORE", "v": "ATTENTION_APPLY"}
 
 
 def attention(layer: Layer) -> None:
     """Emits the stage for all blocks: `attention` is in its buffer, or spilled."""
-    layer.load_page_table()
-    for block_id, (start, count) in enumerate(layer.plan.blocks(ATTENTION)):
-        block = _Block(layer, block_id, start, count)
-        block.prepare()
-        for head in range(layer.model.kv_heads):
-            block.kv_head(head)
+    for block in enumerate(layer.plan.blocks(ATTENTION)):
+        attention_block(layer, block)
+
+
+def attention_block(layer: Layer, block: Block) -> None:
+    """Emits the stage for one block, before the first one with the page table."""
+    block_id, (start, count) = block
+    if not block_id:
+        layer.load_page_table()
+    tokens = _Block(layer, block_id, start, count)
+    tokens.prepare()
+    for head in range(layer.model.kv_heads):
+        tokens.kv_head(head)
 
 
 @dataclass(frozen=True, slots=True)

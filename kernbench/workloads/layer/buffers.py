@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import lcm
 from typing import Any
 
@@ -23,6 +23,7 @@ _RESIDENT_IN = (  # which of the resident tensors the live bytes of each stage d
     frozenset({"residual", "ffn"}),
     frozenset({"residual", "ffn"}),
 )
+ROWS_IN_TURN = {"post": 2, "parts": 1, "added": 1}  #: blocks of whole rows for which stages that run in turn have room
 _STRIP_BYTES = 1 << 10  # a strip is at least this, so that one token does not make an entry for every few elements
 _KV_TOKENS = 64  # KV tiles are whole multiples of it
 _EVEN_COLS = 16  # tiles with that many columns or more have a multiple of it
@@ -173,6 +174,22 @@ class LayerBuffers:
         """Every buffer, those with the longest lives first; `blocks`: [token] of a block per stage."""
         local = [need for stage in STAGES for need in self._local(level, resident, stage, blocks[stage])]
         return [*self._shared(level, resident), *local]
+
+    def needs_in_turn(self, level: Buffering, resident: frozenset[str], blocks: Sequence[int]) -> list[Need]:
+        """Every buffer of a plan in which all stages go on in turn.
+
+        Whole rows of the two projections that are added to the residual stream share rings; their blocks have equal sizes.
+        """
+        shared = [replace(need, first=min(need.first, OUT), last=DOWN) for need in self._shared(level, resident)]
+        local = {}
+        for stage in (OUT, GATE_UP, DOWN):
+            for need in self._local(level, resident, stage, blocks[stage]):
+                ring = need.name.rpartition("_")[0]
+                count = ROWS_IN_TURN.get(ring, 0)
+                name = ring if count else need.name
+                first = local[name].first if name in local else ATTENTION if stage == OUT else OUT
+                local[name] = Need(name, need.nbytes * max(count, 1), first, DOWN)
+        return [*shared, *local.values(), *self._attention(level, resident, blocks[ATTENTION])]
 
     def _copies(self, level: Buffering, products: int) -> int:
         """The number of result buffers, each for `products` matrix products, that keeps all tensor engines busy."""

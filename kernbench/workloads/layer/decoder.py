@@ -11,7 +11,7 @@ from kernbench.config.schema import NpuConfig
 from kernbench.workloads.hazards import Emitter
 from kernbench.workloads.layer.attention import attention
 from kernbench.workloads.layer.layer import Layer
-from kernbench.workloads.layer.projections import PartialRows, feed_forward, output_projection
+from kernbench.workloads.layer.projections import PartialRows, feed_forward, in_turn, output_projection
 from kernbench.workloads.models import ModelShape
 from kernbench.workloads.planner import plan_layer
 
@@ -59,6 +59,9 @@ def decoder_layer(
 def emit_layer(layer: Layer) -> Iterator[PartialRows]:
     """All stages of a layer, from its input in DRAM to its output there; of a shard, stops where shards must meet."""
     _load_input(layer)
+    if layer.plan.in_turn:
+        yield from in_turn(layer)
+        return
     attention(layer)
     yield from output_projection(layer)
     yield from feed_forward(layer)

@@ -10,6 +10,7 @@ from kernbench.cmdq.footprint import bytes_of
 from kernbench.common.units import ceil_div
 from kernbench.config.schema import NpuConfig
 from kernbench.workloads.hazards import Emitter
+from kernbench.workloads.layer.buffers import ROWS_IN_TURN
 from kernbench.workloads.layer.dram import ActivationLayout, LayerDram, Span, WeightTile
 from kernbench.workloads.layer.kv import PAGE_NUMBER_BITS
 from kernbench.workloads.models import ModelShape
@@ -46,7 +47,7 @@ class Layer:
         self._line = config.spm.bank_width_bytes
         self._alignment = config.dma.alignment_bytes
         self.rings = {"weights": Ring(self.places["weights"], self._line, plan.weight_skew_bytes)}
-        names = ("kv", "heads", "scores", "partials", *(f"strips_{stage}" for stage in range(4)))
+        names = ("kv", "heads", "scores", "partials", *(f"strips_{stage}" for stage in range(4)), *ROWS_IN_TURN)
         self.rings.update({name: Ring(self.places[name], self._line) for name in names if name in self.places.buffers})
 
     def act(self, elements: int) -> int:
@@ -61,6 +62,11 @@ class Layer:
         """The next place for a strip of a stage."""
         name = f"strips_{stage}"
         return self.rings[name].take(self.plan.strip_bytes[stage])
+
+    def rows_place(self, name: str, stage: int) -> int:
+        """The next place for whole rows of a block of a stage: stages that run in turn share a ring."""
+        ring = self.rings.get(name)
+        return self.buffer(f"{name}_{stage}") if ring is None else ring.take(ring.buffer.nbytes // ROWS_IN_TURN[name])
 
     def project(
         self, tile: WeightTile, matrix: str, m: int, ifm: int, ofm: int, routed: bool = False, **meta: Any

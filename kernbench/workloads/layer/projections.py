@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal
 
+from kernbench.workloads.layer.attention import Block, attention_block
 from kernbench.workloads.layer.dram import WeightTile
 from kernbench.workloads.layer.layer import Layer, Strip
 from kernbench.workloads.planner import DOWN, GATE_UP, OUT
@@ -32,7 +34,8 @@ class PartialRows:
 
 def output_projection(layer: Layer) -> Iterator[PartialRows]:
     """Emits attention times wo, added to the residual stream; of a shard, yields what the shards must add up first."""
-    yield from _project_and_add(layer, OUT, "wo", "attention", "OUT_PROJ", Part(None, 0, 0, layer.plan.tokens))
+    for block in enumerate(layer.plan.blocks(OUT)):
+        yield from _output_block(layer, block)
 
 
 def feed_forward(layer: Layer) -> Iterator[PartialRows]:
@@ -43,8 +46,41 @@ def feed_forward(layer: Layer) -> Iterator[PartialRows]:
     if layer.model.experts:
         _route(layer)
     for part in parts(layer.model, layer.plan.tokens):
-        _gate_and_up(layer, part)
-        yield from _project_and_add(layer, DOWN, "w_down", "ffn", "MLP_DOWN", part)
+        for block in enumerate(layer.plan.blocks(GATE_UP, part.start, part.count)):
+            _gate_and_up(layer, part, block)
+        for block in enumerate(layer.plan.blocks(DOWN, part.start, part.count)):
+            yield from _down_block(layer, part, block)
+
+
+def in_turn(layer: Layer) -> Iterator[PartialRows]:
+    """Emits all four stages in turn, block by block. Yields what the shards must add up.
+
+    While the shards add up the rows of a block, the tensor engines multiply another block. The output projection of a block
+    follows the attention of the next block, and the down projection follows the gate and up projection of the next block.
+    """
+    part = Part(None, 0, 0, layer.plan.tokens)
+    blocks = list(enumerate(layer.plan.blocks(OUT)))
+    last = len(blocks) - 1
+    attention_block(layer, blocks[0])
+    for before, block in pairwise(blocks):
+        attention_block(layer, block)
+        yield from _output_block(layer, before)
+    for number, block in enumerate(blocks):
+        if number == min(1, last - 1):  # the first block is added up by then, also if there are only two
+            yield from _output_block(layer, blocks[last])
+        _gate_and_up(layer, part, block)
+        if number:
+            yield from _down_block(layer, part, blocks[number - 1])
+    yield from _down_block(layer, part, blocks[last])
+
+
+def _output_block(layer: Layer, block: Block) -> Iterator[PartialRows]:
+    part = Part(None, 0, 0, layer.plan.tokens)
+    yield from _project_and_add(layer, OUT, ("wo", "attention", "OUT_PROJ"), part, block)
+
+
+def _down_block(layer: Layer, part: Part, block: Block) -> Iterator[PartialRows]:
+    yield from _project_and_add(layer, DOWN, ("w_down", "ffn", "MLP_DOWN"), part, block)
 
 
 def _route(layer: Layer) -> None:
@@ -62,24 +98,24 @@ def _route(layer: Layer) -> None:
         layer.vector("softmax", experts, t_len, place, place, phase="MLP_ROUTER", **meta)
 
 
-def _gate_and_up(layer: Layer, part: Part) -> None:
-    """Emits the norm and silu(normed * w_gate) * (normed * w_up): `ffn` is in its buffer, or spilled."""
+def _gate_and_up(layer: Layer, part: Part, block: Block) -> None:
+    """Emits the norm and silu(normed * w_gate) * (normed * w_up) of a block: `ffn` is in its buffer, or spilled."""
     names = ("w_gate", "w_up") if layer.model.gated else ("w_up",)
-    for block_id, (t_start, t_len) in enumerate(layer.plan.blocks(GATE_UP, part.start, part.count)):
-        meta = {"block_id": block_id, "token_idx": layer.token(t_start)}
-        normed = layer.norm(GATE_UP, "gain_mlp", t_start, t_len, **meta)
-        matrices = [_matrix(name, part) for name in names]
-        strips = [_strips(layer, GATE_UP, layer.dram.weights[name].tiles()) for name in matrices]
-        for columns in zip(*strips, strict=True):
-            places = [layer.strip_slot(GATE_UP) for _ in matrices]
-            offset = 0
-            for tiles in zip(*(strip for _, strip in columns), strict=True):
-                for tile, name, at in zip(tiles, matrices, places, strict=True):
-                    routed = part.expert is not None
-                    layer.project(tile, name, t_len, normed, at + offset, routed, phase="MLP_GATE_UP", **meta)
-                offset += layer.act(t_len * tiles[0].cols)
-            col, tiles_of_one = columns[0]
-            _activate(layer, places, Strip(t_start, t_len, col, sum(tile.cols for tile in tiles_of_one)), part, meta)
+    block_id, (t_start, t_len) = block
+    meta = {"block_id": block_id, "token_idx": layer.token(t_start)}
+    normed = layer.norm(GATE_UP, "gain_mlp", t_start, t_len, **meta)
+    matrices = [_matrix(name, part) for name in names]
+    strips = [_strips(layer, GATE_UP, layer.dram.weights[name].tiles()) for name in matrices]
+    for columns in zip(*strips, strict=True):
+        places = [layer.strip_slot(GATE_UP) for _ in matrices]
+        offset = 0
+        for tiles in zip(*(strip for _, strip in columns), strict=True):
+            for tile, name, at in zip(tiles, matrices, places, strict=True):
+                routed = part.expert is not None
+                layer.project(tile, name, t_len, normed, at + offset, routed, phase="MLP_GATE_UP", **meta)
+            offset += layer.act(t_len * tiles[0].cols)
+        col, tiles_of_one = columns[0]
+        _activate(layer, places, Strip(t_start, t_len, col, sum(tile.cols for tile in tiles_of_one)), part, meta)
 
 
 def _activate(layer: Layer, places: list[int], strip: Strip, part: Part, meta: dict[str, Any]) -> None:
@@ -99,31 +135,34 @@ def _activate(layer: Layer, places: list[int], strip: Strip, part: Part, meta: d
 
 
 def _project_and_add(
-    layer: Layer, stage: int, matrix: str, source: str, phase: str, part: Part
+    layer: Layer, stage: int, names: tuple[str, str, str], part: Part, block: Block
 ) -> Iterator[PartialRows]:
+    """A block of a projection, added to the residual stream. `names`: of its matrix, of its input, and of its phase."""
+    matrix, source, phase = names
     routed = part.expert is not None and stage == DOWN
     biased = layer.model.out_bias if stage == OUT else layer.model.mlp_bias
-    for block_id, (t_start, t_len) in enumerate(layer.plan.blocks(stage, part.start, part.count)):
-        meta = {"block_id": block_id, "token_idx": layer.token(t_start)}
-        ifm = layer.tensor_block(source, t_start, t_len, phase, t_start - part.start, **meta)
-        for col, tiles in _strips(layer, stage, layer.dram.weights[_matrix(matrix, part)].tiles()):
-            strip = Strip(t_start, t_len, col, sum(tile.cols for tile in tiles))
-            whole = layer.model.whole_rows
-            out = layer.buffer(f"post_{stage}") + layer.act(t_len * col) if whole else layer.strip_slot(stage)
-            offset = 0
-            for tile in tiles:
-                layer.project(tile, _matrix(matrix, part), t_len, ifm, out + offset, routed, phase=phase, **meta)
-                offset += layer.act(t_len * tile.cols)
-            if biased:
-                layer.bias(out, strip.cols, t_len, phase=phase, **meta)
-            if routed:
-                layer.vector("mul", strip.cols, t_len, out, out, out, phase=phase, **meta)
-            if not whole:
-                _add_residual(layer, stage, out, strip, part.choice, meta)
-        if layer.model.shards > 1:
-            yield PartialRows(layer.buffer(f"post_{stage}"), layer.buffer(f"parts_{stage}"), t_len * layer.model.hidden, meta)
-        if layer.model.whole_rows:
-            _add_rows(layer, stage, t_start, t_len, part.choice, meta)
+    block_id, (t_start, t_len) = block
+    meta = {"block_id": block_id, "token_idx": layer.token(t_start)}
+    ifm = layer.tensor_block(source, t_start, t_len, phase, t_start - part.start, **meta)
+    whole = layer.model.whole_rows
+    product = layer.rows_place("post", stage) if whole else 0
+    for col, tiles in _strips(layer, stage, layer.dram.weights[_matrix(matrix, part)].tiles()):
+        strip = Strip(t_start, t_len, col, sum(tile.cols for tile in tiles))
+        out = product + layer.act(t_len * col) if whole else layer.strip_slot(stage)
+        offset = 0
+        for tile in tiles:
+            layer.project(tile, _matrix(matrix, part), t_len, ifm, out + offset, routed, phase=phase, **meta)
+            offset += layer.act(t_len * tile.cols)
+        if biased:
+            layer.bias(out, strip.cols, t_len, phase=phase, **meta)
+        if routed:
+            layer.vector("mul", strip.cols, t_len, out, out, out, phase=phase, **meta)
+        if not whole:
+            _add_residual(layer, stage, out, strip, part.choice, meta)
+    if layer.model.shards > 1:
+        yield PartialRows(product, layer.rows_place("parts", stage), t_len * layer.model.hidden, meta)
+    if whole:
+        _add_rows(layer, stage, product, t_start, t_len, part.choice, meta)
 
 
 def _add_residual(layer: Layer, stage: int, product: int, strip: Strip, choice: int, meta: dict[str, Any]) -> None:
@@ -141,10 +180,11 @@ def _add_residual(layer: Layer, stage: int, product: int, strip: Strip, choice: 
         layer.store_strip("y" if down else "x1", strip, at, **meta)
 
 
-def _add_rows(layer: Layer, stage: int, t_start: int, t_len: int, choice: int, meta: dict[str, Any]) -> None:
+def _add_rows(
+    layer: Layer, stage: int, product: int, t_start: int, t_len: int, choice: int, meta: dict[str, Any]
+) -> None:
     """The norm behind a projection, if there is one, and the residual stream added to its rows, which are complete."""
     hidden, resident = layer.model.hidden, "residual" in layer.plan.resident
-    product = layer.buffer(f"post_{stage}")
     layer.emit.join(product, layer.act(t_len * hidden), phase="NORM", **meta)
     if layer.model.post_norms:
         layer.normalise("gain_post_attention" if stage == OUT else "gain_post_mlp", t_len, product, product, **meta)
@@ -153,7 +193,7 @@ def _add_rows(layer: Layer, stage: int, t_start: int, t_len: int, choice: int, m
     if resident:
         at = layer.buffer("residual") + layer.act(t_start * hidden)
     else:
-        at = layer.buffer(f"added_{stage}")
+        at = layer.rows_place("added", stage)
         layer.load_strip(("y" if choice else "x1") if down else "x", rows, at, **meta)
     layer.vector("add", hidden, t_len, at, at, product, **meta)
     last = choice == max(layer.model.experts_per_token, 1) - 1

@@ -47,7 +47,7 @@ def choice_of(plan: LayerPlan) -> Hashable:
     return (
         plan.tokens, plan.context, plan.batch, plan.resident, plan.block_tokens, plan.granule, tuple(plan.tile_cols.items()),
         plan.weight_skew_bytes, plan.strip_cols, plan.strip_bytes, plan.kv_tile_tokens, plan.kv_slot_bytes,
-        tuple(plan.scratchpad.buffers.values()),
+        tuple(plan.scratchpad.buffers.values()), plan.in_turn,
     )  # fmt: skip
 
 

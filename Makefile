@@ -13,6 +13,8 @@ CORES  := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 JOBS   ?= $(shell echo $$(($(CORES) < 8 ? $(CORES) + 1 : 8)))
 
 export OPENBLAS_NUM_THREADS = 1
+# Hypothesis has no plugin to load here: the one that trio brings imports all of trio, in each process.
+export HYPOTHESIS_NO_PLUGINS = 1
 # Packages are installed without bytecode, which takes pip 10 s: Python writes that of the modules that it imports.
 export PIP_NO_COMPILE = 1
 # Python keeps that bytecode even where the environment says not to: tests start a thousand processes.

@@ -42,19 +42,24 @@ def stored(name: str, size: str, scheme: str) -> str:
     return f"{name}_{size}_{scheme}.webp"
 
 
-def screenshots(folder: Path, pages: dict[str, Path], sizes: dict[str, tuple[int, int]] | None = None) -> list[Path]:
+def screenshots(folder: Path, pages: dict[str, Path]) -> list[Path]:
     """A picture of each page, in every size and both schemes; the files."""
+    with tempfile.TemporaryDirectory() as place, browser(Path(place) / "profile") as page:
+        return pictures(page, folder, pages, SIZES)
+
+
+def pictures(page: Page, folder: Path, pages: dict[str, Path], sizes: dict[str, tuple[int, int]]) -> list[Path]:
+    """The same in a browser that is there."""
     folder.mkdir(parents=True, exist_ok=True)
     made = []
-    with tempfile.TemporaryDirectory() as place, browser(Path(place) / "profile") as page:
-        for size, (width, height) in (sizes or SIZES).items():
-            screen = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": size == "phone"}
-            page.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
-            for scheme in SCHEMES:
-                prefer(page, scheme)
-                for name, path in pages.items():
-                    made.append(folder / stored(name, size, scheme))
-                    made[-1].write_bytes(_taken(page, path))
+    for size, (width, height) in sizes.items():
+        screen = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": size == "phone"}
+        page.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+        for scheme in SCHEMES:
+            prefer(page, scheme)
+            for name, path in pages.items():
+                made.append(folder / stored(name, size, scheme))
+                made[-1].write_bytes(_taken(page, path))
     return made
 
 

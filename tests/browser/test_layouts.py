@@ -25,7 +25,7 @@ from kernbench.validate.page import page_bytes as validation_page
 from kernbench.validate.run import Options, Stand, SuiteRun, run_suite
 from kernbench.validate.suite import Row
 from tests.browser.chromium import Page, browser, missing, prefer
-from tests.browser.screenshots import FOLDER, PAGES, SCHEMES, SIZES, screenshots, stored
+from tests.browser.screenshots import FOLDER, PAGES, SCHEMES, SIZES, pictures, stored
 from tests.sweep_samples import run_spec, write_spec
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
@@ -333,7 +333,7 @@ def test_the_documentation_has_pictures_of_every_page(
     assert {path.name for path in FOLDER.iterdir()} == wanted
     texts = "".join(path.read_text(encoding="utf-8") for path in FOLDER.parents[1].rglob("*.md"))
     assert all(name in texts for name in wanted)
-    made = screenshots(tmp_path, pages, {size: SIZES[size] for size in sizes})
+    made = pictures(page, tmp_path, pages, {size: SIZES[size] for size in sizes})
     names = {stored(name, size, scheme) for name in pages for size in sizes for scheme in SCHEMES}
     assert {path.name for path in made} == names
     for path in made:

@@ -183,9 +183,9 @@ def test_a_run_of_all_steps_is_stopped_where_that_is_asked_for(kbsim: Kbsim) -> 
 
 
 def test_pictures_are_dark_on_request(kbsim: Kbsim) -> None:
-    asked = ("llm", "--model", "llama3-8b", "--config", "npu_mobile", "--layers", "1", "--prompt", "64", "--quiet")
+    asked = ("llm", "--model", "llama3-8b", "--config", "npu_mobile", "--layers", "1", "--tokens", "1", "--phase", "decode")
     for name, more in (("light.svg", ()), ("dark.svg", ("--dark",))):
-        assert kbsim(*asked, "--live-map", name, *more).code == 0
+        assert kbsim(*asked, "--live-map", name, "-q", *more).code == 0
         assert colour("card", "dark" if more else "light") in Path(name).read_text(encoding="utf-8")
     said = kbsim(*asked, "--dark")
     assert said.code == 2 and "--dark: it is for pictures; add --plot or --live-map" in said.err

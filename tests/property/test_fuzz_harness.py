@@ -163,11 +163,11 @@ class Faults:
 
 def test_a_campaign_counts_keeps_and_repeats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(campaigns.FORMATS, "faults", (lambda seed, count: Faults(seed=seed), 1))
-    plan = Plan(seed=3, inputs=40, formats=["faults"], jobs=2, limits=small())
+    plan = Plan(seed=3, inputs=24, formats=["faults"], jobs=2, limits=small())
     keep = tmp_path / "keep"
     clean(keep)
     found = list(campaign(plan, keep))
-    assert len(found) == 2 + 40 + len(SPECIAL)
+    assert len(found) == 2 + 24 + len(SPECIAL)
     kinds = {one.kind for one in found}
     assert kinds == {RAN, REFUSED, INTERNAL, SILENT, CODE, SIGNAL, UNSOUND}
     failed = [one for one in found if one.kind not in (RAN, REFUSED)]
@@ -181,7 +181,7 @@ def test_a_campaign_counts_keeps_and_repeats(tmp_path: Path, monkeypatch: pytest
     assert rows[-1].split()[:2] == ["all", str(len(found))]
     assert "KeyError: '...' at" in groups(found)
     # The same seed gives the same inputs, whatever the number of processes.
-    again = list(campaign(Plan(seed=3, inputs=40, formats=["faults"], jobs=1, limits=small())))
+    again = list(campaign(Plan(seed=3, inputs=24, formats=["faults"], jobs=1, limits=small())))
     told = [sorted((one.format, one.number, one.kind) for one in outcomes) for outcomes in (found, again)]
     assert told[0] == told[1]
 

@@ -228,6 +228,7 @@ class Machine:
         self.memories = [(one.reshape(-1).view(np.uint8).copy(), np.full(size, 0xA5, np.uint8)) for one, size in
                          zip(inputs, outputs, strict=True)]
         self.queues: dict[tuple[int, int, str], Queue] = {}
+        self.leaving: dict[int, list[Queue]] = {}  #: by rank: the queues that it sends to
         self.asked: dict[int, int] = {}
         self.taken: dict[int, int] = {}
         self.sent = 0
@@ -241,10 +242,18 @@ class Machine:
 
     def queue(self, rank: int, plane: int, direction: str) -> Queue:
         """The one that a rank receives from."""
-        return self.queues.setdefault((rank, plane, direction), Queue(self.slots))
+        key = rank, plane, direction
+        found = self.queues.get(key)
+        if found is None:
+            found = self.queues[key] = Queue(self.slots)
+        return found
 
     def from_rank(self, rank: int) -> list[Queue]:
-        return [self.queue(to, plane, back) for (plane, _), (to, back) in self.table.get(rank, {}).items()]
+        found = self.leaving.get(rank)
+        if found is None:
+            ways = self.table.get(rank, {}).items()
+            found = self.leaving[rank] = [self.queue(to, plane, back) for (plane, _), (to, back) in ways]
+        return found
 
     def bytes_of(self, rank: int, addr: int, size: int) -> Array:
         which, at = (1, addr - OUT) if addr >= OUT else (0, addr)

@@ -17,6 +17,7 @@ from kernbench.workloads.blocks.batch import Sequences
 from kernbench.workloads.models.files import load_model
 from kernbench.workloads.serving.deployment import machine_link
 from kernbench.workloads.serving.fleet_file import fleet_json_schema, load_fleet
+from tests.schemas import validator_of
 
 FILE = """\
 schema: kernbench/fleet/1
@@ -150,11 +151,11 @@ def test_files_that_are_no_fleet(text: str, told: str, tmp_path: Path) -> None:
 
 
 def test_the_schema_takes_what_is_read() -> None:
-    schema = fleet_json_schema()
-    jsonschema.validate({"groups": [{"config": "rtx4090", "count": 2, "set": {"dram.channels": 8}}]}, schema)
+    validator = validator_of(fleet_json_schema)
+    validator.validate({"groups": [{"config": "rtx4090", "count": 2, "set": {"dram.channels": 8}}]})
     for wrong in ({"groups": []}, {"groups": [{"count": 2}]}, {"groups": [{"config": "a", "cuont": 1}]}):
         with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate(wrong, schema)
+            validator.validate(wrong)
 
 
 def test_groups_say_how_many_engines_there_are(tmp_path: Path) -> None:

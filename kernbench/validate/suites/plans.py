@@ -30,7 +30,8 @@ def rows(data: SuiteData, stand: Stand) -> Iterator[Row]:
             continue
         size, bits = int(data.fact("size")), int(case["bits"])
         why = f"reported only: {case['reported']}" if "reported" in case else WHY
-        yield _row(f"{name}: product, {bits} bits", product_share(name, size, bits, stand), data, why)
+        if not stand.options.quick or name in data.fact("quick_products"):
+            yield _row(f"{name}: product, {bits} bits", product_share(name, size, bits, stand), data, why)
         shards = int(case.get("shards", 1))
         programs = largest_model(name, data, shards)
         if programs is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kernbench.common.json_shapes import COUNT, NUMBER, TEXT, Shape, closed, list_of, map_of, or_null, titled
+from kernbench.workloads.json_schema import generation_shapes
 
 _STATUS: Shape = {"enum": ["done", "aborted", "deadlock", "failed"]}
 _SIGNED: Shape = {"type": "number"}
@@ -31,7 +32,11 @@ def compare_json_schema() -> Shape:
         "settings": or_null(list_of(closed({"path": TEXT, "first": _VALUE, "here": _VALUE}))),
     }
     whole = {"target": TEXT, "sentence": TEXT, "fastest": or_null(TEXT), "machines": list_of(closed(machine))}
-    return titled("kernbench compare", closed(whole))
+    on_chip = {"name": TEXT, "machine": TEXT, "t_ns": NUMBER, "speedup": NUMBER, **generation_shapes()}
+    numbers = dict.fromkeys(("prompt", "tokens", "batch", "tp", "w", "a", "kv"), COUNT)
+    of_chips = dict.fromkeys(("target", "runtime", "sentence", "fastest"), TEXT) | numbers
+    of_chips["machines"] = list_of(closed(on_chip))
+    return titled("kernbench compare", {"anyOf": [closed(whole), closed(of_chips)]})
 
 
 def what_if_json_schema() -> Shape:

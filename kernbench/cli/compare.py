@@ -89,6 +89,10 @@ def compare(
         bool, typer.Option("--no-why", help="Report only times and bounds, but no causes. The command is then much "
             "faster, because it leaves out the traced run that finds the causes.")
     ] = False,
+    runtime: Annotated[
+        str | None, typer.Option("--runtime", metavar="NAME|FILE", show_default=False, help="For chips, or boards of chips, "
+            "and a language model: compare the kernels of this runtime profile, with the time that host software adds.")
+    ] = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -98,6 +102,14 @@ def compare(
     from kernbench.cli.target import find_case, load_machine
 
     named = _one(config or []) if noc else _named(config or [])
+    if runtime is not None:
+        from kernbench.cli.compare_chips import compare_chips
+
+        _check_profile(noc=noc, plot=plot)
+        return compare_chips(
+            target, named, settings or (), runtime, kernels=not no_why, as_json=as_json, quiet=quiet,
+            allow_code=allow_code or (),
+        )  # fmt: skip
     _check_plot(plot, [target, *named.values()], no_why=no_why)
     case, rest = find_case(target, settings)
     machines: dict[str, MachineConfig] = {
@@ -142,6 +154,14 @@ def _one(given: Sequence[str]) -> dict[str, str]:
         remedy = "kbsim compare TARGET -c npu_server --noc"
         raise InputError(Problem("kbsim compare", "--noc needs one machine", "--config", ", ".join(given), remedy))
     return {given[0]: given[0]}
+
+
+def _check_profile(*, noc: bool, plot: Path | None) -> None:
+    """InputError for an option that the kernels of a runtime profile do not take."""
+    for option, given in (("--noc", noc), ("--plot", plot is not None)):
+        if given:
+            rule = "with --runtime, the kernels of chips run in sequence, without a network and without causes in cycles"
+            raise InputError(Problem("kbsim compare", rule, option, remedy=f"leave out {option}, or leave out --runtime"))
 
 
 def _check_plot(plot: Path | None, read: Sequence[str], *, no_why: bool) -> None:

@@ -197,8 +197,9 @@ ShowPlan = Annotated[
         "without a run.")
 ]
 HostProfile = Annotated[
-    str | None, typer.Option("--runtime", metavar="NAME|FILE", show_default=False, help="For a chip: run the kernels of this "
-        "runtime profile, with the time that host software adds. Without --runtime, the layers are planned as on an NPU.")
+    str | None, typer.Option("--runtime", metavar="NAME|FILE", show_default=False, help="For a chip, or a board of chips: run "
+        "the kernels of this runtime profile, with the time that host software adds. Without --runtime, the layers are planned "
+        "as on an NPU.")
 ]
 NoReuse = Annotated[bool, typer.Option("--no-reuse", help="Simulate every layer of every step, even if an equal layer "
     "was simulated before. Slower, same result.")]

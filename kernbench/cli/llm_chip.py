@@ -75,7 +75,9 @@ def _summary(
     head = [f"{short(made.tokens_per_s)} tokens/s"]
     head += [f"{name} {duration(ns, 4)}" for name, ns in (("TPOT", made.tpot_ns), ("TTFT", made.ttft_ns)) if ns is not None]
     yield widgets.Text("  ".join(head), "bold")
-    chips = f"{asked.tp} x {machine.source}" if asked.tp > 1 else machine.source
+    chips = f"{asked.tp} x {machine.source}" if asked.tp > 1 and machine.chip is not None else machine.source
+    if machine.chip is None:
+        chips = f"{counted(asked.tp, 'chip')} of {machine.source}"
     work = f"{counted(asked.batch, 'sequence')} with a prompt of {counted(asked.prompt, 'token')}"
     decoded = f", {counted(asked.tokens, 'token')} decoded" if made.tpot_ns is not None else ""
     widths = "".join(f"{letter.upper()}{width}" for letter, width in _letters(bits).items())

@@ -29,7 +29,24 @@ def llm_json_schema() -> Shape:
         "steps": list_of(step),
     }
     case = closed({"case": map_of(COUNT), **run})
-    return titled("kernbench llm", {"anyOf": [closed(run), closed({"status": {"const": "done"}, "runs": list_of(case)})]})
+    on_chip = {"status": {"const": "done"}, "model": TEXT, "machine": TEXT, "runtime": TEXT}
+    chip_run = {"case": map_of(COUNT), **dict.fromkeys(("prompt", "batch", "tp", "w", "a", "kv"), COUNT), **generation_shapes()}
+    kinds = [run, {"status": {"const": "done"}, "runs": list_of(case)}]
+    kinds += [on_chip | chip_run, on_chip | {"runs": list_of(closed(chip_run))}]
+    return titled("kernbench llm", {"anyOf": [closed(one) for one in kinds]})
+
+
+def generation_shapes() -> dict[str, Shape]:
+    """The keys of a run of a language model under a runtime profile: `Generation.to_dict`."""
+    operation = {**dict.fromkeys(("name", "kind", "shape"), TEXT), "count": COUNT, "ns": NUMBER, "causes_ns": map_of(NUMBER)}
+    counts = dict.fromkeys(("steps", "tokens", "context"), COUNT)
+    times = dict.fromkeys(("ns", "launches_ns", "steps_ns"), NUMBER)
+    phase = closed({**counts, **times, "operations": list_of(closed(operation))})
+    return {
+        "tokens_per_s": NUMBER, "ttft_ns": or_null(NUMBER), "tpot_ns": or_null(NUMBER),
+        **dict.fromkeys(("weight_bytes", "kv_bytes", "memory_bytes"), COUNT),
+        "phases": {"type": "object", "properties": dict.fromkeys(PHASES, phase), "additionalProperties": False},
+    }  # fmt: skip
 
 
 def _phase() -> Shape:

@@ -35,7 +35,7 @@ def test_so_is_a_board_of_such_chips(kbsim: Kbsim) -> None:
     for command in (("ccl", "run", "barrier", "-c", "h100_8x"), (*LLM, "--tp", "8", "-c", "h100_8x")):
         assert NOTE in kbsim(*command).err
     said = kbsim(*SERVED, "--tp", "8", "-c", "h100_8x").err
-    assert NOTE in said and "-c h100 --tp N" in said
+    assert NOTE in said and "--runtime vllm" in said
     assert "note" not in kbsim(*SERVED, "--tp", "8", "-c", "h100_8x", "-q").err
 
 

@@ -156,7 +156,8 @@ def scenario_of(
     routing: Routes = "even",
     runtime: Annotated[
         str | None,
-        typer.Option("--runtime", metavar="NAME|FILE", help="What the host adds.", show_default="none; on a chip vllm"),
+        typer.Option("--runtime", metavar="NAME|FILE", help="What the host adds. With a profile, a board of chips runs the "
+            "kernels of its chips.", show_default="none; on a chip vllm"),
     ] = None,
     dataset_name: Annotated[
         DatasetName,
@@ -484,7 +485,8 @@ def with_deployment(command: Callable[..., int]) -> Callable[..., int]:
         for note in () if values["quiet"] else scenario.model.notes:
             output.note(f"warning: {note}")
         tell_of_machine(scenario.machine, quiet=values["quiet"])
-        _tell_of_board(scenario.machine, quiet=values["quiet"])
+        if scenario.runtime is None:
+            _tell_of_board(scenario.machine, quiet=values["quiet"])
         return command(deployment_of(scenario, code, **{one.name: values.pop(one.name) for one in after}), **values)
 
     parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in (*before.values(), *own, *after)]
@@ -501,6 +503,6 @@ def _tell_of_board(machine: NpuConfig | SystemConfig, *, quiet: bool) -> None:
     chip = chip_of_board(machine)
     if chip and not quiet:
         output.note(
-            f"note: the board is simulated as a system of PEs, by default without host software and with weights of 4 bits; to "
-            f"simulate the chips with the kernels and the software of a server: -c {chip} --tp N"
+            f"note: the board is simulated as a system of PEs, without host software and by default with weights of 4 bits; to "
+            f"simulate the kernels of {chip} and the software of a server: --runtime vllm"
         )

@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from kernbench.common.errors import InputError, Problem
 from kernbench.config import load_config
 from kernbench.config.runtime import Runtime, load_runtime
 from kernbench.config.schema import NpuConfig
+from kernbench.config.system import SystemConfig
 from kernbench.workloads.blocks.batch import Sequences
 from kernbench.workloads.llm.model import Model
 from kernbench.workloads.models.files import load_model
+from kernbench.workloads.serving.board import chip_under_profile
 from kernbench.workloads.serving.machine_step import ChipStep, OperationTime
 
 
@@ -90,14 +92,14 @@ class Generation:
 
 
 def generate(
-    model: Model | str | os.PathLike[str], machine: NpuConfig | str, runtime: Runtime | str = "vllm", *, prompt: int,
-    tokens: int, batch: int = 1, tp: int = 1, weight_bits: int = 16, activation_bits: int = 16, kv_bits: int = 16,
+    model: Model | str | os.PathLike[str], machine: NpuConfig | SystemConfig | str, runtime: Runtime | str = "vllm", *,
+    prompt: int, tokens: int, batch: int = 1, tp: int = 1, weight_bits: int = 16, activation_bits: int = 16, kv_bits: int = 16,
     phases: Sequence[str] = ("prefill", "decode"),
 ) -> Generation:  # fmt: skip
     """The times of `batch` sequences on `tp` chips: a prompt of `prompt` tokens each, and then `tokens` decode steps.
 
     - `model`: a name, a Hugging Face `config.json`, or a loaded model.
-    - `machine`: a chip, such as `a100`.
+    - `machine`: a chip, such as `a100`, or a board of chips, such as `a100_8x`.
     - `runtime`: a runtime profile, which gives the launches and the work of the host.
     - `weight_bits`, `activation_bits`, `kv_bits`: bits of an element of the weights, of the activations, and of keys and
       values. Matrix products run on the multipliers for the activations, because kernels expand narrower weights.
@@ -112,7 +114,7 @@ def generate(
     """
     model = model if isinstance(model, Model) else load_model(os.fspath(model))
     runtime = runtime if isinstance(runtime, Runtime) else load_runtime(runtime)
-    machine = _chip(machine)
+    machine = _chip(machine, tp)
     step = ChipStep(
         model, machine, runtime, shards=tp, weight_bits=weight_bits, activation_bits=activation_bits, kv_bits=kv_bits
     )
@@ -126,10 +128,11 @@ def generate(
     return Generation(tuple(found), step.weight_bytes(), kv, step.memory_bytes())
 
 
-def _chip(machine: NpuConfig | str) -> NpuConfig:
+def _chip(machine: NpuConfig | SystemConfig | str, tp: int) -> NpuConfig:
     found = load_config(machine) if isinstance(machine, str) else machine
-    if found.chip is not None:
-        return cast("NpuConfig", found)  # boards and other systems have no facts of a chip
+    chip = chip_under_profile(found, tp, command="kbsim llm")
+    if chip is not None:
+        return chip
     rule = "a runtime profile times the kernels of a chip, and this machine is no chip"
     raise InputError(Problem(found.source, rule, remedy="take a100, or another chip of kbsim config list"))
 

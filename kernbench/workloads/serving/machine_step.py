@@ -33,6 +33,7 @@ from kernbench.workloads.parallel.hand_off import STAGING_BYTES
 from kernbench.workloads.parallel.layout import Layout, check_layout, cut_layers
 from kernbench.workloads.parallel.programs import hand_off_tally
 from kernbench.workloads.routing import EVEN, Routing
+from kernbench.workloads.serving.board import chip_under_profile
 
 Edges = tuple[list[int], list[int], list[int]]  #: edges of a table: tokens of prefill, decodes, their context
 _ACTIVATION_BYTES = 2  #: [B] of an element that chips pass on
@@ -515,7 +516,7 @@ def machine_step(
 
     `pp`: stages, each of `tp` devices. `dp`: copies of the model for which the machine must have devices; InputError if it has
     too few. With `ep` the copies of a mixture share its experts. `runtime`: the profile of the host's times; the default is
-    none, and on a chip the profile `vllm`.
+    none, and on a chip the profile `vllm`. With a profile, a board of chips takes the times of its chip and of its links.
     """
     sharers = dp if ep and _is_mixture(model) else 1
     if sharers > 1 and pp > 1:
@@ -523,6 +524,8 @@ def machine_step(
         raise InputError(Problem("kbsim serve", rule, "--pp", pp, "take --pp 1 or --dp 1, or leave out --ep"))
     precision = uniform_precision(model.stated, w=w, a=a, kv=kv)
     layout, count = Layout(tp, pp, dp), layers or model.layers
+    if runtime is not None:  # the profile of a board is that of its chips
+        config = chip_under_profile(config, tp * pp * dp, command="kbsim serve") or config
     if layout.pp != 1 or layout.dp != 1:
         check_layout(layout, model, config, layout.dp, count, where="kbsim serve", apart=config.chip is not None)
     stages = [None] if pp == 1 else list[Stage | None](cut_layers(model, precision, count, layout))

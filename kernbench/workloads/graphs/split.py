@@ -30,6 +30,7 @@ SLABS = 2  #: of the left operand in the scratchpad: one is loaded while the oth
 TILES = (1, 2, 3, 4, 6, 8, 16)  #: column tiles of a block that are tried
 PARTS = (*range(1, 21), 22, 24, 26, 28, 30, 32, 40, 48, 64, 96, 128, 256, 512, 1024)  #: blocks along the rows that are tried
 ALMOST = (101, 100)  #: cycles of a cut with fewer entries, over the least, as a fraction
+GAIN = (20, 19)  #: factor by which a product must become faster if the tiles of a slab are loaded at once
 MOST_JOBS = 15 << 14  #: entries of a product that is cut so, at most: nearly those that a program may have
 
 
@@ -88,6 +89,13 @@ class Cut:
         return self.blocks(work) * ceil_div(work.k, self.depth) * (loads + 2 * self.tiles)
 
 
+def _shortest(cuts: list[Cut], work: Product) -> Cut | None:
+    """The cut with the fewest entries of those that take almost the fewest cycles; None if there is none."""
+    shortest = min((cut.cycles for cut in cuts), default=0)
+    good = [cut for cut in cuts if cut.cycles * ALMOST[1] <= shortest * ALMOST[0]]
+    return min(good, key=lambda cut: (cut.entries(work), cut.cycles, cut.nbytes), default=None)
+
+
 def can_be_cut(work: Product) -> bool:
     """Whether the slabs of a product are parts of its stored operands: convolutions make theirs during the run."""
     return work.window is None and work.groups == 1 and not work.depth
@@ -115,9 +123,9 @@ class Splitter:
         key = (work.m, work.n, work.k, len(work.matrices), work.swapped, self.sizes.is_weight(work.b), bits, nbytes)
         if key not in self._known:
             cuts = [cut for cut in self._cuts(work, bits, nbytes) if cut.entries(work) <= MOST_JOBS]
-            shortest = min((cut.cycles for cut in cuts), default=0)
-            good = [cut for cut in cuts if cut.cycles * ALMOST[1] <= shortest * ALMOST[0]]
-            self._known[key] = min(good, key=lambda cut: (cut.entries(work), cut.cycles, cut.nbytes), default=None)
+            each, joined = (_shortest([cut for cut in cuts if cut.at_once == one], work) for one in (False, True))
+            gains = joined is not None and (each is None or joined.cycles * GAIN[0] < each.cycles * GAIN[1])
+            self._known[key] = joined if gains else each
         return self._known[key]
 
     def _cuts(self, work: Product, bits: tuple[int, int, int], nbytes: int) -> Iterator[Cut]:

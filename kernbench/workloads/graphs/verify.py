@@ -181,10 +181,10 @@ class Replay:
             return
         loaded = 0
         while loaded < nbytes:  # one tile, or several that follow each other
-            name, *row, size = self._weights.get(moved.dram_addr + loaded, ("", 0, 0, nbytes))
+            name, number, index, size = self._weights.get(moved.dram_addr + loaded, ("", 0, 0, nbytes))
             if not name:
                 self._fault(entry, f"it loads bytes of weights from {at + loaded} on, where no tile begins")
-            self._put(place + loaded, min(size, nbytes - loaded), _Object(name, 0, row=tuple(row)))
+            self._put(place + loaded, min(size, nbytes - loaded), _Object(name, 0, row=(number, index)))
             loaded += size
 
     def _put(self, place: int, nbytes: int, made: _Object) -> None:

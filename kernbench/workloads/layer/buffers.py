@@ -181,7 +181,7 @@ class LayerBuffers:
         Whole rows of the two projections that are added to the residual stream share rings; their blocks have equal sizes.
         """
         shared = [replace(need, first=min(need.first, OUT), last=DOWN) for need in self._shared(level, resident)]
-        local = {}
+        local: dict[str, Need] = {}
         for stage in (OUT, GATE_UP, DOWN):
             for need in self._local(level, resident, stage, blocks[stage]):
                 ring = need.name.rpartition("_")[0]

@@ -59,6 +59,8 @@ def bytes_of(elements: int, qbits: int) -> int: ...
 def bytes_of(elements: Numbers, qbits: Numbers) -> Numbers: ...
 def bytes_of(elements: Numbers, qbits: Numbers) -> Numbers:
     """The number of whole bytes for `elements` of `qbits` bits each."""
+    if type(elements) is int and type(qbits) is int:
+        return (elements * qbits + 7) // 8
     return (times(elements, qbits) + 7) // 8
 
 

@@ -133,10 +133,12 @@ def even_parts(total: int, parts: int) -> list[int]:
     return [each + (i < more) for i in range(parts)]
 
 
-def ceil_div(numerator: int | Fraction, *denominators: int | Fraction) -> int:
+def ceil_div(numerator: int | Fraction, denominator: int | Fraction = 1, *more: int | Fraction) -> int:
     """The smallest integer that is at least the exact quotient; the number is divided by the denominators one after another."""
+    if type(numerator) is int and type(denominator) is int and not more:
+        return -(-numerator // denominator)
     above, below = numerator.numerator, numerator.denominator
-    for one in denominators:  # in integers, because a fraction would be reduced to lowest terms in every step
+    for one in (denominator, *more):  # in integers, because a fraction would be reduced to lowest terms in every step
         above *= one.denominator
         below *= one.numerator
     return -(-above // below)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -56,6 +57,8 @@ class ScratchpadPlan:
         self.size_bytes = size_bytes
         self.line_bytes = line_bytes
         self.buffers: dict[str, Buffer] = {}
+        #: of each buffer, by address: its start, first and last stage, and the start of the first line behind it
+        self._placed: list[tuple[int, int, int, int]] = []
         for need in needs:
             self._place(need)
 
@@ -78,15 +81,18 @@ class ScratchpadPlan:
     def _place(self, need: Need) -> None:
         if need.name in self.buffers:
             raise InternalError(f"the scratchpad plan has two buffers called {need.name}")
-        beside = [other for other in self.buffers.values() if need.first <= other.last and other.first <= need.last]
-        at = 0
-        for other in sorted(beside, key=lambda buffer: buffer.start):
-            if at + need.nbytes <= other.start:
+        at, nbytes, line = 0, need.nbytes, self.line_bytes
+        for start, first, last, behind in self._placed:
+            if first > need.last or last < need.first:
+                continue
+            if at + nbytes <= start:
                 break
-            at = max(at, ceil_div(other.end, self.line_bytes) * self.line_bytes)
+            if at < behind:
+                at = behind
         if at + need.nbytes > self.size_bytes:
             raise DoesNotFit(at + need.nbytes)
-        self.buffers[need.name] = Buffer(need.name, at, need.nbytes, need.first, need.last)
+        self.buffers[need.name] = Buffer(need.name, at, nbytes, need.first, need.last)
+        insort(self._placed, (at, need.first, need.last, ceil_div(at + nbytes, line) * line))
 
 
 class DoesNotFit(Exception):

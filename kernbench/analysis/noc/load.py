@@ -53,30 +53,31 @@ def run_load(net: MeshSpec, traffic: Traffic, window: Window = Window(), *, link
     hops, first = _routes(net)
     load = flit_load(net.tables(hops))
     end = window.warmup + window.clocks
-    rows: list[Ints] = []
-    at, measured = 0, 0
+    births: list[Ints] = []
+    at = 0
     while True:
         born, source, target = traffic.births(net, at, at + CHUNK)
-        more = np.stack([born, source, target, _first(net, first, source, target), np.full(len(born), traffic.flits)], axis=1)
-        rows.append(np.ascontiguousarray(more, dtype=np.int64))
-        load.offer(rows[-1])
-        measured += int(np.count_nonzero((born >= window.warmup) & (born < end)))
+        rows = np.empty((len(born), 5), dtype=np.int64)
+        for column, values in enumerate((born, source, target, _first(net, first, source, target), traffic.flits)):
+            rows[:, column] = values
+        load.offer(rows)
+        births.append(born)
         at += CHUNK
         load.run(at, skip)
         if at < end:
             continue
-        packets, ends = np.concatenate(rows), load.ends()
-        mine = (packets[:, 0] >= window.warmup) & (packets[:, 0] < end)
+        born, ends = np.concatenate(births), load.ends()
+        mine = slice(*np.searchsorted(born, (window.warmup, end)))
         drained = bool((ends[mine] >= 0).all())
         if drained or at >= end + window.most:
             break
-    arrived = mine & (ends >= 0)
-    waits = ends[arrived] - packets[arrived, 0]
+    waits = ends[mine] - born[mine]
+    waits = waits[ends[mine] >= 0]
     p50, p99 = np.percentile(waits, (50, 99)).tolist() if len(waits) else (0.0, 0.0)
     moved = int(np.count_nonzero((ends >= window.warmup) & (ends < end))) * traffic.flits
     return LoadPoint(
         rate=traffic.rate,
-        packets=int(np.count_nonzero(arrived)),
+        packets=len(waits),
         latency=float(np.mean(waits)) if len(waits) else 0.0,
         p50=p50,
         p99=p99,

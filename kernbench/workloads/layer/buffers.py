@@ -58,9 +58,11 @@ class LayerBuffers:
         self.context = context
         self.page_tokens = page_tokens
         self.matrices = model.matrices
+        self._cols = {matrix.name: matrix.cols for matrix in self.matrices}
         self._widest = {matrix.name: self._most_bits(matrix) for matrix in self.matrices}
         self._longest_column = max(ceil_div(m.rows * self.widest(m), 8) for m in self.matrices)  # [byte]
         self._tile_cols: dict[int, dict[str, int]] = {}  # by tile_bytes: asked for again and again
+        self._strip_cols: dict[tuple[int, int, int], int] = {}  # by tile_bytes, stage and tokens: as well
         self._shared_live: dict[tuple[Buffering, frozenset[str]], list[int]] = {}  # as well: `_shared_bytes`,
         self._live: dict[tuple[Buffering, frozenset[str], int, int], int] = {}  # and `live_bytes`
         self.shaped: dict[tuple[int, int, int, int], int] = {}  #: as well: cycles of `shaped_cycles`
@@ -125,6 +127,12 @@ class LayerBuffers:
         """Columns of the output that are finished, and spilled, at a time: whole tiles, and whole aligned lines."""
         if stage == ATTENTION:
             return self.model.head_dim
+        key = level.tile_bytes, stage, m
+        if key not in self._strip_cols:
+            self._strip_cols[key] = self._new_strip_cols(level, stage, m)
+        return self._strip_cols[key]
+
+    def _new_strip_cols(self, level: Buffering, stage: int, m: int) -> int:
         name = self.stage_matrices(stage)[0]
         tile, width = self.tile_cols(level)[name], self._width(name)
         step = lcm(tile, ceil_div(self._align * 8, self.model.activation_bits))
@@ -196,7 +204,7 @@ class LayerBuffers:
         return level.depth * ceil_div(self.config.te.engines, products) if level.depth > 1 else 1
 
     def _width(self, name: str) -> int:
-        return next(matrix.cols for matrix in self.matrices if matrix.name == name)
+        return self._cols[name]
 
     def _lines(self, nbytes: int) -> int:
         return ceil_div(nbytes, self.line) * self.line

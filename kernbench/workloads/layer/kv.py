@@ -142,6 +142,6 @@ class KvCache:
 def slot_bytes(model: ModelShape, t_len: int, alignment: int) -> int:
     """The scratchpad bytes for a tile of `t_len` tokens at any alignment."""
     nbytes = t_len * model.kv_token_bytes
-    if all(bytes_of(model.head_dim, model.kv_bits_of(head)) % alignment == 0 for head in range(model.kv_heads)):
+    if all(bytes_of(model.head_dim, bits) % alignment == 0 for bits in model.kv_widths):
         return nbytes
     return ceil_div(nbytes, alignment) * alignment + alignment

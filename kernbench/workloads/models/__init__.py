@@ -111,7 +111,18 @@ class ModelShape:
     @property
     def kv_token_bytes(self) -> int:
         """Bytes of K for one token and one head, as engines read them, for the widest head; V has the same number."""
-        return bytes_of(self.head_dim, unpacked_bits(max(map(self.kv_bits_of, range(self.kv_heads)))))
+        return bytes_of(self.head_dim, unpacked_bits(max(self.kv_widths)))
+
+    @property
+    def _own_kv(self) -> set[int]:
+        """The key and value heads that have their own bits."""
+        return {special.kv_head for special in self.head_bits if special.kv is not None and special.kv_head < self.kv_heads}
+
+    @property
+    def kv_widths(self) -> set[int]:
+        """Bits of elements of K and V: those of all key and value heads, each once."""
+        own = self._own_kv
+        return {self.kv_bits_of(head) for head in own} | ({self.kv_bits} if len(own) < self.kv_heads else set())
 
     def kv_bits_of(self, head: int) -> int:
         """Bits of an element of K and V of a key and value head."""
@@ -121,7 +132,9 @@ class ModelShape:
     @property
     def kv_token_total(self) -> int:
         """Bytes of one token in the K cache, over all heads; the V cache has the same number."""
-        return sum(bytes_of(self.head_dim, self.kv_bits_of(head)) for head in range(self.kv_heads))
+        own = self._own_kv
+        special = sum(bytes_of(self.head_dim, self.kv_bits_of(head)) for head in own)
+        return special + (self.kv_heads - len(own)) * bytes_of(self.head_dim, self.kv_bits)
 
     def bits_of(self, matrix: str) -> int:
         """Bits of a weight of a matrix, except for heads that have their own bits."""

@@ -5,7 +5,7 @@ router compete. Each allocator therefore first tries a short way, which changes 
 """
 from kernbench_core.model.noc.routers cimport (
     MOST_PORTS, WAIT_LOST, WAIT_NO_CHANNEL, WAIT_NO_CREDIT, Hop, Input, InputVc, Network, Output, OutputVc, Request, Router, bit,
-    from_pointer, low_bit, range_of, wait)
+    from_pointer, low_bit, prefetch, range_of, wait)
 from kernbench_core.types cimport NONE, cycle_t, int32_t, uint64_t
 
 cdef enum:
@@ -29,14 +29,12 @@ cdef inline int32_t leave_alone(Network* w, Router* r, cycle_t now) noexcept nog
     cdef Output* output = &w.output[r.output]
     cdef Output* o
     cdef InputVc* v
-    cdef uint64_t todo = r.holding, asked = 0, set
+    cdef uint64_t todo = r.ready, asked = 0, set
     cdef int32_t i, vc, granted = 0
     while todo:
         i = low_bit(todo)
         todo &= todo - 1
         set = input[i].held & input[i].active
-        if set == 0:
-            continue
         vc = ((r.input + i) << w.shift) + low_bit(set)
         v = &w.in_vc[vc]
         o = &output[v.output]
@@ -61,7 +59,7 @@ cdef int32_t match_flits(Network* w, Router* r, cycle_t now) noexcept nogil:
     cdef uint64_t[MOST_PORTS] asks                         # by output: the requesting inputs
     cdef uint64_t[MOST_PORTS] offers                       # by input: the outputs that offer
     cdef uint64_t asked = 0, offered = 0                   # outputs that are requested, inputs that have an offer
-    cdef uint64_t todo = r.holding, set
+    cdef uint64_t todo = r.ready, set
     cdef int32_t i, o, channel, vc, granted = 0
     cdef Input* input = &w.input[r.input]
     cdef Output* output = &w.output[r.output]
@@ -132,7 +130,11 @@ cdef inline void take(Network* w, Router* r, int32_t vc, int32_t offer) noexcept
     w.output[r.output + v.output].taken |= bit(v.channel)
     p.waiting &= ~mine
     p.active |= mine
+    if p.waiting == 0:
+        r.heads &= ~bit(vc >> w.shift)
+    r.ready |= bit(vc >> w.shift)
     w.packet[v.flit.packet].hop += 1
+    prefetch(&w.hop[w.packet[v.flit.packet].hop])           # other packets have read other hops since the last router
 
 
 cdef inline void refuse(Network* w, Router* r, int32_t vc, int32_t o) noexcept nogil:
@@ -145,15 +147,13 @@ cdef inline bint take_alone(Network* w, Router* r) noexcept nogil:
     """F3 with fixed routes if each input has at most one head that waits, all of them for different outputs; else false."""
     cdef int32_t[MOST_PORTS] heads, wanted                 # channel of an input, output
     cdef uint64_t[MOST_PORTS] free                         # channels of this output that are free
-    cdef uint64_t todo = r.holding, asked = 0, set
+    cdef uint64_t todo = r.heads, asked = 0, set
     cdef int32_t i, k, o, vc, n = 0
     cdef Hop* h
     while todo:
         i = low_bit(todo)
         todo &= todo - 1
         set = w.input[r.input + i].waiting
-        if set == 0:
-            continue
         vc = (i << w.shift) + low_bit(set)
         h = &w.hop[w.packet[w.in_vc[(r.input << w.shift) + vc].flit.packet].hop]
         o = h.output - r.output
@@ -253,7 +253,7 @@ cdef inline void keep_first(Network* w, Router* r, Request* q) noexcept nogil:
 cdef void match_heads(Network* w, Router* r) noexcept nogil:
     """F3 for heads that may compete."""
     cdef int32_t i, k, n = 0
-    cdef uint64_t todo = r.holding, set, asked = 0
+    cdef uint64_t todo = r.heads, set, asked = 0
     while todo:
         i = low_bit(todo)
         todo &= todo - 1

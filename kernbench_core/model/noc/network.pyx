@@ -40,8 +40,11 @@ cdef inline void arrive(Network* w, Arrival* e, cycle_t now) noexcept nogil:
     p.n += 1
     p.most = max(p.most, p.n)
     p.held |= channel
-    p.waiting |= channel & ~p.active
-    r.holding |= bit(input - r.input)
+    if p.active & channel:
+        r.ready |= bit(input - r.input)
+    else:
+        p.waiting |= channel
+        r.heads |= bit(input - r.input)
     w.awake[p.router >> 6] |= bit(p.router & 63)
 
 
@@ -138,8 +141,6 @@ cdef inline void depart(Network* w, Router* r, int32_t vc, cycle_t now) noexcept
     p.channel = channel + 1 if channel + 1 < w.channels else 0
     p.occupied += now
     p.n -= 1
-    if p.n == 0:
-        r.holding &= ~bit(i)
     v.n -= 1
     if v.n == 0:
         p.held &= ~bit(channel)
@@ -150,7 +151,11 @@ cdef inline void depart(Network* w, Router* r, int32_t vc, cycle_t now) noexcept
     send_credit(w, now + p.credit, (p.output << w.shift) + channel)
     if flit.kind & TAIL:
         p.active &= ~bit(channel)
-        p.waiting |= p.held & bit(channel)
+        if v.n:                                             # a head follows
+            p.waiting |= bit(channel)
+            r.heads |= bit(i)
+    if p.held & p.active == 0:
+        r.ready &= ~bit(i)
 
 
 cdef void network_send(Network* w, slot_t packet) noexcept nogil:
@@ -191,11 +196,12 @@ cdef void network_clock(Network* w, cycle_t now) noexcept nogil:
             i = low_bit(todo)
             todo &= todo - 1
             r = &w.router[64 * k + i]
-            granted = match_switch(w, r, now)
-            match_channels(w, r)
+            granted = match_switch(w, r, now) if r.ready else 0
+            if r.heads:
+                match_channels(w, r)
             for i in range(granted):
                 depart(w, r, w.granted[i], now)
-            if r.holding == 0:
+            if r.heads | r.ready == 0:
                 w.awake[k] &= ~bit(<int32_t>(r - w.router) & 63)
 
 

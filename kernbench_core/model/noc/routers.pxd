@@ -7,6 +7,7 @@ from kernbench_core.types cimport cycle_t, int32_t, int64_t, slot_t, uint64_t
 
 cdef extern from *:
     int trailing_zeros "__builtin_ctzll"(uint64_t v) noexcept nogil
+    void prefetch "__builtin_prefetch"(const void* place) noexcept nogil     # a line of the host's cache that is read soon
 
 cdef enum:
     MOST_CHANNELS = 64        # virtual channels of an input
@@ -84,7 +85,8 @@ cdef struct Output:           # the fields that every flit needs come first, in 
     int64_t lost              # clocks in which a flit requested this output, but another flit left or no flit could leave
 
 cdef struct Router:
-    uint64_t holding          # inputs that have a flit
+    uint64_t heads            # inputs with a channel that waits
+    uint64_t ready            # inputs with an active channel that has a flit
     int32_t input             # its first input
     int32_t inputs            # number of its inputs
     int32_t output            # its first output

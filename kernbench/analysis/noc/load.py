@@ -58,7 +58,8 @@ def run_load(net: MeshSpec, traffic: Traffic, window: Window = Window(), *, link
     while True:
         born, source, target = traffic.births(net, at, at + CHUNK)
         rows = np.empty((len(born), 5), dtype=np.int64)
-        for column, values in enumerate((born, source, target, _first(net, first, source, target), traffic.flits)):
+        columns: tuple[Ints | int, ...] = (born, source, target, _first(net, first, source, target), traffic.flits)
+        for column, values in enumerate(columns):
             rows[:, column] = values
         load.offer(rows)
         births.append(born)

@@ -88,7 +88,9 @@ def _blocks(view: ChipView, op: Product, *, every: bool) -> Iterator[Kernel]:
             score = body * slower + after
             key = (rows, cols, split) if every else (split,)
             if key not in best or score < best[key][0]:
-                notes = {"tile": f"{rows}x{cols}", "split": split, "blocks": tiles * split, "waves": waves}
+                notes: dict[str, float | int | str] = {
+                    "tile": f"{rows}x{cols}", "split": split, "blocks": tiles * split, "waves": waves,
+                }  # fmt: skip
                 best[key] = score, body, after, {**notes, "expected": round(slower, 3)}
     for _, body, after, told in best.values():
         yield _kernel(op, body, after + hindered_cycles(body, loads), **told)

@@ -20,7 +20,7 @@ def chip_under_profile(machine: NpuConfig | SystemConfig, devices: int, *, comma
     are those of the file of the chip.
     """
     if machine.chip is not None:
-        return cast("NpuConfig", machine)
+        return machine
     name = chip_of_board(machine)
     if not name:
         return None

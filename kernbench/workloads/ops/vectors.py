@@ -26,36 +26,34 @@ def plan_vector(view: ChipView, op: Vector, cost: OpCost) -> Kernel:
     times = cost.again if op.width > cost.held_elements else 0
     again = op.nbytes * READ_SHARE * times
     moved = op.nbytes * float(cost.traffic) + again
-    distinct = _distinct_bytes(view, op, cost)
+    distinct = op.nbytes * float(cost.resident if cost.resident is not None else cost.traffic)
     turns = ceil(op.width / cost.turn_elements) if cost.turn_elements else 1
     missed = max(0.0, distinct - view.kept_bytes) + (again * (1 - _held_share(view, op, cost)) if again else 0.0)
     blocks = op.rows if times else 0
     filled = op.width / (turns * cost.turn_elements) if turns > 1 else 1.0  # the last turn of a row is not full
     stream = moved / (filled * _rate(view, cost, min(1.0, missed / moved))) if moved else 0.0
+    written = _written_back(view, op, cost, distinct)
     body = max(stream, op.flops / max(view.lanes, 1.0))
     body += blocks * view.chip.row_cycles / view.chip.cores
     loads = float(cost.chain if cost.chain is not None else bool(missed)) * max(cost.kernels, 1 + times) * turns
     loads += float(cost.row_chain) * op.rows if op.rows <= cost.serial_rows else 0.0
     return Kernel(
-        op.name, "ve", body, missed * READ_SHARE, missed * (1 - READ_SHARE),
+        op.name, "ve", body, missed * READ_SHARE, missed * (1 - READ_SHARE) + written,
         start=view.cycles(float(cost.start_ns)) + loads * view.latency,
-        notes={"moved_bytes": int(moved), "missed_bytes": int(missed)},
+        notes={"moved_bytes": int(moved), "missed_bytes": int(missed + written)},
     )  # fmt: skip
 
 
-def _distinct_bytes(view: ChipView, op: Vector, cost: OpCost) -> float:
-    """Bytes that cross DRAM if the cache keeps nothing from before.
+def _written_back(view: ChipView, op: Vector, cost: OpCost, distinct: float) -> float:
+    """Bytes of results in place that the cache cannot hold, and writes back while the kernel runs.
 
-    An operation in place writes where it has read. The cache saves these writes as far as it can hold the results: longer
-    results are written back while the kernel runs. A gather saves reads instead: it reads the same rows again.
+    An operation in place writes where it has read, and the cache saves these writes as far as it can hold the results. No thread
+    waits for bytes that are written back, so they do not lengthen the turns of threads. A gather saves reads, not writes: it
+    reads the same rows again.
     """
-    whole = op.nbytes * float(cost.traffic)
-    if cost.resident is None:
-        return whole
-    distinct = op.nbytes * float(cost.resident)
-    if op.kind == "gather":
-        return distinct
-    return max(distinct, whole - HELD * (view.chip.cache_bytes or 0))
+    if cost.resident is None or op.kind == "gather":
+        return 0.0
+    return max(0.0, op.nbytes * float(cost.traffic) - HELD * (view.chip.cache_bytes or 0) - distinct)
 
 
 def _held_share(view: ChipView, op: Vector, cost: OpCost) -> float:

@@ -586,7 +586,7 @@ def _axis(text: str, known: Sequence[str] = COMPARED) -> tuple[str, list[int]]:
     if name not in known:
         near = option_meant(f"--{name}", [f"--{one}" for one in known]).removeprefix("--")
         names = ", ".join(known)
-        rule = f"runs cannot be compared by {shown(name)}; write WHAT=V,V,... where WHAT is one of {names}"
+        rule = f"there is no value {shown(name)} to compare runs by; the values are {names}"
         raise InputError(Problem("--compare", rule, remedy=f"did you mean {near}={values}?" if near else ""))
     try:
         numbers = [count_of(number) for number in values.split(",")]

@@ -59,7 +59,7 @@ def test_runs_are_compared(kbsim: Kbsim) -> None:
         (("--pp", "2", "--plan"), "--pp: with --runtime, the steps of a chip are its kernels in sequence"),
         (("--kv", "4"), "--kv = 4, but on a chip, keys and values have 8 or 16 bits"),
         (("--a", "4"), "--a = 4, but on a chip, activations have 8 or 16 bits"),
-        (("--compare", "pp=1,2"), 'compared by "pp"; write WHAT=V,V,... where WHAT is one of w, a, kv, prompt, batch, tp'),
+        (("--compare", "pp=1,2"), 'there is no value "pp" to compare runs by; the values are w, a, kv, prompt, batch, tp'),
         (("-m", "mixtral-8x7b"), "or --tp 2"),
         (("-m", "llama3-70b"), "or --tp 2"),
     ],

@@ -39,7 +39,7 @@ def run_spec(path: Path, store: Path, executor: Executor | None = None, **option
     points = points_of(spec)
     with Store.write(store) as opened:
         keep_sweep(opened, points)
-        chosen = executor or Threads(Work(spec.targets, spec.machines), 2)
+        chosen = executor or Threads(Work(spec.targets, spec.machines, spec.area), 2)
         return run_missing(points.points, opened, chosen, **options)  # type: ignore[arg-type]
 
 

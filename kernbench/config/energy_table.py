@@ -143,12 +143,17 @@ class EnergyTable:
 
 def read_table(name: str) -> EnergyTable:
     """A table by its name or its file. InputError if the table does not exist or is not valid."""
-    if "/" in name or name.endswith((".yaml", ".yml", ".json")):
+    if is_table_file(name):
         return EnergyTable(read_document(name, MACHINE_BYTES), name)
     if name not in table_names():
         rule = f"there is no such table; tables are {', '.join(table_names())}, or a .yaml file"
         raise InputError(Problem("kbsim config energy", rule, "--table", name, meant(name, table_names())))
     return EnergyTable(read_document(package_folder("kernbench.configs") / FOLDER / f"{name}.yaml", MACHINE_BYTES), name)
+
+
+def is_table_file(name: str) -> bool:
+    """Whether it is the file of a table instead of a name."""
+    return "/" in name or name.endswith((".yaml", ".yml", ".json"))
 
 
 def dram_kind(machine: NpuConfig | SystemConfig) -> str | None:
@@ -190,15 +195,20 @@ def prices(table: EnergyTable, machine: NpuConfig | SystemConfig, dram: str | No
 
 def areas(table: EnergyTable, machine: NpuConfig | SystemConfig) -> list[Price]:
     """[mm2] The area of scratchpads and tensor engines of a whole machine."""
-    part, pes = machine.pe, machine.pes
+    nbytes, macs = area_amounts(machine)
     sram, sram_source = table.figure("area", "sram_mm2_per_mib")
     mac, mac_source = table.figure("area", "mac_mm2")
-    nbytes = pes * part.spm.num_banks * part.spm.bank_size_bytes
-    macs = Fraction(pes * part.te.engines) * part.te.macs_per_cycle
     return [
         Price("spm", sram * Fraction(nbytes, 2**20), f"{sram_source}: {nbytes:,} bytes"),
         Price("te", mac * macs, f"{mac_source}: {float(macs):,.0f} MACs"),
     ]
+
+
+def area_amounts(machine: NpuConfig | SystemConfig) -> tuple[int, Fraction]:
+    """The amounts that the area of a whole machine depends on: [B] of all scratchpads, and the MACs of all tensor engines."""
+    part, pes = machine.pe, machine.pes
+    nbytes = pes * part.spm.num_banks * part.spm.bank_size_bytes
+    return nbytes, Fraction(pes * part.te.engines) * part.te.macs_per_cycle
 
 
 def section_yaml(found: list[Price], title: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kernbench.sweep.area import KEY
 from kernbench.sweep.axes import MOST_LEVELS
 from kernbench.sweep.goals import DERIVED, GOALS
 from kernbench.sweep.spec import SCHEMA
@@ -66,6 +67,7 @@ def sweep_json_schema() -> dict[str, Any]:
             description="what is better: numbers of results, and expressions of them",
         ),
         "constraints": {"type": "array", "items": TEXT, "description": "conditions that results must meet"},
+        KEY: {**TEXT, "description": "a table of components: results have the area of their machine"},
         "search": {
             "oneOf": [
                 _object(

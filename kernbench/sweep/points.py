@@ -171,7 +171,9 @@ class Keys:
         settings = tuple((name, values[i]) for i, name in self._settings)
         params = {name: values[i] for i, name in self._axes}
         config, digest = self.spec.machines[machine].at(settings)
-        content = [self._targets[target], digest, *component_digests(config), self._params(target, params)]
+        content: list[Any] = [self._targets[target], digest, *component_digests(config), self._params(target, params)]
+        if self.spec.area is not None and (area := self.spec.area.mm2(config)) is not None:
+            content.append(area)
         return Task(key_of(content), target, machine, settings, params)
 
     def _params(self, target: int, params: Mapping[str, Any]) -> dict[str, Any]:

@@ -157,7 +157,7 @@ def estimate(points: Points, place: Path, shard: tuple[int, int], workers: int) 
         known = len(mine) - len(tasks)
     budget = points.spec.budget
     to_run = len(tasks) if budget.points is None else min(len(tasks), budget.points)
-    work = Work(points.spec.targets, points.spec.machines)
+    work = Work(points.spec.targets, points.spec.machines, points.spec.area)
     took: list[float] = []
     begin = time.monotonic()
     for i in range(min(TRIED, len(tasks))):

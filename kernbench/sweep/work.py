@@ -11,6 +11,7 @@ import msgspec
 from kernbench.common.errors import InputError, Problem
 from kernbench.config.allowed_code import AllowCode, AllowedCode
 from kernbench.sim_engine.result import MODEL_VERSION
+from kernbench.sweep.area import METRIC, Area
 from kernbench.sweep.machines import Machines
 from kernbench.sweep.points import Task
 from kernbench.sweep.spec import Spec
@@ -24,13 +25,14 @@ class Context(msgspec.Struct, frozen=True):
 
     targets: list[dict[str, Any]]
     machines: list[tuple[str, dict[str, Any]]]  #: label, and `to_dict()` of the base machine
+    area: Area | None = None
     version: str = VERSION
     model_version: int = MODEL_VERSION
 
     @classmethod
     def of(cls, spec: Spec) -> Context:
         """The context of a spec."""
-        return cls([target.plain() for target in spec.targets], [(one.label, one.base) for one in spec.machines])
+        return cls([target.plain() for target in spec.targets], [(one.label, one.base) for one in spec.machines], spec.area)
 
 
 class TimeLimitError(BaseException):
@@ -40,9 +42,10 @@ class TimeLimitError(BaseException):
 class Work:
     """Targets and machines that are made once from their context and run many times."""
 
-    def __init__(self, targets: Sequence[Target], machines: Sequence[Machines]) -> None:
+    def __init__(self, targets: Sequence[Target], machines: Sequence[Machines], area: Area | None = None) -> None:
         self.targets = targets
         self.machines = machines
+        self.area = area
 
     @classmethod
     def of(cls, context: Context, allow_code: AllowCode = ()) -> Work:
@@ -55,7 +58,7 @@ class Work:
             raise InputError(Problem("worker", rule, remedy="install the same version everywhere"))
         allowed = AllowedCode.of(allow_code)
         targets = [target_of(one, allowed) for one in context.targets]
-        return cls(targets, [Machines(*one, allowed) for one in context.machines])
+        return cls(targets, [Machines(*one, allowed) for one in context.machines], context.area)
 
     def run(self, task: Task) -> Row:
         """The row of a task. Every exception of the run becomes the error of its row, except an interrupt."""
@@ -72,5 +75,7 @@ class Work:
         except Exception as error:
             text = f"{type(error).__name__}: {error}".split("\n")[0]
             return failed_row(task.key, "error", text, time.perf_counter() - begin)
+        if self.area is not None and (area := self.area.mm2(config)) is not None:
+            fields["metrics"][METRIC] = area
         fields["metrics"] = ordered(fields["metrics"])
         return Row(key=task.key, seconds=time.perf_counter() - begin, **fields)

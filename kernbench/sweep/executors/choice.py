@@ -40,7 +40,7 @@ def executor_for(spec: Spec, *, jobs: int | None, threads: int | None, dask: boo
         for label in python_of(spec):
             rule = f"{label} has Python components, and a thread of those waits for the others"
             raise InputError(Problem(COMMAND, rule, "--threads", threads, "take --jobs"))
-        return Threads(Work(spec.targets, spec.machines), threads)
+        return Threads(Work(spec.targets, spec.machines, spec.area), threads)
     if dask:
         from kernbench.sweep.executors.on_dask import OnDask
 

@@ -8,6 +8,7 @@ from typing import Literal
 
 from kernbench.config.allowed_code import AllowedCode
 from kernbench.config.document import Document
+from kernbench.sweep.area import Area
 from kernbench.sweep.axes import Axis
 from kernbench.sweep.conditions import Condition
 from kernbench.sweep.machines import Machines
@@ -79,6 +80,7 @@ class Spec:
     budget: Budget = Budget()
     goals: tuple[Goal, ...] = DEFAULT_GOALS  #: goals by which points are compared
     constraints: tuple[str, ...] = ()  #: conditions on results; a point that breaks one is not among the best
+    area: Area | None = None  #: figures by which results have the area of their machine
     search: Sampled | Largest | None = None  #: if it is None, all points are run
     skip_invalid: bool = False  #: whether points that break a rule of the machine are skipped instead of refused
     document: Document | None = None

@@ -19,11 +19,14 @@ from kernbench.common.units import parse_size, plain_number
 from kernbench.config import NpuConfig, SystemConfig, load_config
 from kernbench.config.allowed_code import AllowCode, AllowedCode
 from kernbench.config.document import FORMATS, MACHINE_BYTES, Document, data_document, read_document
+from kernbench.config.energy_table import is_table_file, read_table, table_names
 from kernbench.config.file_kinds import check_file, check_kind
 from kernbench.config.overrides import parse_overrides
 from kernbench.config.places import KEY, PathLike, normal_path, value_at
+from kernbench.sweep.area import KEY as AREA_TABLE
+from kernbench.sweep.area import METRIC, Area
 from kernbench.sweep.axes import MOST_DIMENSIONS, MOST_LEVELS, Axis, Span
-from kernbench.sweep.conditions import Condition
+from kernbench.sweep.conditions import Condition, Formula
 from kernbench.sweep.goals import DERIVED, GOALS, SYNONYMS, check_goal
 from kernbench.sweep.machines import Machines
 from kernbench.sweep.sources import check_code
@@ -435,7 +438,7 @@ def _machine(
 
 KEYS = (
     "schema", "name", "targets", "machine", "set", "axes", "zip", "where", "sample", "limits", "budget", "goals", "constraints",
-    "search", "invalid",
+    AREA_TABLE, "search", "invalid",
 )  # fmt: skip
 MOST_POINTS = 10_000_000  #: of one sweep
 
@@ -471,6 +474,7 @@ def load_spec(source: Source, *, allow_code: AllowCode = ()) -> Spec:
     _check_names(read, axes, targets, machines)
     _check_sample(read, sample, axes)
     goals = _goals(read)
+    area = _area(read, folder)
     spec = Spec(
         name=read.text(("name",)) or name,
         targets=targets,
@@ -482,6 +486,7 @@ def load_spec(source: Source, *, allow_code: AllowCode = ()) -> Spec:
         budget=_budget(read),
         goals=goals,
         constraints=_constraints(read, axes),
+        area=area,
         search=_search(read, axes, goals, len(targets)),
         skip_invalid=read.choice(("invalid",), ("refuse", "skip"), "refuse") == "skip",
         document=document,
@@ -554,8 +559,35 @@ def _goals(read: Reader) -> tuple[Goal, ...]:
             remedy = meant(SYNONYMS.get(str(name), name), (*GOALS, *DERIVED)) if plain_name else ""
             read.refuse(("goals", name), rule, remedy=remedy)
         else:
+            _refuse_area(read, ("goals", name), Formula(str(name)).names)
             goals.append((str(name), read.choice(("goals", name), ("min", "max"), "min")))
     return tuple(goals) or DEFAULT_GOALS
+
+
+def _area(read: Reader, folder: Path) -> Area | None:
+    """The figures of the table that `area_table` names."""
+    name = read.text((AREA_TABLE,))
+    if name is None:
+        return None
+    if not is_table_file(name) and name not in table_names():
+        rule = f"there is no such table; tables are {', '.join(table_names())}, or a .yaml file"
+        read.refuse((AREA_TABLE,), rule, name, meant(name, table_names()))
+        return None
+    try:
+        return Area.of(read_table(str(folder / name) if is_table_file(name) else name))
+    except InputError as error:
+        for problem in error.problems:
+            read.refuse((AREA_TABLE,), str(problem))
+    return None
+
+
+def _refuse_area(read: Reader, path: PathLike, names: Sequence[str]) -> bool:
+    """Whether an expression names the area, and the spec no table that gives it. The expression is then refused."""
+    missing = METRIC in names and read.get((AREA_TABLE,)) is ABSENT
+    if missing:
+        remedy = f"add the key {AREA_TABLE} with one of {', '.join(table_names())}, or a .yaml file"
+        read.refuse(path, f"results have {METRIC} only in a sweep with the key {AREA_TABLE}", remedy=remedy)
+    return missing
 
 
 def _constraints(read: Reader, axes: tuple[Axis, ...]) -> tuple[str, ...]:
@@ -637,7 +669,7 @@ def read_constraint(read: Reader, path: PathLike, text: Any, axes: tuple[Axis, .
             remedy = meant(SYNONYMS.get(name, name), sorted(known)) or f"numbers are {', '.join((*GOALS, *DERIVED))}"
             read.refuse(path, f"{name} is neither a number of a result nor an axis", text, remedy)
             return ""
-    return condition.text
+    return "" if _refuse_area(read, path, condition.names) else condition.text
 
 
 def _check_names(read: Reader, axes: tuple[Axis, ...], targets: tuple[Target, ...], machines: list[Machines]) -> None:

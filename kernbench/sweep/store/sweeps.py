@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from kernbench.common.errors import InputError, Problem, shown
+from kernbench.sweep.area import is_area
 from kernbench.sweep.goals import is_constraint, is_goal
 from kernbench.sweep.points import MOST_POINTS, Points, Task
 from kernbench.sweep.spec import Goal
@@ -115,6 +116,8 @@ def read_about(store: Store, name: str) -> About:
             raise DamagedError(
                 "about.constraints", about.constraints, "the constraints must be conditions on metrics of a result"
             )
+        if about.context.area is not None and not is_area(about.context.area):
+            raise DamagedError("about.context.area", about.context.area, "its figures must be numbers from 0 to 1,000,000")
         if min(about.excluded, about.invalid) < 0 or max(about.excluded, about.invalid) > MOST_POINTS:
             raise DamagedError("about", text, f"its counts must be from 0 to {MOST_POINTS}")
     except DamagedError as error:

@@ -32,6 +32,7 @@ METRICS: dict[str, str] = {
     "bound": "[cycle] the largest lower bound",
     "bound_by": "what that bound is of",
     "energy_pj": "[pJ] of the whole run",
+    "area_mm2": "[mm2] of all scratchpads and tensor engines of the machine, by `area_table`",
     "dram_bytes": "[B] that all DRAM channels carried",
     "dma_busy": "busy share of the run, mean of the DMA engines",
     "te_busy": "of the tensor engines",

@@ -23,7 +23,8 @@ SPECS: tuple[dict[str, Any], ...] = (
         "set": {"dram.capacity_bytes": "32 MiB"},
         "axes": {"dram.t_setup_cycles": [10, 50], "te.macs_per_cycle": {"from": 64, "to": 1024, "count": 3, "scale": "log"}},
         "where": ["te.macs_per_cycle <= 512 or dram.t_setup_cycles == 10"],
-        "goals": {"ns": "min", "te_busy": "max"},
+        "goals": {"ns": "min", "te_busy / area_mm2": "max"},
+        "area_table": "7nm",
     },
     {
         "schema": "kernbench/sweep/1",
@@ -65,6 +66,7 @@ class SpecFormat:
         "goals",
         "limits",
         "budget",
+        "area_table",
         "invalid",
         "set",
         "from",

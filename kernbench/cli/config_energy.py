@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -38,11 +38,16 @@ def energy(
         str | None,
         typer.Option("--ert", metavar="FILE", help="An energy reference table of Accelergy.", show_default=False),
     ] = None,
+    art: Annotated[
+        str | None,
+        typer.Option("--art", metavar="FILE", help="An area reference table of Accelergy; prints the area of a table of "
+            "components.", show_default=False),
+    ] = None,
     mapping: Annotated[
         str | None,
         typer.Option(
-            "--map", metavar="FILE", help="With --ert: a file that names the component and the action for each key of "
-            "the energy section.", show_default=False
+            "--map", metavar="FILE", help="With --ert or --art: a file that names the component (and the action) for each "
+            "key of the energy section, or for each part with an area.", show_default=False
         ),
     ] = None,
     accelergy: Annotated[
@@ -68,9 +73,10 @@ def energy(
     from kernbench.common.errors import InputError, Problem
     from kernbench.config import load_config
 
-    if ert is not None and (table is not None or accelergy is not None):
-        raise InputError(Problem(WHERE, "--ert cannot be used together with --table or --accelergy"))
-    for option, value, needs, there in (("--dram", dram, "--table", table), ("--map", mapping, "--ert", ert)):
+    for option, given in (("--ert", ert), ("--art", art)):
+        if given is not None and (table is not None or accelergy is not None):
+            raise InputError(Problem(WHERE, f"{option} cannot be used together with --table or --accelergy"))
+    for option, value, needs, there in (("--dram", dram, "--table", table), ("--map", mapping, "--ert or --art", ert or art)):
         if value is not None and there is None:
             raise InputError(Problem(WHERE, f"it is only for {needs}", option, value))
     if trace is not None and accelergy is None:
@@ -99,18 +105,38 @@ def energy(
         for one in area:
             output.write(f"# area of {one.key}: {float(one.value):.3f} mm2 ({one.why})\n")
         return output.OK
-    section = config.to_dict()["energy"]
-    if ert is not None:
-        from kernbench.config.accelergy import read_reference_table
+    return _import(config, ert, art, mapping, as_json=as_json)
 
-        section = read_reference_table(ert, config.freq_ghz, mapping)
-    macs = {int(bits): pj for bits, pj in section.get("mac_pj", {}).items()}
-    if as_json:
-        output.show_json({"energy": {**section, **({"mac_pj": {str(b): pj for b, pj in macs.items()}} if macs else {})}})
-    else:
+
+def _import(
+    config: NpuConfig | SystemConfig, ert: str | None, art: str | None, mapping: str | None, *, as_json: bool
+) -> int:
+    """Print what Accelergy's tables give; without tables, the energy section of the machine."""
+    shown: dict[str, Any] = {}
+    text = ""
+    if ert is not None or art is None:
         import yaml
 
-        output.write(str(yaml.safe_dump({"energy": {**section, **({"mac_pj": macs} if macs else {})}}, sort_keys=False)))
+        section = config.to_dict()["energy"]
+        if ert is not None:
+            from kernbench.config.accelergy import read_reference_table
+            from kernbench.config.accelergy_area import FIGURES
+
+            section = read_reference_table(ert, config.freq_ghz, mapping, () if art is None else FIGURES)
+        macs = {int(bits): pj for bits, pj in section.get("mac_pj", {}).items()}
+        shown["energy"] = {**section, **({"mac_pj": {str(b): pj for b, pj in macs.items()}} if macs else {})}
+        text = str(yaml.safe_dump({"energy": {**section, **({"mac_pj": macs} if macs else {})}}, sort_keys=False))
+    if art is not None:
+        from kernbench.config.accelergy import COMPONENTS
+        from kernbench.config.accelergy_area import area_json, area_yaml, read_areas
+
+        found = read_areas(art, config, mapping, () if ert is None else COMPONENTS)
+        shown |= area_json(found)
+        text += area_yaml(found, Path(art).name)
+    if as_json:
+        output.show_json(shown)
+    else:
+        output.write(text)
     return output.OK
 
 

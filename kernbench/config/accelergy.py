@@ -2,12 +2,12 @@
 
 The module writes `architecture.yaml` (components with classes and attributes) and `ERT.yaml` (energy of each action in pJ).
 With a table of components it also writes `ART.yaml` (areas), and with a run `action_counts.yaml`. It reads an ERT, by default
-with the names that it writes, or with other names and a map.
+with the names that it writes, or with other names and a map. `accelergy_area` reads an ART.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -85,15 +85,18 @@ def _text(data: Any) -> str:
     return str(yaml.safe_dump(data, sort_keys=False, default_flow_style=False))
 
 
-def read_reference_table(path: str, freq_ghz: Fraction, mapping: str | None = None) -> dict[str, Any]:
+def read_reference_table(
+    path: str, freq_ghz: Fraction, mapping: str | None = None, others: Collection[str] = ()
+) -> dict[str, Any]:
     """The `energy` section of an ERT; keys whose component the table lacks are left out.
 
     `mapping`: a file with `KEY: {name: COMPONENT, action: ACTION, bytes: N}` for other names; one action covers N bytes.
+    `others`: keys of that file that belong to another table.
     InputError for a file that is not an ERT, and for a component or action that the file lacks.
     """
     document = read_document(path, MACHINE_BYTES)
     tables = _tables(document)
-    wanted = _default_map() if mapping is None else _read_map(mapping)
+    wanted = _default_map() if mapping is None else _read_map(mapping, others)
     found: dict[str, Any] = {}
     for key, (component, actions, nbytes, given) in wanted.items():
         rows = tables.get(component)
@@ -155,10 +158,12 @@ def _default_map() -> dict[str, tuple[str, tuple[str, ...], int, bool]]:
     }
 
 
-def _read_map(path: str) -> dict[str, tuple[str, tuple[str, ...], int, bool]]:
+def _read_map(path: str, others: Collection[str]) -> dict[str, tuple[str, tuple[str, ...], int, bool]]:
     document = read_document(path, MACHINE_BYTES)
     found: dict[str, tuple[str, tuple[str, ...], int, bool]] = {}
     for key, value in document.data.items():
+        if key in others:
+            continue
         if key not in COMPONENTS:
             rule = f"keys are those of the energy section: {', '.join(COMPONENTS)}"
             raise InputError(document.problem((key,), rule, remedy=meant(str(key), COMPONENTS)))

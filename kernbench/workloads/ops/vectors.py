@@ -47,9 +47,9 @@ def plan_vector(view: ChipView, op: Vector, cost: OpCost) -> Kernel:
 def _written_back(view: ChipView, op: Vector, cost: OpCost, distinct: float) -> float:
     """Bytes of results in place that the cache cannot hold, and writes back while the kernel runs.
 
-    An operation in place writes where it has read, and the cache saves these writes as far as it can hold the results. No thread
-    waits for bytes that are written back, so they do not lengthen the turns of threads. A gather saves reads, not writes: it
-    reads the same rows again.
+    An operation in place writes where it has read, and the cache saves these writes as far as it can hold the results. No
+    thread waits for bytes that are written back, so they do not lengthen the turns of threads. A gather saves reads, not
+    writes: it reads the same rows again.
     """
     if cost.resident is None or op.kind == "gather":
         return 0.0

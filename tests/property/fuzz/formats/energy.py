@@ -1,4 +1,4 @@
-"""Files of energies: components of a chip, tables of components, and energy reference tables of Accelergy with their map."""
+"""Files of energies: components of a chip, tables of components, and reference tables of Accelergy with their map."""
 
 from __future__ import annotations
 
@@ -41,11 +41,18 @@ ERT: dict[str, Any] = {
         ],
     }
 }
+ART: dict[str, Any] = {
+    "ART": {
+        "version": 0.4,
+        "tables": [{"name": "chip.pe[0..3].buffer[0..1]", "area": 12500}, {"name": "chip.pe[0..3].mac", "area": 300.5}],
+    }
+}
+PARTS: dict[str, Any] = {"spm": {"name": "chip.pe[0..3].buffer[0..1]"}, "te": {"name": "chip.pe[0..3].mac"}}
 NAMES: dict[str, Any] = {
     "spm_pj_per_byte": {"name": "chip.buffer[0..3]", "action": "read", "bytes": 2},
     "mac_pj": {"name": "chip.mac", "action": "mac_random"},
 }
-KEYS = ("addresses", "resource", "state", "tensor", "action", "arguments", "bytes", "checked", "pj_per_byte", "value")
+KEYS = ("addresses", "resource", "state", "tensor", "action", "arguments", "bytes", "checked", "pj_per_byte", "value", "area")
 
 
 class EnergyFormat:
@@ -73,6 +80,10 @@ class EnergyFormat:
         arguments = ("config", "energy", "npu_mobile", "--ert", "ERT.yaml", "--map", "names.yaml", *more)
         return Case(arguments, {"ERT.yaml": ert, "names.yaml": names})
 
+    def _art(self, art: bytes, parts: bytes, *more: str) -> Case:
+        arguments = ("config", "energy", "npu_mobile", "--art", "ART.yaml", "--map", "parts.yaml", *more)
+        return Case(arguments, {"ART.yaml": art, "parts.yaml": parts})
+
     def sound(self) -> list[Case]:
         """A file of each kind."""
         return [
@@ -80,13 +91,14 @@ class EnergyFormat:
             self._chip(as_yaml(CHIP), ".yaml", "--by", "component,op", "--json", "--events", "e.csv"),
             self._table(as_yaml(self.table)),
             self._ert(as_yaml(ERT), as_yaml(NAMES)),
+            self._art(as_yaml(ART), as_yaml(PARTS)),
         ]
 
     def mutated(self, rng: Random) -> Case:
         """One of the files changed."""
         end = rng.choice((".yaml", ".yaml", ".json"))
-        kind = rng.choice(("chip", "chip", "table", "ert", "names"))
-        base = {"chip": CHIP, "table": self.table, "ert": ERT, "names": NAMES}[kind]
+        kind = rng.choice(("chip", "chip", "table", "ert", "names", "art", "parts"))
+        base = {"chip": CHIP, "table": self.table, "ert": ERT, "names": NAMES, "art": ART, "parts": PARTS}[kind]
         data = text_of(rng, changed(rng, base, KEYS), end if kind in ("chip", "table") else ".yaml")
         if rng.random() < 0.15:
             data = bytes_changed(rng, data)
@@ -95,10 +107,14 @@ class EnergyFormat:
             return self._chip(data, end, *more, *rng.choice(((), ("--accesses", "a.csv"), ("--events", "e.csv"))))
         if kind == "table":
             return self._table(data, end, *more)
+        if kind in ("art", "parts"):
+            art, parts = (data, as_yaml(PARTS)) if kind == "art" else (as_yaml(ART), data)
+            return self._art(art, parts, *more)
         ert, names = (data, as_yaml(NAMES)) if kind == "ert" else (as_yaml(ERT), data)
         return self._ert(ert, names, *more)
 
     def readers(self) -> list[tuple[Case, str]]:
         """Each reader once."""
-        chip, _, table, ert = self.sound()
-        return [(chip, "chip.yaml"), (table, "t.yaml"), (ert, "ERT.yaml"), (ert, "names.yaml")]
+        chip, _, table, ert, art = self.sound()
+        accelergy = [(ert, "ERT.yaml"), (ert, "names.yaml"), (art, "ART.yaml"), (art, "parts.yaml")]
+        return [(chip, "chip.yaml"), (table, "t.yaml"), *accelergy]

@@ -11,6 +11,7 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from kernbench.common.errors import InputError
 from kernbench.common.spelling import meant
@@ -37,7 +38,7 @@ class PartArea:
     part: str  #: a key of FIGURES
     mm2: Fraction
     figure: Fraction  #: [mm2] of a MiB, or of a MAC
-    why: str  #: the component and its amount
+    why: str  #: the components and their amount
 
 
 def read_areas(
@@ -45,13 +46,14 @@ def read_areas(
 ) -> list[PartArea]:
     """The areas of the parts of a machine by an ART; parts whose component the table lacks are left out.
 
-    `mapping`: a file with `PART: {name: COMPONENT}` for other names. `others`: keys of that file that belong to another table.
-    InputError for a file that is not an ART, for a component that it lacks, and if it has no component of the machine.
+    `mapping`: a file with `PART: {name: COMPONENT}` for other names; the areas of a list of components are added.
+    `others`: keys of that file that belong to another table. InputError for a file that is not an ART, for a component that it
+    lacks, and if it has no component of the machine.
     """
     document = read_document(path, MACHINE_BYTES)
     areas = _areas(document)
     if mapping is None:
-        wanted = {part: name for part in FIGURES if (name := f"{ROOT}.{part}") in areas}
+        wanted = {part: [name] for part in FIGURES if (name := f"{ROOT}.{part}") in areas}
         if not wanted:
             rule = f"it has no component {' or '.join(f'{ROOT}.{part}' for part in FIGURES)}"
             raise InputError(document.problem(("ART", "tables"), rule, remedy="name the components of the file with --map"))
@@ -60,11 +62,13 @@ def read_areas(
     nbytes, macs = area_amounts(machine)
     amounts = {"spm": (Fraction(nbytes, 2**20), f"{nbytes:,} bytes"), "te": (macs, f"{float(macs):,.0f} MACs")}
     found = []
-    for part, name in wanted.items():
-        if name not in areas:
-            raise InputError(document.problem(("ART", "tables"), "there is no such component", name, meant(name, areas)))
+    for part, names in wanted.items():
+        for name in names:
+            if name not in areas:
+                raise InputError(document.problem(("ART", "tables"), "there is no such component", name, meant(name, areas)))
         amount, told = amounts[part]
-        found.append(PartArea(part, areas[name], areas[name] / amount, f"{name}: {told}"))
+        mm2 = sum((areas[name] for name in names), Fraction(0))
+        found.append(PartArea(part, mm2, mm2 / amount, f"{', '.join(names)}: {told}"))
     return found
 
 
@@ -105,19 +109,24 @@ def _instances(document: Document, path: PathLike, name: str) -> int:
     return total
 
 
-def _read_map(path: str, others: Collection[str]) -> dict[str, str]:
-    """The component of each part; keys in `others` are skipped."""
+def _read_map(path: str, others: Collection[str]) -> dict[str, list[str]]:
+    """The components of each part; keys in `others` are skipped."""
     document = read_document(path, MACHINE_BYTES)
-    found: dict[str, str] = {}
+    found: dict[str, list[str]] = {}
     for key, value in document.data.items():
         if key in others:
             continue
         if key not in FIGURES:
             rule = f"keys for --art are the parts {', '.join(FIGURES)}"
             raise InputError(document.problem((key, KEY), rule, remedy=meant(str(key), FIGURES)))
-        if not isinstance(value, dict) or value.keys() != {"name"} or not isinstance(value["name"], str):
-            raise InputError(document.problem((key,), "it must be {name: COMPONENT}", value))
-        found[key] = value["name"]
+        given = value["name"] if isinstance(value, dict) and value.keys() == {"name"} else None
+        names: list[Any] = given if isinstance(given, list) else [given]
+        if not names or not all(isinstance(name, str) for name in names):
+            raise InputError(document.problem((key,), "it must be {name: COMPONENT} or {name: [COMPONENT, ...]}", value))
+        for i, name in enumerate(names):
+            if name in names[:i]:
+                raise InputError(document.problem((key, "name", i), "this component is twice in the list", name))
+        found[key] = names
     if not found:
         rule = f"it names no component for the parts {', '.join(FIGURES)} of --art"
         raise InputError(document.problem((), rule, remedy="add a line such as spm: {name: COMPONENT}"))

@@ -40,6 +40,13 @@ def test_areas_of_all_instances_by_hand(tmp_path: Path) -> None:
     assert found["spm"].figure == F(32, 1000) * 32 and found["te"].figure == F(102, 10**6) / 2000
 
 
+def test_areas_of_several_components_are_added(tmp_path: Path) -> None:
+    tables = [*TABLES, {"name": "chip.shared", "area": 68000}]
+    names = map_in(tmp_path, f"spm: {{name: ['{BUFFER}', chip.shared]}}\n")
+    (found,) = read_areas(art_in(tmp_path, tables), kb.load_config(MACHINE), names)
+    assert found.mm2 == F(1, 10) and found.why == f"{BUFFER}, chip.shared: 32,768 bytes"
+
+
 @pytest.mark.parametrize("machine", ["npu_mobile", "single_cube"])
 def test_areas_come_back_from_accelergy(tmp_path: Path, machine: str) -> None:
     config, table = kb.load_config(machine), read_table("7nm")
@@ -101,6 +108,8 @@ def test_wrong_tables_are_refused_at_their_places(tmp_path: Path, tables: Any, m
         ("spa: {name: chip.mac}\n", r"parts.yaml:1:1: spa: keys for --art are the parts spm, te; did you mean spm\?"),
         ("te: chip.mac\n", r"parts.yaml:1:5: te = .chip.mac., but it must be .name: COMPONENT."),
         ("te: {name: chip.mac, bytes: 2}\n", r"te = .*, but it must be .name: COMPONENT."),
+        ("te: {name: []}\n", r"te = .*, but it must be .name: COMPONENT. or .name: .COMPONENT, ...."),
+        ("te: {name: [chip.mac, chip.mac]}\n", r"parts.yaml:1:\d+: te.name\[1\] = .chip.mac., but this component is twice"),
         ("{}\n", r"it names no component for the parts spm, te of --art; add a line such as spm: .name: COMPONENT."),
     ],
 )

@@ -47,7 +47,10 @@ ART: dict[str, Any] = {
         "tables": [{"name": "chip.pe[0..3].buffer[0..1]", "area": 12500}, {"name": "chip.pe[0..3].mac", "area": 300.5}],
     }
 }
-PARTS: dict[str, Any] = {"spm": {"name": "chip.pe[0..3].buffer[0..1]"}, "te": {"name": "chip.pe[0..3].mac"}}
+PARTS: dict[str, Any] = {
+    "spm": {"name": ["chip.pe[0..3].buffer[0..1]", "chip.pe[0..3].mac"]},
+    "te": {"name": "chip.pe[0..3].mac"},
+}
 NAMES: dict[str, Any] = {
     "spm_pj_per_byte": {"name": "chip.buffer[0..3]", "action": "read", "bytes": 2},
     "mac_pj": {"name": "chip.mac", "action": "mac_random"},

@@ -151,12 +151,16 @@ def warm(formats: dict[str, Format]) -> None:
     gc.freeze()
 
 
-def case_of(formats: dict[str, Format], plan: Plan, name: str, number: int) -> Case:
-    """One input of a campaign, the same for the same seed; numbers below 0 are those of sound files."""
-    if name == SPECIAL_FILES:
-        return special_cases(formats, plan.special)[number]
-    if number < 0:
-        return formats[name].sound()[-1 - number]
+def case_of(formats: dict[str, Format], plan: Plan, name: str, number: int, kept: dict[str, list[Case]] | None = None) -> Case:
+    """One input of a campaign, the same for the same seed; numbers below 0 are those of sound files.
+
+    `kept`: what a campaign keeps of sound files and special ones, which are all made at once.
+    """
+    kept = {} if kept is None else kept
+    if name == SPECIAL_FILES or number < 0:
+        if name not in kept:
+            kept[name] = special_cases(formats, plan.special) if name == SPECIAL_FILES else formats[name].sound()
+        return kept[name][number if name == SPECIAL_FILES else -1 - number]
     return formats[name].mutated(Random(f"{plan.seed} {name} {number}"))
 
 
@@ -237,17 +241,17 @@ def _work(
     base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="kernbench-fuzz-", dir=base) as place:
         folder = Path(place) / "run"
+        kept: dict[str, list[Case]] = {}
         for name, number in queue:
             if until is not None and time.monotonic() > until:
                 return
-            outcome = run_one(formats, plan, name, number, folder, keep)
+            outcome = run_one(plan, case_of(formats, plan, name, number, kept), name, number, folder, keep)
             told.write(json.dumps(asdict(outcome)) + "\n")
             told.flush()
 
 
-def run_one(formats: dict[str, Format], plan: Plan, name: str, number: int, folder: Path, keep: Path | None = None) -> Outcome:
+def run_one(plan: Plan, case: Case, name: str, number: int, folder: Path, keep: Path | None = None) -> Outcome:
     """Run one input; a failure once more, to say where it comes from, and its files are kept."""
-    case = case_of(formats, plan, name, number)
     limits = replace(plan.limits, seconds=min(SPECIAL_SECONDS, plan.limits.seconds)) if name == SPECIAL_FILES else plan.limits
     ended = run_case(case, folder, limits)
     if number < 0 and ended.kind == REFUSED:

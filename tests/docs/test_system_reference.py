@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -18,12 +19,13 @@ from kernbench.config.dram_device import RowBuffer
 from kernbench.config.routers import Routers
 from kernbench.config.schema import MicroScheduler, Mmio
 from kernbench.config.system.parts import PROTOCOLS, NicLink, Protocol, Switches
-from kernbench.topology.builder import build_topology, compile_topology
+from kernbench.topology.builder import Compiled, build_topology, compile_topology
 from kernbench.topology.graph import WITHOUT_COMMAND, WITHOUT_PES, WITHOUT_UCIE, EdgeKind, Topology
 from tests.docs.test_build import DOCS, YOUNGER, first_cells, part, paths_of
 
 pytestmark = pytest.mark.skipif(not (DOCS / "conf.py").exists(), reason="the documentation is not in this source tree")
 PAGE = DOCS / "reference" / "system.md"
+Made = tuple[Compiled, tuple[object, object]]  #: with its shape
 
 
 def section(title: str) -> list[list[str]]:
@@ -110,19 +112,28 @@ def test_every_field_has_its_row() -> None:
         assert len(rows) == 1, (path, rows)
 
 
+@pytest.fixture(scope="module")
+def four_sips(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """A compiled system, and its shape. It lies in a folder of its own, with its mesh file: each change is made in a copy."""
+    file = tmp_path_factory.mktemp("before") / "four_sips.yaml"
+    made = compile_topology(write(file, load_config("two_sips", ["system.sips=4"], kind=SystemConfig)))
+    return made, shape(made.topology)
+
+
 @pytest.mark.parametrize("row", table() if PAGE.exists() else [], ids=lambda row: row[1])
-def test_a_change_of_a_field_makes_anew_what_the_table_says(tmp_path: Path, row: Row) -> None:
+def test_a_change_of_a_field_makes_anew_what_the_table_says(tmp_path: Path, row: Row, four_sips: Made) -> None:
+    before, (nodes_before, edges_before) = four_sips
     patterns, example, anew = row
     field = example.partition("=")[0]
     assert any(fnmatchcase(field, pattern) for pattern in patterns)
-    file = write(tmp_path / "four_sips.yaml", load_config("two_sips", ["system.sips=4"], kind=SystemConfig))
-    before = compile_topology(file)
+    folder = shutil.copytree(before.mesh_file.parent, tmp_path / "after")
+    file = folder / "four_sips.yaml"
     changed = load_config(file, [example], kind=SystemConfig)
     assert changed != before.topology.config
     mesh_file = before.mesh_file.read_bytes()
     after = compile_topology(write(file, changed))
-    (nodes_before, edges_before), (nodes_after, edges_after) = shape(before.topology), shape(after.topology)
+    nodes_after, edges_after = shape(after.topology)
     found = (after.action == "regenerated", nodes_before != nodes_after, edges_before != edges_after)
     assert found == anew
-    assert after.action in ("reused", "regenerated") and (before.mesh_file.read_bytes() != mesh_file) == anew[0]
+    assert after.action in ("reused", "regenerated") and (after.mesh_file.read_bytes() != mesh_file) == anew[0]
     assert shape(build_topology(changed)) == shape(after.topology)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import sys
@@ -73,6 +74,7 @@ html_theme_options = {} if QUICK else {
 }
 if QUICK:
     gc.disable()  # searches for garbage among the nodes of all pages take a fifth of the build; there is 230 MB of it
+    atexit.register(gc.freeze)  # nor when the process ends
     html_sidebars = {"index": ["globaltoc.html"], "**": []}
     StandaloneHTMLBuilder.search = False  # the index of words takes an eighth of the build
 html_show_sourcelink = False

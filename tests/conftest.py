@@ -10,7 +10,6 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
-from _pytest.runner import runtestprotocol
 from hypothesis import settings
 
 from tests.forked import Forked
@@ -42,8 +41,6 @@ def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # A shell's background job ignores Ctrl-C, and so would every process that a test starts and interrupts.
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    if hasattr(config, "workerinput") and not wants_every_report(config):
-        config.pluginmanager.register(FewReports())
     settings.load_profile("searching" if config.getoption("--nightly") else "repeatable")
 
 
@@ -84,24 +81,6 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
         gc.collect()
         kept_pages[0] = _pages()
     return ended
-
-
-class FewReports:
-    """What a worker of xdist reports: of a test that passes its call only. The process that counts the tests reads each
-    message, and shows nothing of a test that begins, or that is set up and torn down without an error."""
-
-    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
-        for report in runtestprotocol(item, log=False, nextitem=nextitem):
-            if report.when == "call" or not report.passed:
-                item.ihook.pytest_runtest_logreport(report=report)
-        item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
-        return True
-
-
-def wants_every_report(config: pytest.Config) -> bool:
-    """Whether times of all phases are shown, or names of tests that begin, or a file of all reports is written."""
-    option = config.option
-    return option.durations is not None or option.xmlpath is not None or option.verbose > 0
 
 
 def _pages() -> int:

@@ -9,7 +9,8 @@ import pytest
 from kernbench.config import load_config
 from kernbench.config.runtime import load_runtime
 from kernbench.serving import generate
-from kernbench.workloads.ops.decoder import shape_of
+from kernbench.workloads.models.files import load_model
+from kernbench.workloads.ops.blocks import Widths
 from kernbench.workloads.ops.step import decode_ns, prefill_ns
 from kernbench.workloads.ops.timing import OperationTimer
 from tests.cli.conftest import Kbsim
@@ -20,10 +21,10 @@ LLM = ("llm", "-c", "a100", "--model", "llama2-7b")
 @pytest.mark.parametrize(("runtime", "tp", "bits"), [("cuda_graph", 1, 16), ("torch_eager", 1, 16), ("vllm", 2, 8)])
 def test_a_run_is_the_sum_of_its_steps(runtime: str, tp: int, bits: int) -> None:
     run = generate("llama2-7b", "a100", runtime, prompt=100, tokens=3, batch=2, tp=tp, weight_bits=bits)
-    timer, shape = OperationTimer(load_config("a100"), load_runtime(runtime)), shape_of("llama2-7b")
-    assert shape is not None
-    steps = [decode_ns(timer, shape, 2, 100 + i, tp=tp, weight_bytes=bits / 8) for i in range(3)]
-    assert run.ttft_ns == pytest.approx(prefill_ns(timer, shape, 2, 100, tp=tp, weight_bytes=bits / 8), rel=1e-4)
+    timer, model, widths = OperationTimer(load_config("a100"), load_runtime(runtime)), load_model("llama2-7b"), Widths(bits / 8)
+    assert model.description is not None
+    steps = [decode_ns(timer, model.description, 2, 100 + i, tp=tp, widths=widths) for i in range(3)]
+    assert run.ttft_ns == pytest.approx(prefill_ns(timer, model.description, 2, 100, tp=tp, widths=widths), rel=1e-4)
     assert run.tpot_ns == pytest.approx(sum(steps) / 3, rel=1e-4)
     assert run.tokens_per_s == pytest.approx(2 * 3 / sum(steps) * 1e9, rel=1e-4)
     decode = run.phases[-1]

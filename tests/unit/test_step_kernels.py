@@ -14,7 +14,6 @@ from kernbench.workloads.llm.model import Model
 from kernbench.workloads.models.files import load_model
 from kernbench.workloads.models.parts import Experts, LatentAttention
 from kernbench.workloads.ops.blocks import StepKernels, Widths, _seen
-from kernbench.workloads.ops.decoder import shape_of, step_operations
 from kernbench.workloads.ops.operation import Attention, Operation, Product, Sequences
 from kernbench.workloads.serving.machine_step import ChipStep
 
@@ -32,16 +31,19 @@ def kernels(model: Model, groups: tuple[Sequences, ...], tp: int = 1, widths: Wi
     return found
 
 
-@pytest.mark.parametrize("tp", [1, 2, 4])
-@pytest.mark.parametrize("name", DENSE)
-def test_a_dense_decoder_has_the_operations_of_its_shape(name: str, tp: int) -> None:
-    groups = (Sequences(3, 1, 700), Sequences(1, 64, 128))
-    shape, model = shape_of(name), load_model(name)
-    assert shape is not None
-    wanted: dict[Operation, int] = {}
-    for op, times in step_operations(shape, groups, tp=tp, weight_bytes=1.0, cache_bytes=1.0, activation_bits=8):
-        wanted[op] = wanted.get(op, 0) + times
-    assert list(kernels(model, groups, tp, Widths(1.0, 1.0, 8)).items()) == list(wanted.items())
+@pytest.mark.parametrize(
+    ("parts", "heads", "kv_heads"), [(0, 8, 2), (4, 8, 2), (16, 8, 4), (48, 12, 12), (64, 16, 16)]
+)
+def test_a_chip_has_the_whole_heads_of_its_parts(parts: int, heads: int, kv_heads: int) -> None:
+    """32 heads and 8 KV heads on 4 chips: heads are padded, and KV heads replicated, if there are more parts than heads."""
+    model = load_model("llama3-8b")
+    assert model.description is not None
+    step = StepKernels(4096, DECODE, tp=4, parts=parts)
+    found = [op for op, _ in step.blocks(model.description.blocks)]
+    attention = next(op for op in found if isinstance(op, Attention))
+    first, second = [op for op in found if isinstance(op, Product)][:2]
+    assert (attention.heads, attention.kv_heads) == (heads, kv_heads)
+    assert (first.n, second.k) == ((heads + 2 * kv_heads) * 128, heads * 128)
 
 
 @pytest.mark.parametrize("name", [*DENSE, *MIXED, "gpt2", "gemma2-9b", "phi-4"])

@@ -19,7 +19,10 @@ from kernbench.common.files import read_bounded
 from kernbench.config import NpuConfig, chip_names, load_config
 from kernbench.config.document import MACHINE_BYTES, read_document
 from kernbench.config.runtime import CLASSES
-from kernbench.workloads.ops.decoder import shape_of
+from kernbench.workloads.models.parts import Attention as AttentionPart
+from kernbench.workloads.models.parts import Description
+from kernbench.workloads.ops.blocks import Widths
+from kernbench.workloads.ops.decoder import description_of
 from kernbench.workloads.ops.networks import network_of
 from kernbench.workloads.ops.operation import COLLECTIVES, Attention, Collective, Operation, Product, Sequences, Vector
 from kernbench.workloads.ops.step import decode_ns, network_ns, prefill_ns
@@ -447,12 +450,16 @@ def _skewed_attention(row: Cells, context: Context) -> Case:
     return _single(row, context, _attention_op(context, groups), label=label)
 
 
-def _model(row: Cells) -> Any:
+def _model(row: Cells) -> Description:
     name = row.get("model") or ""
-    shape = shape_of(name)
-    if shape is None:
+    model = description_of(name)
+    if model is None:
         raise ValueError(f"model = {name!r}, but the shape of that model is not known")
-    return shape
+    return model
+
+
+def _has_one_kv_head(model: Description) -> bool:
+    return all(isinstance(one.mixer, AttentionPart) and one.mixer.kv_heads == 1 for one in model.blocks)
 
 
 def _weight_bytes(row: Cells) -> float:
@@ -477,11 +484,8 @@ def _cache_bytes(row: Cells) -> float:
     return 1.0 if "fp8" in text.lower() or _number(row, "weight_bytes_per_param") == 1 else 2.0
 
 
-def _sizes(row: Cells) -> dict[str, Any]:
-    """The widths of elements, as arguments of `decode_ns` and `prefill_ns`."""
-    return {
-        "weight_bytes": _weight_bytes(row), "cache_bytes": _cache_bytes(row), "activation_bits": _activation_bits(row),
-    }  # fmt: skip
+def _widths(row: Cells) -> Widths:
+    return Widths(_weight_bytes(row), _cache_bytes(row), _activation_bits(row))
 
 
 def _rooflined(row: Cells, context: Context, value: Callable[[OperationTimer], float], *, rate: bool) -> Case:
@@ -492,24 +496,23 @@ def _rooflined(row: Cells, context: Context, value: Callable[[OperationTimer], f
 
 
 def _decode_rate(row: Cells, context: Context) -> Case:
-    shape, batch, bits = _model(row), _whole(row, "batch") or 1, _activation_bits(row)
+    model, batch = _model(row), _whole(row, "batch") or 1
     tp = _whole(row, "gpus") or _whole(row, "chips") or 1
     cached = _whole(row, "prompt_tokens") + 100 if row.get("prompt_tokens") else 128
-    size = _weight_bytes(row)
+    widths = Widths(_weight_bytes(row), activation_bits=_activation_bits(row))
 
     def rate(timer: OperationTimer) -> float:
-        return batch * 1e9 / decode_ns(timer, shape, batch, cached, tp=tp, weight_bytes=size, activation_bits=bits)
+        return batch * 1e9 / decode_ns(timer, model, batch, cached, tp=tp, widths=widths)
 
     return _rooflined(row, context, rate, rate=True)
 
 
 def _static_batch(row: Cells, context: Context) -> Case:
-    shape = _model(row)
-    sizes = _sizes(row)
+    model, widths = _model(row), _widths(row)
     batch = _whole(row, "batch") or _whole(row, "concurrency")
     tp = _whole(row, "tp") or _whole(row, "chips") or 1
     copies, sequences = 1, batch  # one host serves the requests of all chips
-    if shape.kv_heads == 1 and not row.get("tp"):  # with one KV head, each chip serves its own requests
+    if _has_one_kv_head(model) and not row.get("tp"):  # with one KV head, each chip serves its own requests
         copies, tp, batch = tp, 1, max(1, batch // tp)
     room = _whole(row, "cache_length")
     before = _whole(row, "input_tokens") or _whole(row, "max_input") // 4
@@ -521,29 +524,32 @@ def _static_batch(row: Cells, context: Context) -> Case:
         waiting = batch
         if timer.runtime.prefill_alone:
             at_once, waiting = 1, sequences
-        first = prefill_ns(timer, shape, at_once, before, tp=tp, **sizes) * waiting / at_once
-        token = decode_ns(timer, shape, batch, before + made // 2, tp=tp, room=room, sequences=sequences, **sizes)
+        first = prefill_ns(timer, model, at_once, before, tp=tp, widths=widths) * waiting / at_once
+        token = decode_ns(timer, model, batch, before + made // 2, tp=tp, room=room, sequences=sequences, widths=widths)
         return copies * batch * made * 1e9 / (first + made * token) / each
 
     return _rooflined(row, context, rate, rate=True)
 
 
 def _first_token(row: Cells, context: Context) -> Case:
-    shape = _model(row)
+    model, widths = _model(row), _widths(row)
     tokens, batch, tp = _whole(row, "input_tokens"), _whole(row, "batch") or 1, _whole(row, "tp") or 1
-    sizes = _sizes(row)
-    return _rooflined(row, context, lambda timer: prefill_ns(timer, shape, batch, tokens, tp=tp, **sizes) / 1e6, rate=False)
+
+    def first(timer: OperationTimer) -> float:
+        return prefill_ns(timer, model, batch, tokens, tp=tp, widths=widths) / 1e6
+
+    return _rooflined(row, context, first, rate=False)
 
 
 def _token_time(row: Cells, context: Context) -> Case:
-    shape, size = _model(row), _weight_bytes(row)
+    model, widths = _model(row), Widths(_weight_bytes(row))
     shards = _whole(row, "tp") or _whole(row, "chips") or 1
     batch, tp = _whole(row, "batch") or 1, _whole(row, "chips") or shards
     before, made = _whole(row, "input_tokens"), _whole(row, "output_tokens")
 
     def token(timer: OperationTimer) -> float:
         return decode_ns(
-            timer, shape, batch, before + made // 2, tp=tp, weight_bytes=size, room=before + made, shards=max(tp, shards)
+            timer, model, batch, before + made // 2, tp=tp, room=before + made, shards=max(tp, shards), widths=widths
         ) / 1e6  # fmt: skip
 
     return _rooflined(row, context, token, rate=False)

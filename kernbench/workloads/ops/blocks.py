@@ -39,7 +39,8 @@ def without_kernels(description: Description) -> str:
 class StepKernels:
     """The kernels of a step on one of `tp` chips, which share each matrix.
 
-    Heads that do not divide are padded, and KV heads that are fewer than the chips are replicated. Tokens choose their experts
+    `parts`: the number of parts of each attention matrix, if each core of a chip has a part of its own. A part has whole heads.
+    Heads that do not divide are padded, and KV heads that are fewer than the parts are replicated. Tokens choose their experts
     evenly.
     """
 
@@ -47,6 +48,7 @@ class StepKernels:
     groups: tuple[Sequences, ...]
     widths: Widths = Widths()
     tp: int = 1
+    parts: int = 0  #: 0 for one part a chip
 
     @property
     def tokens(self) -> int:
@@ -83,8 +85,13 @@ class StepKernels:
         if self.tp > 1 and sums:
             yield Collective("all_reduce", self.tp, int(2 * self.tokens * self.hidden)), sums
 
+    def _heads(self, whole: int) -> int:
+        """The heads of a chip, if the model has so many."""
+        parts = self.parts or self.tp
+        return max(1, parts // self.tp) * ceil(whole / parts)
+
     def _attention(self, part: AttentionPart) -> Iterator[tuple[Operation, int]]:
-        heads, kv_heads = ceil(part.heads / self.tp), ceil(part.kv_heads / self.tp)
+        heads, kv_heads = self._heads(part.heads), self._heads(part.kv_heads)
         yield self._product((heads * (2 if part.gated else 1) + 2 * kv_heads) * part.head_dim, self.hidden), 1
         if part.qk_norm:
             yield self._vector("layernorm", "norm", heads * part.head_dim, 2, 4), 1
@@ -101,7 +108,7 @@ class StepKernels:
         """Latent attention. In a step that only decodes, queries are projected to the latent vectors, which all heads share;
         otherwise keys and values of each head are expanded from the latent vectors.
         """
-        heads, tokens, dim = ceil(part.heads / self.tp), self.tokens, part.nope_dim + part.rope_dim
+        heads, tokens, dim = self._heads(part.heads), self.tokens, part.nope_dim + part.rope_dim
         latent = part.kv_rank + part.rope_dim
         yield self._product(part.q_rank + latent if part.q_rank else heads * dim + latent, self.hidden), 1
         yield self._vector("layernorm", "norm", part.q_rank + part.kv_rank, 2, 4), 1

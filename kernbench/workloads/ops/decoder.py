@@ -1,19 +1,20 @@
-"""One step of a decoder as operations: what a runtime launches for it, layer by layer."""
+"""Models that tables name, as descriptions, and one step of a model as operations."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import ceil
 
 from kernbench.workloads.models.files import load_model, preset_models
-from kernbench.workloads.ops.operation import Attention, Collective, Operation, Product, Sequences, Vector
+from kernbench.workloads.models.parts import Attention, Block, Description, Experts, Mlp, Stack
+from kernbench.workloads.ops.blocks import StepKernels, Widths, without_kernels
+from kernbench.workloads.ops.operation import Operation, Sequences
 
 
 @dataclass(frozen=True, slots=True)
 class DecoderShape:
-    """The sizes of a decoder-only model."""
+    """The sizes of a decoder-only model whose layers are alike."""
 
     layers: int
     hidden: int
@@ -28,62 +29,24 @@ class DecoderShape:
     head_norms: bool = False  #: queries and keys are normalised, each in a kernel of its own
 
     @property
-    def layer_weights(self) -> int:
-        """Parameters of a layer's matrices."""
-        attention = self.hidden * self.head_dim * (2 * self.heads + 2 * self.kv_heads)
-        return attention + self.experts * self.hidden * self.mlp * (3 if self.gated else 2)
-
-    def experts_of(self, tokens: int) -> int:
-        """Experts that at least one of some tokens is given to, if tokens choose their experts evenly: at least `active`."""
-        return max(self.active, round(self.experts * (1 - (1 - self.active / self.experts) ** tokens)))
+    def description(self) -> Description:
+        """The model with the parts that kernels depend on; biases and tied tables are left out."""
+        mixer = Attention(
+            heads=self.heads, kv_heads=self.kv_heads, head_dim=self.head_dim, qk_norm="shared" if self.head_norms else ""
+        )
+        mlp = Mlp(width=self.mlp, gated=self.gated)
+        ffn = Experts(count=self.experts, top_k=self.active, expert=mlp) if self.experts > 1 else mlp
+        blocks = (Block(mixer=mixer, ffn=ffn),) * self.layers
+        return Description(decoder=Stack(hidden=self.hidden, blocks=blocks), vocab=self.vocab)
 
 
 def step_operations(
-    shape: DecoderShape, groups: tuple[Sequences, ...], *, tp: int = 1, weight_bytes: float = 2.0, head_rows: int | None = None,
-    head: bool = True, shards: int | None = None, cache_bytes: float = 2.0, activation_bits: int = 16,
-) -> Iterator[tuple[Operation, int]]:  # fmt: skip
-    """Operations of a step with how often each occurs; `tp` chips share each matrix. `head`: whether they have the LM head.
-
-    `shards`: parts of each matrix, where the cores of a chip have one each. A part has whole heads, so heads that do not divide
-    are padded, and KV heads that are fewer than the parts are replicated. `cache_bytes`: of an element of the KV cache.
-    Products run on multipliers for `activation_bits`, because kernels first expand weights of fewer bits to this width.
-    """
-    tokens = sum(one.count * one.new for one in groups)
-    parts = shards or tp
-    each = max(1, parts // tp)  # parts of a chip
-    heads, kv_heads = each * ceil(shape.heads / parts), each * ceil(shape.kv_heads / parts)
-    width, dim, mlp = shape.hidden, shape.head_dim, ceil(shape.mlp / tp)
-    left = activation_bits / 8
-
-    used = shape.experts_of(tokens)  # each has as many of the tokens
-    given = tokens * shape.active
-
-    def product(n: int, k: int, name: str, rows: int = tokens, count: int = 1) -> Product:
-        return Product(rows, n, k, left, weight_bytes, bits=activation_bits, count=count, name=name)
-
-    def vector(name: str, kind: str, across: int, moved: float, flops: float, rows: int = tokens) -> Vector:
-        return Vector(name, kind, rows, across, 2.0 * rows * across * moved, flops * rows * across)
-
-    layers = shape.layers
-    yield vector("layernorm", "norm", width, 4, 4), 2 * layers
-    yield product((heads + 2 * kv_heads) * dim, width, "matmul"), layers
-    if shape.head_norms:
-        yield vector("layernorm", "norm", heads * dim, 2, 4), layers
-        yield vector("layernorm", "norm", kv_heads * dim, 2, 4), layers
-    yield vector("rotary_emb", "elementwise", (heads + kv_heads) * dim, 2, 4), layers
-    yield Attention(groups, heads, kv_heads, dim, cache_bytes), layers
-    yield product(width, heads * dim, "matmul"), layers
-    if shape.experts > 1:
-        yield product(shape.experts, width, "matmul"), layers  # scores of the experts
-    yield product(mlp * (2 if shape.gated else 1), width, "matmul", ceil(given / used), used), layers
-    yield vector("act_fn", "elementwise", mlp, 3, 5, given), layers
-    yield product(width, mlp, "matmul", ceil(given / used), used), layers
-    if tp > 1:
-        yield Collective("all_reduce", tp, int(2 * tokens * width)), 2 * layers
-    if not head:
-        return
-    rows = head_rows if head_rows is not None else sum(one.count for one in groups)
-    yield product(ceil(shape.vocab / tp), width, "matmul", rows), 1
+    model: Description, groups: tuple[Sequences, ...], *, tp: int = 1, shards: int | None = None, widths: Widths | None = None
+) -> Iterator[tuple[Operation, int]]:
+    """Operations of a step with how often each occurs, the LM head included. `tp` and `shards` are those of `StepKernels`."""
+    kernels = StepKernels(model.hidden, groups, widths or Widths(), tp, shards or tp)
+    yield from kernels.blocks(model.blocks)
+    yield kernels.head(model.vocab), 1
 
 
 #: Shapes by what tables call the models, in lower case without signs, from the published config.json of each.
@@ -179,25 +142,19 @@ SAME_SHAPE = {
 }  # fmt: skip
 
 
-def shape_of(name: str) -> DecoderShape | None:
-    """The shape of a model by its name in a table, or None. Names of presets (configs/models) are also known."""
+def description_of(name: str) -> Description | None:
+    """The model that a table calls by this name, or None. Names of presets (configs/models) are also known."""
     words = re.split(r"[^a-z0-9.]+", name.lower().rpartition("/")[2])
     if {"distill", "qwen"}.issubset(words):  # DeepSeek-R1 was distilled into models of Qwen2.5
         words[words.index("qwen")] = "qwen2.5"
     key = "".join(one for one in words if one not in SAME_SHAPE).replace(".", "")
-    return SHAPES.get(key) or _preset_shape(key)
+    return SHAPES[key].description if key in SHAPES else _preset({key, "".join(words).replace(".", "")})
 
 
-def _preset_shape(key: str) -> DecoderShape | None:
-    """The shape of the preset whose name has these letters and digits, if a shape can describe the preset."""
+def _preset(keys: set[str]) -> Description | None:
+    """The description of the preset whose letters and digits are one of `keys`, if kernels are known for all of its parts."""
     for preset in preset_models():
-        if re.sub(r"[^a-z0-9]+", "", preset) == key:
-            model = load_model(preset)
-            shape = model.shape
-            if not model.planned:
-                return None
-            return DecoderShape(
-                model.layers, shape.hidden, shape.heads, shape.kv_heads, shape.head_dim, shape.ffn, model.vocab, shape.gated,
-                max(1, shape.experts), max(1, shape.experts_per_token),
-            )  # fmt: skip
+        if re.sub(r"[^a-z0-9]+", "", preset) in keys:
+            found = load_model(preset).description
+            return None if found is None or without_kernels(found) else found
     return None

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kernbench.workloads.ops.decoder import DecoderShape, step_operations
+from kernbench.workloads.models.parts import Description
+from kernbench.workloads.ops.blocks import Widths
+from kernbench.workloads.ops.decoder import step_operations
 from kernbench.workloads.ops.networks import Network
 from kernbench.workloads.ops.operation import Operation, Sequences
 from kernbench.workloads.ops.timing import OperationTimer
@@ -30,31 +32,24 @@ def step_ns(
 
 
 def decode_ns(
-    timer: OperationTimer, shape: DecoderShape, batch: int, cached: int, *, tp: int = 1, weight_bytes: float = 2.0,
-    room: int = 0, shards: int | None = None, sequences: int | None = None, cache_bytes: float = 2.0,
-    activation_bits: int = 16,
+    timer: OperationTimer, model: Description, batch: int, cached: int, *, tp: int = 1, widths: Widths | None = None,
+    room: int = 0, shards: int | None = None, sequences: int | None = None,
 ) -> float:  # fmt: skip
     """A token of each of `batch` sequences with `cached` tokens, in a cache that has `room` for so many of each.
 
     `shards` as in `step_operations`. `sequences`: those that the host serves in the step, if the chips are copies of one model.
     """
     groups = (Sequences(batch, 1, max(cached, room) if timer.runtime.attention.whole_cache else cached),)
-    operations = step_operations(
-        shape, groups, tp=tp, weight_bytes=weight_bytes, shards=shards, cache_bytes=cache_bytes, activation_bits=activation_bits
-    )
-    return step_ns(timer, operations, batch if sequences is None else sequences, shape.vocab)
+    operations = step_operations(model, groups, tp=tp, shards=shards, widths=widths)
+    return step_ns(timer, operations, batch if sequences is None else sequences, model.vocab)
 
 
 def prefill_ns(
-    timer: OperationTimer, shape: DecoderShape, batch: int, tokens: int, *, tp: int = 1, weight_bytes: float = 2.0,
-    cache_bytes: float = 2.0, activation_bits: int = 16,
-) -> float:  # fmt: skip
+    timer: OperationTimer, model: Description, batch: int, tokens: int, *, tp: int = 1, widths: Widths | None = None
+) -> float:
     """`tokens` new tokens of each of `batch` sequences."""
-    groups = (Sequences(batch, max(1, tokens), 0),)
-    operations = step_operations(
-        shape, groups, tp=tp, weight_bytes=weight_bytes, cache_bytes=cache_bytes, activation_bits=activation_bits
-    )
-    return step_ns(timer, operations, batch, shape.vocab)
+    operations = step_operations(model, (Sequences(batch, max(1, tokens), 0),), tp=tp, widths=widths)
+    return step_ns(timer, operations, batch, model.vocab)
 
 
 def network_ns(timer: OperationTimer, net: Network, batch: int, *, element: float = 1.0, weight: float = 1.0) -> float:

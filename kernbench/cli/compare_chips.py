@@ -29,6 +29,7 @@ def compare_chips(
     from kernbench.cli.target import find_case, load_machine
     from kernbench.config.runtime import load_runtime
     from kernbench.workloads.llm.params import PARAMS, checked_params
+    from kernbench.workloads.serving.board import COMPARE
     from kernbench.workloads.serving.generation import generate
     from kernbench.workloads.serving.machine_step import bits_on_chip, check_bits_on_chip
 
@@ -47,7 +48,10 @@ def compare_chips(
     profile, phases = load_runtime(runtime), ("prefill", "decode") if values["phase"] == "both" else (values["phase"],)
     sizes = {name: values[name] for name in ("prompt", "tokens", "batch", "tp")}
     machines = {name: load_machine(source, rest, quiet=quiet, allow_code=allow_code) for name, source in named.items()}
-    runs = {name: generate(model, machine, profile, phases=phases, **sizes, **bits) for name, machine in machines.items()}
+    runs = {
+        name: generate(model, machine, profile, phases=phases, spelling=COMPARE, **sizes, **bits)
+        for name, machine in machines.items()
+    }
     if as_json:
         letters = {letter: bits[f"{word}_bits"] for letter, word in (("w", "weight"), ("a", "activation"), ("kv", "kv"))}
         about = {"target": model.name, "runtime": runtime, "sentence": sentence(model.name, runs), **sizes, **letters}

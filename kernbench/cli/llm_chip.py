@@ -36,6 +36,7 @@ def run_cases(cases: Sequence[tuple[Mapping[str, int], Asked]], runtime: str, *,
     from kernbench.cli.target import load_machine
     from kernbench.config.runtime import load_runtime
     from kernbench.workloads.models.files import load_model
+    from kernbench.workloads.serving.board import LLM
     from kernbench.workloads.serving.generation import generate
     from kernbench.workloads.serving.machine_step import bits_on_chip, check_bits_on_chip
 
@@ -50,7 +51,7 @@ def run_cases(cases: Sequence[tuple[Mapping[str, int], Asked]], runtime: str, *,
         bits = bits_on_chip(model, asked.w, asked.a, asked.kv)
         made = generate(
             model, machine, profile, prompt=asked.prompt, tokens=asked.tokens, batch=asked.batch, tp=asked.tp,
-            phases=phases, **bits,
+            phases=phases, spelling=LLM, **bits,
         )  # fmt: skip
         found.append((label, asked, bits, made))
     if as_json:

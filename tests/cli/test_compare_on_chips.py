@@ -7,10 +7,11 @@ import re
 
 import pytest
 
+from kernbench.common.errors import InputError
 from kernbench.config import load_config
 from kernbench.serving import generate
 from kernbench.workloads.models.files import load_model
-from kernbench.workloads.serving.board import chip_under_profile
+from kernbench.workloads.serving.board import LLM, chip_under_profile
 from kernbench.workloads.serving.machine_step import ChipStep, machine_step
 from tests.cli.conftest import Kbsim
 
@@ -53,6 +54,23 @@ def test_what_does_not_fit_a_profile_is_refused(kbsim: Kbsim, given: tuple[str, 
     assert ended.code == 2 and rule in ended.err
 
 
+def test_a_model_that_is_too_large_is_refused_in_the_words_of_the_place(kbsim: Kbsim) -> None:
+    """34 GB of keys and values, and 2.5 GB of weights, on an RTX 4090 of 25 GB."""
+    sizes = {"prompt": 16384, "tokens": 1, "batch": 64}
+    settings = [part for name, value in sizes.items() for part in ("--set", f"{name}={value}")]
+    ended = kbsim("compare", "llama3.2-1b", "-c", "a100", "-c", "rtx4090", "--runtime", "vllm", *settings)
+    ways = "keys and values ({}{}=8), more chips ({}tp=2), a smaller batch ({}batch=42) or a shorter prompt ({}prompt=10860)"
+    assert ended.code == 2 and ways.format("--set ", "kv", "--set ", "--set ", "--set ") in ended.err
+    with pytest.raises(InputError) as refused:
+        generate("llama3.2-1b", "rtx4090", **sizes)
+    assert ways.format("", "kv_bits", "", "", "") in str(refused.value)
+    for name, value in (("kv_bits", 8), ("tp", 2), ("batch", 42), ("prompt", 10860)):
+        generate("llama3.2-1b", "rtx4090", phases=(), **(sizes | {name: value}))
+    for name, value in (("batch", 43), ("prompt", 10861)):
+        with pytest.raises(InputError, match="a chip has"):
+            generate("llama3.2-1b", "rtx4090", phases=(), **(sizes | {name: value}))
+
+
 def test_a_board_under_a_profile_has_the_times_of_its_chip() -> None:
     """A switch gives each chip its links; launches and steps are those of the profile."""
     board, chip = (generate("llama3.2-1b", name, "torch_eager", prompt=64, tokens=1, tp=4) for name in ("a100_8x", "a100"))
@@ -64,10 +82,10 @@ def test_a_board_under_a_profile_has_the_times_of_its_chip() -> None:
 def test_collectives_use_the_links_that_a_chip_has_on_its_board() -> None:
     """Two Wormholes have one link of 25 GB/s between them; a chip in a torus of 2 x 4 has three neighbours."""
     for name, links, rate in (("wormhole_n300", 1, 25.0), ("tpuv5e_2x4", 3, 45.0)):
-        machine = chip_under_profile(load_config(name), 2, command="x")
+        machine = chip_under_profile(load_config(name), 2, spelling=LLM)
         assert machine is not None and machine.chip is not None
         assert (machine.chip.links, float(machine.chip.link_gb_s)) == (links, pytest.approx(rate))
-    assert chip_under_profile(load_config("single_cube"), 1, command="x") is None
+    assert chip_under_profile(load_config("single_cube"), 1, spelling=LLM) is None
 
 
 @pytest.mark.parametrize(

@@ -61,13 +61,17 @@ def test_runs_are_compared(kbsim: Kbsim) -> None:
         (("--kv", "4"), "--kv = 4, but on a chip, keys and values have 8 or 16 bits"),
         (("--a", "4"), "--a = 4, but on a chip, activations have 8 or 16 bits"),
         (("--compare", "pp=1,2"), 'there is no value "pp" to compare runs by; the values are w, a, kv, prompt, batch, tp'),
-        (("-m", "mixtral-8x7b"), "or --tp 2"),
-        (("-m", "llama3-70b"), "or --tp 2"),
+        (("-m", "mixtral-8x7b"), "take fewer bits of weights (--w 8) or more chips (--tp 2)"),
+        (("-m", "llama3-70b", "--w", "4", "--batch", "64", "--prompt", "8k"), "(--tp 4), a smaller batch (--batch 18)"),
+        (("-m", "llama3.1-405b", "-c", "a100_8x", "--tp", "8"), "take fewer bits of weights (--w 8)"),
+        (("-m", "llama3.1-405b", "--w", "4"), "take more chips (--tp 4)"),
+        (("-m", "llama3.1-405b", "-c", "a100_8x", "--tp", "1", "--w", "4", "--prompt", "4m"), "take a chip with more memory"),
     ],
 )
 def test_what_kernels_do_not_take_is_refused(given: tuple[str, ...], rule: str, kbsim: Kbsim) -> None:
     model = () if "-m" in given else ("-m", "llama2-7b")
-    said = kbsim("llm", "-c", "a100", *model, "--runtime", "vllm", *given)
+    chip = () if "-c" in given else ("-c", "a100")
+    said = kbsim("llm", *chip, *model, "--runtime", "vllm", *given)
     assert said.code == 2 and rule in said.err
 
 

@@ -21,6 +21,7 @@ from kernbench.workloads.llm.steps import PHASES
 from kernbench.workloads.ops.named import DEFAULTS, check_name, operation_of
 from kernbench.workloads.ops.operation import Product
 from kernbench.workloads.ops.timing import OperationTimer
+from kernbench.workloads.serving.board import Spelling
 from kernbench.workloads.serving.generation import generate
 from kernbench.workloads.serving.machine_step import bits_on_chip, cause_text, check_bits_on_chip
 
@@ -104,7 +105,7 @@ def generated(label: str, model: Model, config: MachineConfig, values: Mapping[s
     bits = bits_on_chip(model, values["w"], values["a"], values["kv"])
     phases = PHASES if values["phase"] == "both" else (values["phase"],)
     made = generate(
-        model, chip, load_runtime(values["runtime"]), phases=phases,
+        model, chip, load_runtime(values["runtime"]), phases=phases, spelling=Spelling(label, "{name}: {value}"),
         **{name: values[name] for name in ("prompt", "tokens", "batch", "tp")}, **bits,
     )  # fmt: skip
     ns = sum(phase.ns for phase in made.phases)

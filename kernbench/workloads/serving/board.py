@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import cast
 
@@ -12,7 +14,25 @@ from kernbench.config.schema import NpuConfig
 from kernbench.config.system import SystemConfig
 
 
-def chip_under_profile(machine: NpuConfig | SystemConfig, devices: int, *, command: str) -> NpuConfig | None:
+@dataclass(frozen=True, slots=True)
+class Spelling:
+    """How a run's parameters are given where a user reads its refusals: as options, as settings, or in Python."""
+
+    where: str  #: the command or the function
+    form: str = "--{name} {value}"
+    names: Mapping[str, str] = field(default_factory=dict)  #: parameters that have another name there
+
+    def of(self, name: str, value: int) -> str:
+        """The text that gives a parameter this value."""
+        return self.form.format(name=self.names.get(name, name), value=value)
+
+
+LLM, SERVE = Spelling("kbsim llm"), Spelling("kbsim serve")
+COMPARE = Spelling("kbsim compare", "--set {name}={value}")
+PYTHON = Spelling("kernbench.serving.generate", "{name}={value}", {"w": "weight_bits", "kv": "kv_bits"})
+
+
+def chip_under_profile(machine: NpuConfig | SystemConfig, devices: int, *, spelling: Spelling) -> NpuConfig | None:
     """The chip whose kernels a runtime profile times on this machine; None if the machine is neither a chip nor a board that
     comes with kernbench.
 
@@ -27,12 +47,12 @@ def chip_under_profile(machine: NpuConfig | SystemConfig, devices: int, *, comma
     board = cast("SystemConfig", machine)
     if board != load_config(board.source.removesuffix(".yaml")):
         rule = "under a runtime profile, a board runs the kernels of its chip; values that are set on the board have no effect"
-        raise InputError(Problem(command, rule, "--set", remedy=f"set values of the chip: -c {name} --set chip.cores=..."))
+        raise InputError(Problem(spelling.where, rule, remedy=f"set values of the chip {name}, for example chip.cores"))
     chips = board.system.sips
     if devices > chips:
         rule = f"the run needs {devices} chips, but the board {board.source.removesuffix('.yaml')} has {chips}"
-        remedy = f"take at most {chips} for --tp x --pp x --dp, or the chip itself: -c {name}"
-        raise InputError(Problem(command, rule, "--tp", remedy=remedy))
+        remedy = f"take at most {chips} chips ({spelling.of('tp', chips)}), or the chip {name} itself"
+        raise InputError(Problem(spelling.where, rule, remedy=remedy))
     return _linked(cast("NpuConfig", load_config(name)), board)
 
 

@@ -15,8 +15,10 @@ from kernbench.config.system import SystemConfig
 from kernbench.workloads.blocks.batch import Sequences
 from kernbench.workloads.llm.model import Model
 from kernbench.workloads.models.files import load_model
-from kernbench.workloads.serving.board import chip_under_profile
+from kernbench.workloads.serving.board import PYTHON, Spelling, chip_under_profile
 from kernbench.workloads.serving.machine_step import ChipStep, OperationTime
+
+MOST_CHIPS = 64  #: chips that a refusal recommends at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,7 @@ class Generation:
 def generate(
     model: Model | str | os.PathLike[str], machine: NpuConfig | SystemConfig | str, runtime: Runtime | str = "vllm", *,
     prompt: int, tokens: int, batch: int = 1, tp: int = 1, weight_bits: int = 16, activation_bits: int = 16, kv_bits: int = 16,
-    phases: Sequence[str] = ("prefill", "decode"),
+    phases: Sequence[str] = ("prefill", "decode"), spelling: Spelling = PYTHON,
 ) -> Generation:  # fmt: skip
     """The times of `batch` sequences on `tp` chips: a prompt of `prompt` tokens each, and then `tokens` decode steps.
 
@@ -103,6 +105,7 @@ def generate(
     - `runtime`: a runtime profile, which gives the launches and the work of the host.
     - `weight_bits`, `activation_bits`, `kv_bits`: bits of an element of the weights, of the activations, and of keys and
       values. Matrix products run on the multipliers for the activations, because kernels expand narrower weights.
+    - `spelling`: how refusals name these parameters.
 
     The function raises InputError if the machine is no chip, if the model has other parts than attention and feed-forward
     networks, or if the chips' memory is too small.
@@ -114,25 +117,27 @@ def generate(
     """
     model = model if isinstance(model, Model) else load_model(os.fspath(model))
     runtime = runtime if isinstance(runtime, Runtime) else load_runtime(runtime)
-    machine = _chip(machine, tp)
+    machine, chips = _chip(machine, tp, spelling)
     step = ChipStep(
         model, machine, runtime, shards=tp, weight_bits=weight_bits, activation_bits=activation_bits, kv_bits=kv_bits
     )
-    kv = batch * (prompt + tokens) * step.token_bytes()
-    _check_memory(model, machine, step, kv, tp)
+    room = _Room(model, step, chips, prompt, tokens, batch, tp, weight_bits, kv_bits)
+    if room.taken > step.memory_bytes():
+        raise InputError(Problem(machine.source, room.rule, remedy=room.remedy(spelling)))
     found = []
     if "prefill" in phases:
         found.append(_phase(step, "prefill", [(Sequences(prompt, 0, batch),)]))
     if "decode" in phases:
         found.append(_phase(step, "decode", [(Sequences(1, prompt + i, batch),) for i in range(tokens)]))
-    return Generation(tuple(found), step.weight_bytes(), kv, step.memory_bytes())
+    return Generation(tuple(found), step.weight_bytes(), room.kv, step.memory_bytes())
 
 
-def _chip(machine: NpuConfig | SystemConfig | str, tp: int) -> NpuConfig:
+def _chip(machine: NpuConfig | SystemConfig | str, tp: int, spelling: Spelling) -> tuple[NpuConfig, int]:
+    """The chip, and how many of it a run may use."""
     found = load_config(machine) if isinstance(machine, str) else machine
-    chip = chip_under_profile(found, tp, command="kbsim llm")
+    chip = chip_under_profile(found, tp, spelling=spelling)
     if chip is not None:
-        return chip
+        return chip, MOST_CHIPS if isinstance(found, NpuConfig) else found.system.sips
     rule = "a runtime profile times the kernels of a chip, and this machine is no chip"
     raise InputError(Problem(found.source, rule, remedy="take a100, or another chip of kbsim config list"))
 
@@ -147,18 +152,69 @@ def _phase(step: ChipStep, name: str, steps: Sequence[tuple[Sequences, ...]]) ->
     )  # fmt: skip
 
 
-def _check_memory(model: Model, machine: NpuConfig, step: ChipStep, kv: int, tp: int) -> None:
-    """InputError if weights and KV cache are larger than the memory of a chip, with the number of chips that would do."""
-    taken, room = step.weight_bytes() + kv, step.memory_bytes()
-    if taken <= room:
-        return
-    more = next((count for count in _doubles(tp) if taken * tp <= room * count), None)
-    rule = f"{model.name} takes {taken:,} bytes of each chip, {kv:,} of them for keys and values, and a chip has {room:,}"
-    remedy = "take fewer bits (--w), a smaller --batch or a shorter --prompt" + (f", or --tp {more}" if more else "")
-    raise InputError(Problem(machine.source, rule, remedy=remedy))
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """What a run takes of the memory of each chip, and which changes would make it fit."""
+
+    model: Model
+    step: ChipStep
+    chips: int  #: the largest number of chips
+    prompt: int
+    tokens: int
+    batch: int
+    tp: int
+    weight_bits: int
+    kv_bits: int
+
+    @property
+    def held(self) -> int:
+        """[token] of all sequences at the end."""
+        return self.batch * (self.prompt + self.tokens)
+
+    @property
+    def kv(self) -> int:
+        """[byte] of keys and values of a chip at the end."""
+        return self.held * self.step.token_bytes()
+
+    @property
+    def taken(self) -> int:
+        """[byte] of a chip."""
+        return self.step.weight_bytes() + self.kv
+
+    @property
+    def rule(self) -> str:
+        room = self.step.memory_bytes()
+        taken = f"{self.model.name} takes {self.taken:,} bytes of each chip, {self.kv:,} of them for keys and values"
+        return f"{taken}, and a chip has {room:,}"
+
+    def remedy(self, spelling: Spelling) -> str:
+        """All changes of one parameter that are enough."""
+        ways = [f"{what} ({spelling.of(name, value)})" for what, name, value in self._changes()]
+        if not ways:
+            return "take a chip with more memory"
+        return "take " + ", ".join(ways[:-1]) + (" or " if ways[1:] else "") + ways[-1]
+
+    def _changes(self) -> Iterator[tuple[str, str, int]]:
+        weights, room = self.step.weight_bytes(), self.step.memory_bytes()
+        for what, name, now, allowed, fixed, part in (
+            ("fewer bits of weights", "w", self.weight_bits, (8, 4), self.kv, weights),
+            ("fewer bits of keys and values", "kv", self.kv_bits, (8,), weights, self.kv),
+        ):
+            if few := next((bits for bits in allowed if bits < now and fixed + part * bits / now <= room), 0):
+                yield what, name, few
+        for many in _doubles(self.tp, self.chips):
+            step = self.step.on(many)
+            if step.weight_bytes() + self.held * step.token_bytes() <= room:
+                yield "more chips", "tp", many
+                break
+        each = (room - weights) // self.step.token_bytes() if room > weights else 0  # tokens of all sequences
+        if batch := each // (self.prompt + self.tokens):
+            yield "a smaller batch", "batch", batch
+        if (prompt := each // self.batch - self.tokens) > 0:
+            yield "a shorter prompt", "prompt", prompt
 
 
-def _doubles(tp: int) -> Iterator[int]:
-    while tp < 64:
+def _doubles(tp: int, most: int) -> Iterator[int]:
+    while 2 * tp <= most:
         tp *= 2
         yield tp

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -33,7 +34,7 @@ from kernbench.workloads.parallel.hand_off import STAGING_BYTES
 from kernbench.workloads.parallel.layout import Layout, check_layout, cut_layers
 from kernbench.workloads.parallel.programs import hand_off_tally
 from kernbench.workloads.routing import EVEN, Routing
-from kernbench.workloads.serving.board import chip_under_profile
+from kernbench.workloads.serving.board import SERVE, chip_under_profile
 
 Edges = tuple[list[int], list[int], list[int]]  #: edges of a table: tokens of prefill, decodes, their context
 _ACTIVATION_BYTES = 2  #: [B] of an element that chips pass on
@@ -303,6 +304,12 @@ class ChipStep(MachineStep):
         if runtime.start == "graph":
             self.capture_sizes = GRAPH_SIZES
 
+    def on(self, shards: int) -> ChipStep:
+        """The same step of a model that so many chips share."""
+        other = copy(self)
+        other._shards = shards
+        return other
+
     def device_ns(self, sequences: Sequence[Sequences]) -> float:
         device = host = 0.0
         for op, times in self._operations(sequences):
@@ -525,7 +532,7 @@ def machine_step(
     precision = uniform_precision(model.stated, w=w, a=a, kv=kv)
     layout, count = Layout(tp, pp, dp), layers or model.layers
     if runtime is not None:  # the profile of a board is that of its chips
-        config = chip_under_profile(config, tp * pp * dp, command="kbsim serve") or config
+        config = chip_under_profile(config, tp * pp * dp, spelling=SERVE) or config
     if layout.pp != 1 or layout.dp != 1:
         check_layout(layout, model, config, layout.dp, count, where="kbsim serve", apart=config.chip is not None)
     stages = [None] if pp == 1 else list[Stage | None](cut_layers(model, precision, count, layout))

@@ -23,7 +23,16 @@ from kernbench.common.units import ceil_div
 from kernbench.components.service import ve_service
 from kernbench.config.kinds import beyond_scratchpad
 from kernbench.config.schema import NpuConfig
-from kernbench.workloads.layer.buffers import ATTENTION, DOWN, GATE_UP, OUT, STAGES, Buffering, LayerBuffers
+from kernbench.workloads.layer.buffers import (
+    ATTENTION,
+    DOWN,
+    GATE_UP,
+    OUT,
+    STAGES,
+    Buffering,
+    LayerBuffers,
+    block_sizes,
+)
 from kernbench.workloads.layer.bytes import QUERY_TOKENS, layer_bytes, stage_cycles, stage_weights
 from kernbench.workloads.llm.known import Known, texts_of
 from kernbench.workloads.models import ModelShape
@@ -118,9 +127,7 @@ def plan_layer(
 BUFFERS = Known[LayerBuffers](1 << 8)  #: by shape, step, and what of the machine they depend on: all but the DRAM
 
 
-def _buffers(
-    model: ModelShape, config: NpuConfig, tokens: int, context: int, batch: int, page_tokens: int
-) -> LayerBuffers:
+def _buffers(model: ModelShape, config: NpuConfig, tokens: int, context: int, batch: int, page_tokens: int) -> LayerBuffers:
     """The buffers of a layer; what was computed of them for a machine with another DRAM is not computed again."""
     step = tokens, context, batch, page_tokens
     key = model, *step, texts_of(config, ("dma", "spm", "te"))
@@ -171,13 +178,24 @@ def _verdict(plan: LayerPlan | None, used: LayerPlan) -> str:
 
 
 def _best(buffers: LayerBuffers, level: Buffering) -> LayerPlan | None:
-    """The plan that takes least at this buffering; ties to less DRAM traffic, then to more in the scratchpad."""
-    best, least = None, (0, 0)
-    for resident in _choices():
-        plan, cycles = _try(buffers, level, resident)
-        if plan is not None and (best is None or (cycles, plan.dram_bytes) < least):
-            best, least = plan, (cycles, plan.dram_bytes)
-    return None if best is None else replace(best, least_cycles=least[0])
+    """The plan that takes least at this buffering; ties to less DRAM traffic, then to more in the scratchpad.
+
+    Only divisions that are better than all that fit are placed in the scratchpad.
+    """
+    ways = []
+    for number, resident in enumerate(_choices()):
+        blocks = _blocks(buffers, level, resident)
+        if blocks is not None:
+            moved = _moved(buffers, resident, blocks)
+            ways.append((_least_cycles(buffers, level, moved, blocks), moved, number, resident, blocks))
+    for cycles, _, _, resident, blocks in sorted(ways):
+        key = level, resident, blocks
+        if key not in buffers.divided:
+            buffers.divided[key] = _divided(buffers, level, resident, blocks)
+        plan: LayerPlan | None = buffers.divided[key]
+        if plan is not None:
+            return replace(plan, least_cycles=cycles)
+    return None
 
 
 @cache
@@ -185,23 +203,18 @@ def _choices() -> tuple[frozenset[str], ...]:
     return tuple(frozenset(some) for count in range(len(TENSORS), -1, -1) for some in combinations(TENSORS, count))
 
 
-def _try(buffers: LayerBuffers, level: Buffering, resident: frozenset[str]) -> tuple[LayerPlan | None, int]:
-    """The plan of a division without its cycles, and these. What does not depend on the DRAM is kept in `buffers`."""
-    blocks = _blocks(buffers, level, resident)
-    if blocks is None:
-        return None, 0
-    key = level, resident, tuple(blocks)
-    if key not in buffers.divided:
-        buffers.divided[key] = _divided(buffers, level, resident, blocks)
-    plan = buffers.divided[key]
-    return plan, 0 if plan is None else _least_cycles(buffers, level, plan.dram_bytes, blocks)
+def _moved(buffers: LayerBuffers, resident: frozenset[str], blocks: tuple[int, ...]) -> int:
+    """[byte] that a layer moves with these blocks."""
+    key = resident, blocks
+    if key not in buffers.moved:
+        buffers.moved[key] = layer_bytes(buffers, resident, blocks).total
+    return buffers.moved[key]
 
 
 def _divided(
-    buffers: LayerBuffers, level: Buffering, resident: frozenset[str], blocks: list[int], *, in_turn: bool = False
+    buffers: LayerBuffers, level: Buffering, resident: frozenset[str], blocks: tuple[int, ...], *, in_turn: bool = False
 ) -> LayerPlan | None:
-    """A plan without its cycles; None if it does not fit."""
-    moved = layer_bytes(buffers, resident, blocks)
+    """A plan without its cycles; None if it does not fit. What does not depend on the DRAM is kept in `buffers`."""
     try:
         needs = (buffers.needs_in_turn if in_turn else buffers.needs)(level, resident, blocks)
         places = ScratchpadPlan(needs, buffers.capacity, buffers.line)
@@ -212,7 +225,7 @@ def _divided(
         context=buffers.context,
         batch=buffers.batch,
         resident=resident,
-        block_tokens=tuple(blocks),
+        block_tokens=blocks,
         granule=1 if buffers.model.experts or (buffers.batch > 1 and buffers.seq_tokens > 1) else min(blocks),
         tile_cols=buffers.tile_cols(level),
         weight_skew_bytes=buffers.skew,
@@ -222,12 +235,12 @@ def _divided(
         kv_slot_bytes=buffers.kv_slot_bytes(level, blocks[ATTENTION]),
         scratchpad=places,
         least_cycles=0,
-        dram_bytes=moved.total,
+        dram_bytes=_moved(buffers, resident, blocks),
         in_turn=level if in_turn else None,
     )
 
 
-def _blocks(buffers: LayerBuffers, level: Buffering, resident: frozenset[str]) -> list[int] | None:
+def _blocks(buffers: LayerBuffers, level: Buffering, resident: frozenset[str]) -> tuple[int, ...] | None:
     """[token] of a block by stage; None if not even one token fits.
 
     The largest blocks load weights least often. But if the products of a stage take four times as long as its loads, more
@@ -235,10 +248,7 @@ def _blocks(buffers: LayerBuffers, level: Buffering, resident: frozenset[str]) -
     """
     fits = buffers.fitting.get((level, resident))
     if fits is None:
-        fits = buffers.fitting[level, resident] = {
-            s: [m for m in _block_sizes(buffers.rows(s)) if buffers.live_bytes(level, resident, s, m) <= buffers.capacity]
-            for s in STAGES
-        }
+        fits = buffers.fitting[level, resident] = {stage: buffers.fitting_sizes(level, resident, stage) for stage in STAGES}
     if not all(fits.values()):
         return None
     chosen = [_size(buffers, level, stage, fits[stage]) for stage in STAGES]
@@ -252,7 +262,7 @@ def _blocks(buffers: LayerBuffers, level: Buffering, resident: frozenset[str]) -
     for tensor, writer, reader in (("attention", ATTENTION, OUT), ("ffn", GATE_UP, DOWN)):
         if tensor in resident and chosen[reader] < chosen[writer]:
             chosen[writer] = chosen[reader]
-    return chosen
+    return tuple(chosen)
 
 
 def _in_turn(buffers: LayerBuffers, levels: Sequence[Buffering], staged: LayerPlan) -> LayerPlan | None:
@@ -265,25 +275,30 @@ def _in_turn(buffers: LayerBuffers, levels: Sequence[Buffering], staged: LayerPl
     if model.shards == 1 or model.experts:
         return None
     best, least = None, staged.least_cycles + sum(_meeting_cycles(buffers, staged.block_tokens[stage]) for stage in (OUT, DOWN))
-    for m in _block_sizes(buffers.tokens)[1:]:
+    for m in block_sizes(buffers.tokens)[1:]:
         if m < QUERY_TOKENS or (buffers.batch > 1 < buffers.seq_tokens and buffers.seq_tokens % m):
             continue  # a block of the attention is inside one sequence
+        met = _meeting_cycles(buffers, m)
+        if load_cycles(buffers.config, _moved(buffers, frozenset(TENSORS), (m,) * len(STAGES))) + met >= least:
+            continue  # no division of the scratchpad moves less
         found = next(filter(None, (_best_in_turn(buffers, level, m) for level in levels)), None)
-        if found is not None and (cycles := found.least_cycles + _meeting_cycles(buffers, m)) < least:
+        if found is not None and (cycles := found.least_cycles + met) < least:
             best, least = found, cycles
     return best
 
 
 def _best_in_turn(buffers: LayerBuffers, level: Buffering, m: int) -> LayerPlan | None:
     """The plan with blocks of `m` tokens that moves least at this buffering; None if it does not fit."""
-    blocks = [m] * len(STAGES)
-    best = _divided(buffers, level, frozenset(), blocks, in_turn=True)
-    if best is None:  # what stays takes more room than a block of it
+    blocks = (m,) * len(STAGES)
+    if buffers.least_in_turn(level, blocks) > buffers.capacity:
         return None
-    for resident in _choices():
-        plan = _divided(buffers, level, resident, blocks, in_turn=True)
-        if plan is not None and plan.dram_bytes < best.dram_bytes:
-            best = plan
+    least = _divided(buffers, level, frozenset(), blocks, in_turn=True)
+    if least is None:  # what stays takes more room than a block of it
+        return None
+    ways = ((_moved(buffers, resident, blocks), number, resident) for number, resident in enumerate(_choices()))
+    better = sorted(way for way in ways if way[0] < least.dram_bytes)
+    plans = (_divided(buffers, level, resident, blocks, in_turn=True) for _, _, resident in better)
+    best = next(filter(None, plans), least)
     products = sum(stage_cycles(buffers, level, stage, m) for stage in STAGES)
     weights = sum(stage_weights(buffers, stage, m) for stage in STAGES)
     loads = load_cycles(buffers.config, weights, level.tile_bytes) + load_cycles(buffers.config, best.dram_bytes - weights)
@@ -325,11 +340,6 @@ def _least_cycles(buffers: LayerBuffers, level: Buffering, moved: int, blocks: S
         for s in STAGES
     )
     return max(sum(stages), load_cycles(buffers.config, moved))
-
-
-def _block_sizes(tokens: int) -> list[int]:
-    """All tokens, or a power of two below, largest first: so that every block is whole groups of the smallest."""
-    return [tokens, *(1 << e for e in range((tokens - 1).bit_length() - 1, -1, -1))]
 
 
 def _refusal(buffers: LayerBuffers, level: Buffering) -> Problem:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import lcm
 from typing import Any
 
@@ -17,10 +17,10 @@ from kernbench.workloads.scratchpad import Need
 
 ATTENTION, OUT, GATE_UP, DOWN = STAGES = range(4)
 STAGE_MATRICES = (("wq", "wk", "wv"), ("wo",), ("w_gate", "w_up"), ("w_down",))  #: what each stage multiplies by
-_RESIDENT_IN = (  # which of the resident tensors the live bytes of each stage depend on
+_RESIDENT_IN = (  # which of the resident tensors the buffers of each stage depend on
+    frozenset({"attention"}),
     frozenset({"residual", "attention"}),
-    frozenset({"residual", "attention"}),
-    frozenset({"residual", "ffn"}),
+    frozenset[str](),
     frozenset({"residual", "ffn"}),
 )
 ROWS_IN_TURN = {"post": 2, "parts": 1, "added": 1}  #: blocks of whole rows for which stages that run in turn have room
@@ -61,15 +61,20 @@ class LayerBuffers:
         self._cols = {matrix.name: matrix.cols for matrix in self.matrices}
         self._widest = {matrix.name: self._most_bits(matrix) for matrix in self.matrices}
         self._longest_column = max(ceil_div(m.rows * self.widest(m), 8) for m in self.matrices)  # [byte]
-        self._tile_cols: dict[int, dict[str, int]] = {}  # by tile_bytes: asked for again and again
-        self._strip_cols: dict[tuple[int, int, int], int] = {}  # by tile_bytes, stage and tokens: as well
-        self._shared_live: dict[tuple[Buffering, frozenset[str]], list[int]] = {}  # as well: `_shared_bytes`,
-        self._live: dict[tuple[Buffering, frozenset[str], int, int], int] = {}  # and `live_bytes`
-        self.shaped: dict[tuple[int, int, int, int], int] = {}  #: as well: cycles of `shaped_cycles`
+        # The search for a plan needs the following values again and again, so each is computed once.
+        self._tile_cols: dict[int, dict[str, int]] = {}  # columns of tiles, by tile_bytes
+        self._strip_cols: dict[tuple[int, int, int], int] = {}  # by tile_bytes, stage and tokens
+        self._shared_live: dict[tuple[int, int, frozenset[str]], list[int]] = {}  # bytes by stage, of `_shared_bytes`
+        self._locals: dict[tuple[Any, ...], tuple[list[Need], int]] = {}  # buffers of a stage, and their bytes in whole lines
+        self._sizes: dict[tuple[Any, ...], list[tuple[int, int]]] = {}  # sizes of blocks, and the bytes of their buffers
+        self._heads: dict[tuple[int, int], int] = {}  # of `_head_copies`, by tile_bytes and depth
+        self._kv_slots: dict[tuple[int, int], int] = {}  # bytes by kv_parts and tokens
+        self.shaped: dict[tuple[int, int, int, int], int] = {}  #: cycles of `shaped_cycles`
         self.weights: dict[tuple[int, int], int] = {}  #: bytes of `stage_weights`
         self.cycles: dict[tuple[int, int], int] = {}  #: of `stage_cycles` where the shapes of products do not matter
         self.fitting: dict[tuple[Buffering, frozenset[str]], dict[int, list[int]]] = {}  #: sizes of blocks by stage
         self.divided: dict[tuple[Buffering, frozenset[str], tuple[int, ...]], Any] = {}  #: plans without their cycles
+        self.moved: dict[tuple[frozenset[str], tuple[int, ...]], int] = {}  #: bytes of `layer_bytes`
         self.pages = ceil_div(context + tokens, page_tokens) if page_tokens else 0  # of a sequence
         self.kv_step = lcm(_KV_TOKENS, page_tokens or 1)
         self.part_rows = largest_part(model, self.tokens)
@@ -159,20 +164,28 @@ class LayerBuffers:
     def kv_slot_bytes(self, level: Buffering, m: int) -> int:
         """Bytes of a KV tile with the `m` tokens of a block."""
         m = 1 if self.seq_tokens == 1 else m
-        cached = self.context + (ceil_div(self.seq_tokens, m) - 1) * m  # before the last block
-        return slot_bytes(self.model, min(self.kv_tile_tokens(level), cached) + m, self._align)
+        key = level.kv_parts, m
+        if key not in self._kv_slots:
+            cached = self.context + (ceil_div(self.seq_tokens, m) - 1) * m  # before the last block
+            self._kv_slots[key] = slot_bytes(self.model, min(self.kv_tile_tokens(level), cached) + m, self._align)
+        return self._kv_slots[key]
 
     def live_bytes(self, level: Buffering, resident: frozenset[str], stage: int, m: int) -> int:
         """Bytes that are live in a stage with blocks of `m` tokens."""
-        key = level, resident & _RESIDENT_IN[stage], stage, m
-        if key not in self._live:
-            local = sum(self._lines(need.nbytes) for need in self._local(level, resident, stage, m))
-            self._live[key] = self._shared_bytes(level, resident)[stage] + local
-        return self._live[key]
+        return self._shared_bytes(level, resident)[stage] + self._local(level, resident, stage, m)[1]
+
+    def fitting_sizes(self, level: Buffering, resident: frozenset[str], stage: int) -> list[int]:
+        """[token] The sizes of blocks with which the buffers that are live in a stage fit the scratchpad, largest first."""
+        key = self._local_key(level, resident, stage)
+        if key not in self._sizes:
+            sizes = block_sizes(self.rows(stage))
+            self._sizes[key] = [(m, self._local(level, resident, stage, m)[1]) for m in sizes]
+        room = self.capacity - self._shared_bytes(level, resident)[stage]
+        return [m for m, nbytes in self._sizes[key] if nbytes <= room]
 
     def _shared_bytes(self, level: Buffering, resident: frozenset[str]) -> list[int]:
         """[byte] by stage of what `_shared` has live in it."""
-        key = level, resident
+        key = level.tile_bytes, level.weight_tiles, resident
         if key not in self._shared_live:
             needs = [(need.first, need.last, self._lines(need.nbytes)) for need in self._shared(level, resident)]
             self._shared_live[key] = [sum(size for first, last, size in needs if first <= stage <= last) for stage in STAGES]
@@ -180,7 +193,7 @@ class LayerBuffers:
 
     def needs(self, level: Buffering, resident: frozenset[str], blocks: Sequence[int]) -> list[Need]:
         """Every buffer, those with the longest lives first; `blocks`: [token] of a block per stage."""
-        local = [need for stage in STAGES for need in self._local(level, resident, stage, blocks[stage])]
+        local = [need for stage in STAGES for need in self._local(level, resident, stage, blocks[stage])[0]]
         return [*self._shared(level, resident), *local]
 
     def needs_in_turn(self, level: Buffering, resident: frozenset[str], blocks: Sequence[int]) -> list[Need]:
@@ -188,20 +201,39 @@ class LayerBuffers:
 
         Whole rows of the two projections that are added to the residual stream share rings; their blocks have equal sizes.
         """
-        shared = [replace(need, first=min(need.first, OUT), last=DOWN) for need in self._shared(level, resident)]
+        shared = [Need(need.name, need.nbytes, min(need.first, OUT), DOWN) for need in self._shared(level, resident)]
         local: dict[str, Need] = {}
         for stage in (OUT, GATE_UP, DOWN):
-            for need in self._local(level, resident, stage, blocks[stage]):
+            for need in self._local(level, resident, stage, blocks[stage])[0]:
                 ring = need.name.rpartition("_")[0]
                 count = ROWS_IN_TURN.get(ring, 0)
                 name = ring if count else need.name
                 first = local[name].first if name in local else ATTENTION if stage == OUT else OUT
                 local[name] = Need(name, need.nbytes * max(count, 1), first, DOWN)
-        return [*shared, *local.values(), *self._attention(level, resident, blocks[ATTENTION])]
+        return [*shared, *local.values(), *self._local(level, resident, ATTENTION, blocks[ATTENTION])[0]]
+
+    def least_in_turn(self, level: Buffering, blocks: Sequence[int]) -> int:
+        """[byte] that the buffers of `needs_in_turn` occupy at least, without resident tensors."""
+        none = frozenset[str]()
+        most = 0
+        for stage in (GATE_UP, ATTENTION):  # those of OUT are live in both
+            live = sum(self._local(level, none, one, blocks[one])[1] for one in (OUT, stage))
+            most = max(most, self._shared_bytes(level, none)[stage] + live)
+            if most > self.capacity:
+                break
+        return most
 
     def _copies(self, level: Buffering, products: int) -> int:
         """The number of result buffers, each for `products` matrix products, that keeps all tensor engines busy."""
         return level.depth * ceil_div(self.config.te.engines, products) if level.depth > 1 else 1
+
+    def _head_copies(self, level: Buffering) -> int:
+        """The number of heads in the scratchpad that keeps all tensor engines busy with their projections."""
+        key = level.tile_bytes, level.depth
+        if key not in self._heads:
+            products = (self.model.group + 2) * ceil_div(self.model.head_dim, self.tile_cols(level)["wq"])
+            self._heads[key] = self._copies(level, products)
+        return self._heads[key]
 
     def _width(self, name: str) -> int:
         return self._cols[name]
@@ -243,8 +275,22 @@ class LayerBuffers:
             needs.append(Need("ffn", act(self.part_rows * model.ffn), GATE_UP, DOWN))
         return needs
 
-    def _local(self, level: Buffering, resident: frozenset[str], stage: int, m: int) -> list[Need]:
-        """What lives in one stage with blocks of `m` tokens."""
+    def _local_key(self, level: Buffering, resident: frozenset[str], stage: int) -> tuple[Any, ...]:
+        """All of a division on which the buffers of one stage depend: many divisions have the same."""
+        here = resident & _RESIDENT_IN[stage]
+        if stage == ATTENTION:
+            return level.kv_parts, level.kv_tiles, self._head_copies(level), here
+        return stage, level.tile_bytes, level.depth, here
+
+    def _local(self, level: Buffering, resident: frozenset[str], stage: int, m: int) -> tuple[list[Need], int]:
+        """What lives in one stage with blocks of `m` tokens, and its bytes in whole lines."""
+        key = self._local_key(level, resident, stage), m
+        if key not in self._locals:
+            needs = self._new_local(level, resident, stage, m)
+            self._locals[key] = needs, sum(self._lines(need.nbytes) for need in needs)
+        return self._locals[key]
+
+    def _new_local(self, level: Buffering, resident: frozenset[str], stage: int, m: int) -> list[Need]:
         if stage == ATTENTION:
             return self._attention(level, resident, m)
         model, act = self.model, self.activation_bytes
@@ -286,8 +332,7 @@ class LayerBuffers:
         table = self._moved(act(m * model.head_dim), act(model.head_dim))
         per_group = model.group + 2 + (model.group + 1 if model.rope else 0)  # q, k, v; a temporary for each RoPE
         seq_rows = 1 if self.seq_tokens == 1 else m
-        products = (model.group + 2) * ceil_div(model.head_dim, self.tile_cols(level)["wq"])
-        depth = self._copies(level, products)
+        depth = self._head_copies(level)
         needs = [
             Need("gain_attention", self._moved(model.gain_bytes, self._align), ATTENTION, ATTENTION),
             self._normed(ATTENTION, m),
@@ -305,6 +350,11 @@ class LayerBuffers:
             strip = self._lines(self.strip_bytes(level, ATTENTION, m))
             needs.append(Need(f"strips_{ATTENTION}", depth * model.group * strip, ATTENTION, ATTENTION))
         return needs
+
+
+def block_sizes(tokens: int) -> list[int]:
+    """[token] All tokens, or a power of two below, largest first: so that every block is whole groups of the smallest."""
+    return [tokens, *(1 << e for e in range((tokens - 1).bit_length() - 1, -1, -1))]
 
 
 def chunk_bytes(nbytes: int, shards: int, line: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from kernbench.common.errors import InputError, Problem
 from kernbench.config import load_config
@@ -137,7 +137,7 @@ def _chip(machine: NpuConfig | SystemConfig | str, tp: int, spelling: Spelling) 
     found = load_config(machine) if isinstance(machine, str) else machine
     chip = chip_under_profile(found, tp, spelling=spelling)
     if chip is not None:
-        return chip, MOST_CHIPS if isinstance(found, NpuConfig) else found.system.sips
+        return chip, MOST_CHIPS if found.chip is not None else cast("SystemConfig", found).system.sips
     rule = "a runtime profile times the kernels of a chip, and this machine is no chip"
     raise InputError(Problem(found.source, rule, remedy="take a100, or another chip of kbsim config list"))
 

@@ -63,7 +63,7 @@ def _simulated(some: list[Point]) -> Times:
 
 @pytest.mark.nightly
 def test_choices_are_nearly_the_best() -> None:
-    """95 % of the points within 5 % of the best algorithm, and all within 20 % (docs/reference/ccl.md)."""
+    """95 % of the points within 5 % of the best algorithm, and all within 20 % (docs/explanation/tuner.md)."""
     whole = points()
     assert len(whole) == 200
     found = sorted(measured(whole, _simulated(whole)), key=lambda one: -one.loss)

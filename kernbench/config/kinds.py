@@ -6,8 +6,9 @@ from kernbench.common.errors import InputError, Problem
 from kernbench.config.fields import WIDE_LIMIT
 from kernbench.config.load import load_config, preset_names
 from kernbench.config.machine import MachineConfig
-from kernbench.config.schema import Dram, NpuConfig
+from kernbench.config.schema import ARBITERS, Dram, NpuConfig
 from kernbench.config.system import SystemConfig
+from kernbench.config.system.parts import BUILTIN
 
 _DRAM = ("interleave_bytes", "bus_width_bytes", "dram_burst_cycles", "peak_bw_bytes_per_cycle", "t_setup_cycles", "period",
          "controller")  # fmt: skip
@@ -32,6 +33,11 @@ def a_system(who: str, config: MachineConfig, why: str = "several PEs are needed
     fit = f"machines that fit: {', '.join(preset_names(SystemConfig))}"
     rule = f"{why}, but {config.source} is a single NPU"
     raise InputError(Problem(who, rule, remedy=f"{remedy}; {fit}" if remedy else fit))
+
+
+def names_python(config: NpuConfig | SystemConfig) -> bool:
+    """Whether the machine's file names Python classes or functions, which then take part in each run."""
+    return config.pe.spm.arbiter not in ARBITERS or any(part.impl != BUILTIN for part in config.components.values())
 
 
 def pe_as_npu(config: SystemConfig) -> NpuConfig:

@@ -31,6 +31,7 @@ from kernbench.sweep.store.merge import merge_into
 from kernbench.sweep.store.sweeps import keep_sweep
 from kernbench.sweep.store.tables import Row
 from tests.browser.chromium import browser, missing
+from tests.speed.kept import results_kept_in
 
 SPEC = Path(__file__).with_name("llm_sweep.yaml")
 JOBS = 2
@@ -79,7 +80,7 @@ def measured_part(every: int = EVERY) -> Part:
         for row in rows:  # type: ignore[attr-defined]
             found.add((row.cycles, row.jobs_hash, row.metrics["energy_pj"]))
 
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, results_kept_in(folder):
         begin, own, all_of_them = time.monotonic(), time.process_time(), _cpu()
         points = points_of(part_of(spec, every))
         with Store.write(Path(folder) / "part.sqlite") as store:

@@ -23,9 +23,9 @@ import msgspec
 
 import kernbench.common
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.kept_results import shared_results
 from kernbench.config.allowed_code import AllowCode, AllowedCode
 from kernbench.sweep.points import Task
-from kernbench.sweep.shared_runs import shared_runs
 from kernbench.sweep.spec import Limits
 from kernbench.sweep.store.tables import Row, failed_row
 from kernbench.sweep.work import Context
@@ -250,7 +250,7 @@ class Pool:
         """A row for each finished task, and None from time to time. Closing it kills the processes."""
         source = iter(tasks)
         again: deque[Task] = deque()
-        with shared_runs() as self._variables:
+        with shared_results() as self._variables:
             try:
                 while True:
                     self._fill(source, again)

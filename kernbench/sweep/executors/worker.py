@@ -18,7 +18,6 @@ import msgspec
 from kernbench.common.errors import InputError, Problem
 from kernbench.sweep.executors.pool import Start, encoded, package_folder, read_start, read_tasks, search_path
 from kernbench.sweep.points import Task
-from kernbench.sweep.shared_runs import forget_folder
 from kernbench.sweep.spec import Limits
 from kernbench.sweep.store.tables import Row, failed_row
 from kernbench.sweep.work import TimeLimitError, Work
@@ -139,6 +138,5 @@ def main_of_copy(descriptor: int, parent: int, variables: Mapping[str, str], hel
     gc.freeze()  # objects of the parent are neither scanned nor collected: the store's connection still belongs to the parent
     gc.set_threshold(100_000, 20, 20)
     os.environ.update(variables)
-    forget_folder()
     sys.path[:] = search_path()
     _served(descriptor, parent)

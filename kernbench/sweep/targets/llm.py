@@ -14,10 +14,9 @@ from kernbench.common.units import cycles_to_ns, plain_number
 from kernbench.config import MachineConfig, NpuConfig
 from kernbench.sim_engine.machine import Machine
 from kernbench.sim_engine.result import Result
-from kernbench.sweep.shared_runs import shared
 from kernbench.sweep.store.tables import hash_of_entries, measured
 from kernbench.workloads.llm.emitted import Emitted
-from kernbench.workloads.llm.known import Known
+from kernbench.workloads.llm.known import Kept
 from kernbench.workloads.llm.params import checked_params, llm_programs
 from kernbench.workloads.llm.report import report_of
 from kernbench.workloads.llm.steps import LlmPrograms, Segment
@@ -90,10 +89,10 @@ class Simulated:
     jobs: int
     times: str  #: the hash of the times of the segment's entries
     metrics: dict[str, Any]
-    bounds: dict[str, int]
+    bounds: dict[str, int]  #: [cycle] by resource and engine, and of the critical path
 
 
-SIMULATED = Known[Simulated](1 << 14)  #: segments by content, because points of a sweep share many segments
+SIMULATED = Kept[Simulated](1 << 14, "row", Simulated)  #: segments by content, because points of a sweep share many segments
 
 
 class _ParallelRun:
@@ -152,11 +151,8 @@ class _Run:
 
     def _add(self, segment: Segment, count: int) -> None:
         program = self.programs.emitted(segment)
-        if program is None:
-            result = SIMULATED.get(self.programs.content(segment), lambda: self._simulated(segment))
-        else:
-            key = self.programs.run_content(program)
-            result = SIMULATED.get(key, lambda: shared(key, Simulated, lambda: self._simulated(segment, program)))
+        key = self.programs.content(segment) if program is None else self.programs.run_content(program)
+        result = SIMULATED.of(self.programs.target, key, lambda: self._simulated(segment, program))
         self.digest.update(f"{count} {result.times}\n".encode())
         self.status = result.status
         self.cycles += result.cycles * count
@@ -169,8 +165,7 @@ class _Run:
             adds_up = name in ("energy_pj", "dram_bytes")
             self.sums[name] += value * count * (1 if adds_up else result.cycles)
         for name, cycles in result.bounds.items():
-            if name not in ("cycles", "limit"):
-                self.bounds[name.replace("_", " ")] += cycles * count
+            self.bounds[name.replace("_", " ")] += cycles * count
 
     def _simulated(self, segment: Segment, known: Emitted | None = None) -> Simulated:
         if known is None:
@@ -182,7 +177,8 @@ class _Run:
         result: Result = machine.result()
         fields = measured(result, self.programs.target.freq_ghz)
         jobs, times = hash_of_entries(result.entries)
-        return Simulated(result.status, result.cycles, jobs, times, fields["metrics"], result.metrics["bounds"])
+        bounds = {name: cycles for name, cycles in result.metrics["bounds"].items() if name not in ("cycles", "limit")}
+        return Simulated(result.status, result.cycles, jobs, times, fields["metrics"], bounds)
 
     def longest(self) -> tuple[str, Machine]:
         """The longest segment of the kind with the most cycles, at cycle 0."""

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import cached_property
+from threading import Lock
 
 import msgspec
 
 from kernbench.cmdq.lower import lower_machine, resource_capacities
 from kernbench.cmdq.plan import Plan, plan_npu
 from kernbench.cmdq.program import Program
+from kernbench.common.kept_results import kept_result
 from kernbench.config.schema import NpuConfig
 from kernbench.workloads.llm.known import Known, section_text, texts_of
 from kernbench.workloads.planner import LayerPlan
@@ -45,26 +48,44 @@ def run_content(config: NpuConfig) -> Hashable:
 def choice_of(plan: LayerPlan) -> Hashable:
     """The values of a plan on which a program depends: all except the estimates by which the plan was chosen."""
     return (
-        plan.tokens, plan.context, plan.batch, plan.resident, plan.block_tokens, plan.granule, tuple(plan.tile_cols.items()),
-        plan.weight_skew_bytes, plan.strip_cols, plan.strip_bytes, plan.kv_tile_tokens, plan.kv_slot_bytes,
+        plan.tokens, plan.context, plan.batch, tuple(sorted(plan.resident)), plan.block_tokens, plan.granule,
+        tuple(plan.tile_cols.items()), plan.weight_skew_bytes, plan.strip_cols, plan.strip_bytes, plan.kv_tile_tokens,
+        plan.kv_slot_bytes,
         tuple(plan.scratchpad.buffers.values()), plan.in_turn,
     )  # fmt: skip
 
 
-@dataclass(slots=True)
 class Emitted:
-    """A program of a segment, which must not be modified after it is made. Threads may share the program."""
+    """A program of a segment, which must not be modified after it is made. Threads may share the program.
 
-    program: Program
-    content: str  #: the digest of its entries
-    lowered: dict[tuple[str, ...], Plan]  #: by `layout_of`
+    `content`: the digest of its entries. If the digest is on disk, the program is only made when it is needed.
+    """
+
+    def __init__(self, key: Hashable, make: Callable[[], Program]) -> None:
+        self._make = make
+        self._lock = Lock()
+        self._lowered: dict[tuple[str, ...], Plan] = {}  # by `layout_of`
+        self.content: str = kept_result("program", key, str, self._digest)
+
+    def _digest(self) -> str:
+        return hashlib.sha256(msgspec.json.encode(self.program.entries)).hexdigest()
+
+    @cached_property
+    def program(self) -> Program:
+        """The program."""
+        with self._lock:
+            made = self.__dict__.get("program")
+            if made is None:
+                self.__dict__["program"] = made = self._make()
+                del self._make  # it holds the objects of a whole job
+            return made
 
     def plan(self, config: NpuConfig) -> Plan:
         """The result of `plan_npu`."""
         key = layout_of(config, size=False)  # the program was emitted for a plan that fits this machine too
-        known = self.lowered.get(key)
+        known = self._lowered.get(key)
         if known is None:
-            self.lowered[key] = known = plan_npu(self.program, config)
+            self._lowered[key] = known = plan_npu(self.program, config)
             return known
         capacities = tuple(resource_capacities(config))
         found = replace(known, pe=config, machine=lower_machine(config), capacities=capacities)
@@ -81,10 +102,4 @@ PROGRAMS = Known[Emitted](96)  #: programs by the inputs from which they are emi
 
 def emitted(key: Hashable, make: Callable[[], Program]) -> Emitted:
     """The program with this key; it is made if it is not known."""
-
-    def made() -> Emitted:
-        program = make()
-        content = hashlib.sha256(msgspec.json.encode(program.entries)).hexdigest()
-        return Emitted(program, content, {})
-
-    return PROGRAMS.get(key, made)
+    return PROGRAMS.get(key, lambda: Emitted(key, make))

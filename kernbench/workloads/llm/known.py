@@ -1,6 +1,7 @@
-"""Results of earlier simulations in this process, by content: equal segments of equal machines take equal cycles.
+"""Results of earlier simulations, by content: equal segments of equal machines take equal cycles.
 
-Sweeps, comparisons and searches for a layout run many jobs with common segments. Each segment is simulated once.
+Sweeps, comparisons and searches for a layout run many jobs with common segments. Each segment is simulated once. The results of
+simulations are also kept on disk for other processes.
 """
 
 from __future__ import annotations
@@ -10,8 +11,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable
 from typing import Any, Generic, TypeVar
 
+from kernbench.common.kept_results import kept_result
+from kernbench.config.kinds import names_python
 from kernbench.config.machine import MachineConfig, plain_value
 from kernbench.config.schema import NpuConfig
+from kernbench.config.system import SystemConfig
 
 T = TypeVar("T")
 MOST_MACHINES = 256  #: limit of the machines whose digests are kept
@@ -83,3 +87,27 @@ class Known(Generic[T]):
 
     def __len__(self) -> int:
         return len(self._values)
+
+
+class Kept(Known[T]):
+    """As `Known`; other processes find the values on disk. The `repr` of a key must describe the key completely.
+
+    `kind`: the kind of the values. `form`: their type for msgspec on disk. `packed` and `unpacked` convert a value to this type
+    and back.
+    """
+
+    def __init__(
+        self, most: int, kind: str, form: Any, packed: Callable[[T], Any] = lambda value: value,
+        unpacked: Callable[[Any], T] = lambda value: value,
+    ) -> None:  # fmt: skip
+        super().__init__(most)
+        self._kind, self._form, self._packed, self._unpacked = kind, form, packed, unpacked
+
+    def of(self, machine: NpuConfig | SystemConfig, key: Hashable, make: Callable[[], T]) -> T:
+        """The value of a key, which `make` computes for this machine. If the machine has Python code of users, the value is not
+        kept on disk, because the key does not describe this code."""
+        if names_python(machine):
+            return self.get(key, make)
+        return self.get(
+            key, lambda: self._unpacked(kept_result(self._kind, key, self._form, lambda: self._packed(make())))
+        )

@@ -17,7 +17,7 @@ from kernbench.sim_engine.machine import Machine
 from kernbench.sim_engine.result import Result
 from kernbench.workloads.limit import StoppedError
 from kernbench.workloads.llm.exchanges import Sent
-from kernbench.workloads.llm.known import Known
+from kernbench.workloads.llm.known import Kept
 from kernbench.workloads.llm.steps import LlmPrograms, Segment, Step
 
 if TYPE_CHECKING:
@@ -123,7 +123,37 @@ def periods_are_one(config: NpuConfig) -> bool:
     return config.dma.period == config.te.period == config.ve.period == 1
 
 
-TALLIES = Known[Tally](1 << 14)  #: of segments, by content
+@dataclass(frozen=True, slots=True)
+class StoredTally:
+    """A tally as it is kept on disk."""
+
+    numbers: tuple[int, int, int, int, int]
+    bytes: dict[str, int]
+    bounds: dict[str, int]
+    energy_pj: dict[str, int | float]
+    reductions: list[tuple[Sent, int]]
+
+    @classmethod
+    def of(cls, tally: Tally) -> StoredTally:
+        """The same values."""
+        numbers = tally.cycles, tally.macs, tally.te_busy, tally.te_cycles, tally.entries
+        return cls(numbers, tally.bytes, tally.bounds, tally.energy_pj, list(tally.reductions.items()))
+
+    def tally(self) -> Tally:
+        """The same values."""
+        cycles, macs, te_busy, te_cycles, entries = self.numbers
+        return Tally(
+            cycles, Counter(self.bytes), macs, te_busy, te_cycles, Counter(self.bounds), Counter(self.energy_pj), entries,
+            Counter(dict(self.reductions)),
+        )  # fmt: skip
+
+
+def kept_tallies(most: int, kind: str) -> Kept[Tally]:
+    """A table of tallies that other processes find on disk."""
+    return Kept[Tally](most, kind, StoredTally, StoredTally.of, StoredTally.tally)
+
+
+TALLIES = kept_tallies(1 << 14, "tally")  #: of segments, by content
 
 
 def segment_tally(programs: LlmPrograms, segment: Segment) -> Tally:
@@ -135,10 +165,10 @@ def segment_tally(programs: LlmPrograms, segment: Segment) -> Tally:
         tally.reductions = Counter(programs.reduced)
         return tally
 
-    return TALLIES.get(programs.content(segment), simulated)
+    return TALLIES.of(programs.target, programs.content(segment), simulated)
 
 
-CYCLES = Known[int](1 << 16)  #: of segments, by content
+CYCLES = Kept[int](1 << 16, "cycles", int)  #: of segments, by content
 
 
 def step_cycles(programs: LlmPrograms, step: Step) -> int:
@@ -151,7 +181,7 @@ def step_cycles(programs: LlmPrograms, step: Step) -> int:
     counts: Counter[Hashable] = Counter(segment.key for segment in programs.segments(step))
     total = 0
     for segment in {segment.key: segment for segment in programs.segments(step)}.values():
-        cycles = CYCLES.get(programs.content(segment), partial(_cycles, programs, segment))
+        cycles = CYCLES.of(programs.target, programs.content(segment), partial(_cycles, programs, segment))
         total += counts[segment.key] * cycles
     return total
 

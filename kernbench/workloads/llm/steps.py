@@ -40,7 +40,7 @@ from kernbench.workloads.llm.dram import (
 )
 from kernbench.workloads.llm.emitted import Emitted, choice_of, emitted, layout_of, run_content
 from kernbench.workloads.llm.exchanges import EXCHANGES, Exchange, Sent, exchange_of, exchange_program
-from kernbench.workloads.llm.known import Known, digest_of, texts_of
+from kernbench.workloads.llm.known import Kept, Known, digest_of, texts_of
 from kernbench.workloads.llm.model import Model
 from kernbench.workloads.llm.reductions import ALGORITHMS, REDUCTIONS, Reduction, all_reduce, reduction_program
 from kernbench.workloads.llm.shards import alike, pe_places, shard_of
@@ -54,7 +54,7 @@ PHASES: tuple[Phase, ...] = ("prefill", "decode")
 PLANS = Known[LayerPlan](1 << 12)  #: by shape, PE and step
 PLANNED = ("dma", "dram", "spm", "te", "ve", "kv_layouts")  #: sections of a PE on which plans depend
 PLACED = Known[LlmDram](1 << 9)  #: addresses, by the regions that are placed
-REDUCED = Known[int](1 << 12)  #: cycles of reductions without other work, by content
+REDUCED = Kept[int](1 << 12, "reduction", int)  #: cycles of reductions without other work, by content
 # the latest keys (model, precision and part), with their layers
 _SHAPES: deque[tuple[Model, Any, list[ModelShape]]] = deque(maxlen=8)
 DONE = {"prefill": "PREFILL_DONE", "decode": "DECODE_DONE"}  #: markers after the last step of each phase
@@ -397,7 +397,7 @@ class LlmPrograms:
                 program = exchange_program(self.machine, some, sent, common)
             return run_program(program, self).cycles
 
-        return REDUCED.get((self._machine_content, sent, self.job.shards, self.job.groups), simulated)
+        return REDUCED.of(self.target, (self._machine_content, sent, self.job.shards, self.job.groups), simulated)
 
     def emitted(self, segment: Segment) -> Emitted | None:
         """The program of a segment, which points of a sweep share; None if it depends on further values."""

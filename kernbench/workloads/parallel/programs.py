@@ -20,9 +20,8 @@ from kernbench.workloads.blocks.programs import PartPrograms, programs_of
 from kernbench.workloads.hazards import Emitter
 from kernbench.workloads.limit import ENDLESS
 from kernbench.workloads.llm.dram import LlmDram
-from kernbench.workloads.llm.known import Known
 from kernbench.workloads.llm.model import Model
-from kernbench.workloads.llm.run import Tally, run_program
+from kernbench.workloads.llm.run import Tally, kept_tallies, run_program
 from kernbench.workloads.llm.shards import Place, alike
 from kernbench.workloads.llm.steps import DONE, Job, LlmPrograms, Stage, Step, last_ones
 from kernbench.workloads.models import ModelShape
@@ -31,7 +30,7 @@ from kernbench.workloads.parallel.hand_off import STAGING_BYTES, emit_hand_off, 
 from kernbench.workloads.parallel.layout import Layout, check_layout, cut_layers
 
 TOKEN_BITS = 32  #: bits of the number of a word, which the last stage sends back to the first one
-HANDED = Known[Tally](1 << 12)  #: hand-offs without other work, by content
+HANDED = kept_tallies(1 << 12, "hand-off")  #: hand-offs without other work, by content
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +263,7 @@ def hand_off_tally(sender: LlmPrograms, receivers: Sequence[Place], elements: in
     def simulated() -> Tally:
         return run_program(hand_off_program(machine, sender.places, receivers, elements, bits, common), sender)
 
-    return HANDED.get((sender.target.digest(), both, elements, bits), simulated)
+    return HANDED.of(sender.target, (sender.target.digest(), both, elements, bits), simulated)
 
 
 def _gated(program: Program, first: int, gate: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,16 +27,20 @@ def _told(text: str) -> str:
     return text.replace("kernel[grid](...)", "`kernel[grid](...)`")
 
 
+def _names(names: Iterable[str], differs: Mapping[str, str], refused: Mapping[str, str]) -> list[str]:
+    """A list of the names that work as in Triton, and tables of the others."""
+    works = [f"`{name}`" for name in sorted({*names} - {*differs} - {*refused})]
+    lines = ["", f"These names work as in Triton: {', '.join(works)}."]
+    for head, others in (("how it differs", differs), ("refused; what to use", refused)):
+        if others:
+            lines += ["", f"| name | {head} |", "|---|---|"]
+            lines += [f"| `{name}` | {_told(others[name])} |" for name in sorted(others)]
+    return lines
+
+
 def table() -> str:
-    """A line a name: works, differs (how), or refused (what to use)."""
-    lines = ["## Names of `triton.language`", "", "| name | state | |", "|---|---|---|"]
-    for name in sorted({*tl.__all__, *REFUSED}):
-        if name in REFUSED:
-            lines.append(f"| `{name}` | refused | {_told(REFUSED[name])} |")
-        elif name in DIFFERS:
-            lines.append(f"| `{name}` | differs | {_told(DIFFERS[name])} |")
-        else:
-            lines.append(f"| `{name}` | works | |")
+    """By module: the names that work, the names that differ (how), and the refused ones (what to use)."""
+    lines = ["## Names of `triton.language`", *_names(tl.__all__, DIFFERS, REFUSED)]
     lines += ["", "## Names of `tl.math` and of `libdevice`", ""]
     lines += [f"The module `tl.math` has the functions {', '.join(f'`{name}`' for name in math.__all__)}.", ""]
     more = [name for name in libdevice.WORKS if name not in math.__all__]
@@ -44,11 +49,7 @@ def table() -> str:
     lines += [f"{has} {', '.join(f'`{name}`' for name in more)}.", ""]
     others = "functions that do not round to nearest, functions that split an f64 into parts, and a few special functions"
     lines.append(f"Other functions of `libdevice` are refused: {others}.")
-    lines += ["", "## Names of `triton`", "", "| name | state | |", "|---|---|---|"]
-    lines += [
-        f"| `{name}` | refused | {_told(REFUSED_ON_HOST[name])} |" if name in REFUSED_ON_HOST else f"| `{name}` | works | |"
-        for name in sorted({*triton.__all__, *REFUSED_ON_HOST})
-    ]
+    lines += ["", "## Names of `triton`", *_names(triton.__all__, {}, REFUSED_ON_HOST)]
     return "\n".join(lines) + "\n"
 
 

@@ -151,6 +151,31 @@ def test_keys_of_one_repeated_sequence_come_from_the_cache_if_they_fit() -> None
     assert other.read_bytes > 60e6
 
 
+@pytest.mark.parametrize(("workers", "steps"), [(2, 2), (4, 6), (8, 14)])
+def test_a_short_all_reduce_is_the_start_of_its_kernel_and_the_steps_of_a_ring(workers: int, steps: int) -> None:
+    """NCCL's tuner assumes 6.6 us and 0.6 us a step of a ring over NVLink. A graph saves the launch alone."""
+    op = Collective("all_reduce", workers, 8)
+    graph, stream = (
+        OperationTimer(load_config("a100"), load_runtime(name), simulate=False) for name in ("cuda_graph", "nccl_tests")
+    )
+    assert graph.device_ns(op) == pytest.approx(1340 + 6600 + 600 * steps, rel=1e-3)
+    assert stream.time(op).ns == pytest.approx(graph.device_ns(op) + 2620 - 1340)
+    gather = OperationTimer(load_config("a100"), load_runtime("none"), simulate=False).device_ns(replace(op, name="all_gather"))
+    assert gather == pytest.approx(6600 + 600 * steps / 2, rel=1e-3)
+
+
+def test_short_all_reduces_of_four_gpus_take_the_measured_time() -> None:
+    """12.4 us for 8 to 128 bytes, 28.7 us for 128 KiB between four A100 (LLMCompass 2e015fd2)."""
+    timer = OperationTimer(load_config("a100"), load_runtime("nccl_tests"), simulate=False)
+    for size, measured in ((8, 12.52), (128, 12.35), (1 << 17, 28.66)):
+        assert timer.time(Collective("all_reduce", 4, size)).ns / 1e3 == pytest.approx(measured, rel=0.07)
+
+
+def test_chips_that_are_no_gpus_add_their_parts_in_a_tree() -> None:
+    timer = OperationTimer(load_config("tpuv5e"), load_runtime("none"), simulate=False)
+    assert timer.device_ns(Collective("all_reduce", 8, 8)) == pytest.approx(3 * 1000, rel=1e-3)
+
+
 def test_a_message_that_the_cache_does_not_hold_is_sent_more_slowly() -> None:
     """31 and 37 MB take 115 and 170 us between two A100 (Vidur 7d47513)."""
     timer = OperationTimer(load_config("a100"), load_runtime("nccl_events"), simulate=False)

@@ -13,12 +13,16 @@ from kernbench.workloads.ops.chip_view import ChipView
 from kernbench.workloads.ops.kernel import Kernel
 from kernbench.workloads.ops.operation import Collective
 
-#: Name, [ns] once, a step's latency over the link's, share of the bandwidth that a long message has over `links_share`.
-#: Fitted together on all-reduces of 2, 4 and 8 A100 (Vidur 7d47513) and of 4 A100 (LLMCompass 2e015fd2).
+#: [ns] of a kernel of NCCL beside its steps, as NCCL's own tuner assumes for the low-latency protocol (baseLatencies in
+#: src/graph/tuning.cc, NCCL 5067397c). It is work of the device: captured graphs save the launch, not this time.
+NCCL_START_NS = 6_600.0
+#: Name, [ns] until its buffers are filled, latency of a step over that of the link, share of the bandwidth of long messages.
+#: Latencies of steps: 0.6, 1.9 and 3.4 us over NVLink (hwLatencies in the same file). The others were fitted together on
+#: all-reduces of 2, 4 and 8 A100 (Vidur 7d47513) and of 4 A100 (LLMCompass 2e015fd2). `links_share` is that of long messages.
 NCCL = (
-    ("low latency", 0.0, 1.0, 0.056),
-    ("low latency, 128 bytes", 21_100.0, 19.0, 0.72),
-    ("simple", 26_900.0, 91.0, 1.0),
+    ("low latency", 0.0, 1.0, 0.05),
+    ("low latency, 128 bytes", 19_600.0, 1.9 / 0.6, 0.658),
+    ("simple", 77_100.0, 3.4 / 0.6, 1.0),
 )
 PLAIN = (("plain", 0.0, 1.0, 1.0),)
 DIRECT = ("send_recv",)  #: no reduction: the links' rated bandwidth, in one step
@@ -36,28 +40,33 @@ def sent_bytes(op: Collective) -> float:
     return op.nbytes * factor
 
 
-def steps(op: Collective) -> int:
-    """Steps in a row: a tree over the chips."""
-    return 1 if op.name in DIRECT else ceil(log2(op.workers))
+def steps(op: Collective, kind: str) -> int:
+    """Steps in a row: a ring over the GPUs of a node, as NCCL's tuner counts them; a tree over nodes, and over other chips."""
+    if op.name in DIRECT:
+        return 1
+    if kind != "gpu" or op.crosses:
+        return ceil(log2(op.workers))
+    return (op.workers - 1) * (2 if op.name == "all_reduce" else 1)
 
 
 def plan_collective(view: ChipView, op: Collective) -> Kernel:
     """A kernel whose body is the time on the links."""
     chip = view.chip
     rated = chip.links * float(chip.link_gb_s)  # [byte/ns]
-    latency = float(chip.link_latency_ns)
+    latency, many = float(chip.link_latency_ns), steps(op, chip.kind)
+    start = NCCL_START_NS if chip.kind == "gpu" else 0.0
     if op.crosses:
         rate = min(op.node, chip.nics) * float(chip.nic_gb_s) * (1.0 if op.name in DIRECT else RING)
-        took, name = steps(op) * float(chip.network_latency_ns) + sent_bytes(op) / rate, "network"
+        took, name = many * float(chip.network_latency_ns) + sent_bytes(op) / rate, "network"
     elif op.name in DIRECT:
         held = not chip.cache_bytes or op.nbytes <= HELD * float(chip.cache_bytes)
         took, name = latency + sent_bytes(op) / (rated if held else rated * MISSED), "direct"
     else:
         rate = rated * float(chip.links_share)
         took, name = min(
-            (once + steps(op) * latency * slower + sent_bytes(op) / (rate * share), name)
+            (once + many * latency * slower + sent_bytes(op) / (rate * share), name)
             for name, once, slower, share in (NCCL if chip.kind == "gpu" else PLAIN)
         )
     return Kernel(
-        op.name, "ve", view.cycles(took), notes={"protocol": name, "steps": steps(op), "sent_bytes": int(sent_bytes(op))}
+        op.name, "ve", view.cycles(start + took), notes={"protocol": name, "steps": many, "sent_bytes": int(sent_bytes(op))}
     )

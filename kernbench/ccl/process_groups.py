@@ -7,9 +7,12 @@ from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 
+import numpy as np
+
 from kernbench.ccl.contract import Shape
 from kernbench.ccl.group import Group
 from kernbench.ccl.rings import RING
+from kernbench.common.dtypes import Array
 from kernbench.common.errors import InputError, Problem
 
 
@@ -27,6 +30,12 @@ class ProcessGroup:
     def rank_of(self, rank: int) -> int:
         """Return the rank in the group for a rank of the world, or -1 if it is not a member."""
         return self.ranks.index(rank) if rank in self.ranks else -1
+
+    def rank(self) -> int:
+        """Return the rank of the calling worker in the group, or -1 if the worker is not a member."""
+        from kernbench.ccl.dist.workers import this_worker  # of a package that imports this module
+
+        return self.rank_of(this_worker().rank)
 
 
 def on_machine(world: Group, ranks: Sequence[int]) -> Group:
@@ -63,6 +72,25 @@ class DeviceMesh:
     mesh_dim_names: tuple[str, ...]
     me: int  #: the rank that looks at it
     groups: tuple[ProcessGroup, ...]  #: by axis: that of `me`
+    device_type: str = "cpu"  #: as it was given; all devices are PEs of the machine
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def mesh(self) -> Array:
+        """The ranks in an array."""
+        return np.array(self.ranks).reshape(self.shape)
+
+    def get_rank(self) -> int:
+        """Return this rank among all workers."""
+        return self.me
+
+    def get_all_groups(self) -> list[ProcessGroup]:
+        """Return the groups of this rank along all axes."""
+        return list(self.groups)
 
     def axis(self, dim: int | str | None) -> int:
         """Return the number of an axis. Raises InputError if there is no axis of this name."""
@@ -91,10 +119,17 @@ class DeviceMesh:
         """Return the number of all ranks, or of the ranks along an axis."""
         return prod(self.shape) if mesh_dim is None else self.shape[self.axis(mesh_dim)]
 
-    def __getitem__(self, name: str) -> DeviceMesh:
-        axis = self.axis(name)
-        group = self.groups[axis]
-        return DeviceMesh(group.ranks, (len(group.ranks),), (name,), self.me, (group,))
+    def __getitem__(self, names: str | Sequence[str]) -> DeviceMesh:
+        """Return the part of the mesh along these axes that contains this rank."""
+        wanted = (names,) if isinstance(names, str) else tuple(names)
+        axes = [self.axis(name) for name in wanted]
+        if axes != sorted(set(axes)):
+            rule = f"the axes must be in the order of the mesh, {', '.join(self.mesh_dim_names)}"
+            raise InputError(Problem("device mesh", rule, "names", ", ".join(wanted)))
+        at = tuple(slice(None) if axis in axes else one for axis, one in enumerate(self.get_coordinate()))
+        part = self.mesh[at]
+        groups = tuple(self.groups[axis] for axis in axes)
+        return DeviceMesh(tuple(part.reshape(-1).tolist()), part.shape, wanted, self.me, groups, self.device_type)
 
 
 def lines(ranks: Sequence[int], shape: Sequence[int], axis: int) -> list[tuple[int, ...]]:

@@ -75,11 +75,53 @@ def pairs_and_groups(rank, size, got):
     got["async"] = w
 
 
+def training(rank, size, got):
+    torch.manual_seed(rank)
+    model = torch.nn.Linear(3, 2)
+    for one in model.parameters():
+        dist.broadcast(one.data, 0)
+    x = torch.randint(-2, 3, (4, 3)).float()
+    model(x).sum().backward()
+    futures = [dist.all_reduce(one.grad, async_op=True).get_future() for one in model.parameters()]
+    grads = [future.then(lambda done: done.value()[0] / size).wait() for future in futures]
+    with torch.no_grad():
+        for one, grad in zip(model.parameters(), grads, strict=True):
+            one -= 0.125 * grad
+        dist.broadcast(model.bias, 1)
+    got["weights"], got["drawn"] = model.weight.detach(), torch.rand(2)
+    ones = [torch.full((k + 1,), float(rank)) for k in range(2)]
+    with dist._coalescing_manager(async_ops=True) as works:
+        for one in ones:
+            dist.all_reduce(one)
+    works.wait()
+    got["coalesced"] = torch.cat(ones)
+
+
+def special_tensors(rank, size, got):
+    empty = torch.empty(0, 2)
+    dist.all_reduce(empty)
+    dist.all_to_all_single(torch.empty(0, 2), empty, [0] * size, [0] * size)
+    number, flags = torch.tensor(float(rank)), torch.tensor([rank == 1, True, False])
+    dist.all_reduce(number)
+    dist.all_reduce(flags, op=dist.ReduceOp.MAX)
+    turned = (torch.arange(6.0).reshape(2, 3) + rank).t()
+    dist.all_reduce(turned)
+    got |= {"empty": empty, "number": number, "flags": flags, "turned": turned}
+    pair, alone = dist.new_group([2, 0]), torch.full((2,), float(rank))
+    dist.all_reduce(alone, group=pair)  # without effect on ranks 1 and 3
+    member = pair != dist.GroupMember.NON_GROUP_MEMBER
+    got["pair"], got["size"] = alone, torch.tensor([dist.get_rank(pair), dist.get_world_size(pair), int(member)])
+    mesh = dist.init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+    got["mesh"] = torch.tensor([mesh.ndim, mesh.get_rank(), *mesh.shape, *mesh.get_coordinate()])
+
+
 def worker(rank, size, folder):
     dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=size)
     got = {}
     collectives(dist.get_rank(), dist.get_world_size(), got)
     pairs_and_groups(rank, size, got)
+    training(rank, size, got)
+    special_tensors(rank, size, got)
     np.savez(f"{folder}/{rank}.npz", **{name: value.numpy() for name, value in got.items()})
     dist.destroy_process_group()
 

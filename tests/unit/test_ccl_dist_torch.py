@@ -215,7 +215,8 @@ def test_objects_are_refused_by_name(name: str) -> None:
         (lambda rank: dist.all_reduce(i32(1), op=dist.ReduceOp.AVG), "avg multiplies or divides"),
         (lambda rank: dist.all_reduce(i32(*range(rank + 1))), r"rank 0 passes 1 elements of i32, sum, and rank 1 passes 2 ele"),
         (lambda rank: dist.broadcast(i32(1), src=rank), "rank 0 passes 1 elements of i32, sum, root 0, and rank 1 passes"),
-        (lambda rank: dist.barrier(group=dist.new_group([0])), "rank 1 is not a member of the group of ranks 0"),
+        (lambda rank: dist.all_reduce(i32(1), op=dist.ReduceOp.BAND), 'op = "BAND", but the reductions are SUM'),
+        (lambda rank: dist.init_process_group("gloo"), "rank 0 has already joined the group"),
         (lambda rank: dist.new_group([0, 0]), "it must be different ranks from 0 to 1"),
         (lambda rank: dist.all_gather([i32(0)], i32(1)), "it takes 2 tensors of 1 i32, one for each rank, and gets 1 i32"),
         (lambda rank: dist.recv(i32(1), src=1 - rank), "rank 0 recv, rank 1 recv"),
@@ -279,7 +280,7 @@ class FakeTensor:
         return self.values
 
     def copy_(self, other: FakeTensor) -> None:
-        self.values[:] = other.values
+        self.values[...] = other.values
 
 
 def gloo_worker(rank: int, size: int, torch: Any, got: dict[int, Any]) -> None:

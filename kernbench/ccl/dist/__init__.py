@@ -17,6 +17,7 @@ from __future__ import annotations
 from kernbench.ccl.dist.collectives import (
     ReduceOp,
     Tensors,
+    _coalescing_manager,
     all_gather,
     all_gather_coalesced,
     all_gather_into_tensor,
@@ -46,6 +47,7 @@ from kernbench.ccl.dist.object_collectives import (
 from kernbench.ccl.dist.point_to_point import P2POp, batch_isend_irecv, irecv, isend, recv, send
 from kernbench.ccl.dist.process_groups import (
     BACKENDS,
+    GroupMember,
     destroy_process_group,
     get_backend,
     get_global_rank,
@@ -68,7 +70,7 @@ from kernbench.ccl.dist.process_groups import (
     new_subgroups_by_enumeration,
 )
 from kernbench.ccl.dist.tensors import from_numpy, launch, to_numpy
-from kernbench.ccl.dist.work import Work
+from kernbench.ccl.dist.work import Future, Work
 from kernbench.ccl.dist.workers import spawn
 from kernbench.ccl.dist.world import LocalTensor, World
 from kernbench.ccl.process_groups import DeviceMesh, ProcessGroup
@@ -76,6 +78,8 @@ from kernbench.ccl.process_groups import DeviceMesh, ProcessGroup
 __all__ = [
     "BACKENDS",
     "DeviceMesh",
+    "Future",
+    "GroupMember",
     "LocalTensor",
     "P2POp",
     "ProcessGroup",
@@ -83,6 +87,7 @@ __all__ = [
     "Tensors",
     "Work",
     "World",
+    "_coalescing_manager",
     "all_gather",
     "all_gather_coalesced",
     "all_gather_into_tensor",

@@ -6,13 +6,15 @@ once; otherwise it returns None when all ranks have made the call. `group` is a 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from kernbench.ccl.collectives import COLLECTIVES
-from kernbench.ccl.dist.process_groups import group_of, root_of
+from kernbench.ccl.dist.process_groups import group_of, members_only, root_of
 from kernbench.ccl.dist.tensors import Given
-from kernbench.ccl.dist.work import Work, together
+from kernbench.ccl.dist.work import Work, Works, together
+from kernbench.ccl.dist.workers import joined
 from kernbench.ccl.dist.world import LocalTensor, Post
 from kernbench.ccl.process_groups import ProcessGroup
 from kernbench.ccl.reduction import SUM, Reduction
@@ -29,6 +31,9 @@ class ReduceOp:
     MAX: ClassVar[Reduction] = Reduction("max")
     MIN: ClassVar[Reduction] = Reduction("min")
     PRODUCT: ClassVar[Reduction] = Reduction("prod")
+    BAND: ClassVar[str] = "BAND"  #: reductions of bits; a call with one of them is refused by name
+    BOR: ClassVar[str] = "BOR"
+    BXOR: ClassVar[str] = "BXOR"
 
     @staticmethod
     def PREMUL_SUM(factor: float) -> Reduction:
@@ -60,6 +65,10 @@ def _collective(
     if not isinstance(op, Reduction):
         known = "SUM, AVG, MAX, MIN, PRODUCT and PREMUL_SUM"
         raise InputError(Problem(where, f"the reductions are {known} of dist.ReduceOp", "op", str(op)))
+    if given.flags and op.name not in ("max", "min", "prod"):
+        if op.name != "sum":
+            raise InputError(Problem(where, "elements are bool, which are reduced by SUM, MAX, MIN or PRODUCT", "op", op.name))
+        op = ReduceOp.MAX  # the sum of truth values says whether one of them is true
     count, dtype = 1, "i32"
     if x is not None and out is not None:
         if x.dtype != out.dtype:
@@ -74,6 +83,7 @@ def _collective(
     return given.call(Post(name, group, form, (x, out, before, after), async_op))
 
 
+@members_only()
 def all_reduce(tensor: Any, op: Any = SUM, group: ProcessGroup | None = None, async_op: bool = False) -> Work | None:
     """Reduce the tensors of all ranks, and write the result to the tensor of every rank.
 
@@ -91,7 +101,7 @@ def all_reduce(tensor: Any, op: Any = SUM, group: ProcessGroup | None = None, as
     Raises
     ------
     InputError
-        If tensors do not match, or if this rank is not a member of the group.
+        If tensors do not match.
 
     Example
     -------
@@ -103,6 +113,7 @@ def all_reduce(tensor: Any, op: Any = SUM, group: ProcessGroup | None = None, as
     return _collective(given, "all_reduce", members, local, local, async_op, op=op)
 
 
+@members_only()
 def broadcast(
     tensor: Any,
     src: int | None = 0,
@@ -120,6 +131,7 @@ def broadcast(
     return _collective(given, "broadcast", members, local, local, async_op, root=root)
 
 
+@members_only()
 def reduce(
     tensor: Any,
     dst: int | None = 0,
@@ -138,6 +150,7 @@ def reduce(
     return _collective(given, "reduce", members, local, local, async_op, op=op, root=root)
 
 
+@members_only()
 def all_gather_into_tensor(
     output_tensor: Any, input_tensor: Any, group: ProcessGroup | None = None, async_op: bool = False
 ) -> Work | None:
@@ -153,6 +166,7 @@ def all_gather_into_tensor(
 all_gather_single = all_gather_into_tensor
 
 
+@members_only()
 def all_gather(tensor_list: Tensors, tensor: Any, group: ProcessGroup | None = None, async_op: bool = False) -> Work | None:
     """Collect the tensors of all ranks in `tensor_list` of every rank.
 
@@ -166,6 +180,7 @@ def all_gather(tensor_list: Tensors, tensor: Any, group: ProcessGroup | None = N
     return _collective(given, "all_gather", members, x, room, async_op, after=copies)
 
 
+@members_only()
 def reduce_scatter_tensor(
     output: Any, input: Any, op: Any = SUM, group: ProcessGroup | None = None, async_op: bool = False
 ) -> Work | None:
@@ -181,6 +196,7 @@ def reduce_scatter_tensor(
 reduce_scatter_single = reduce_scatter_tensor
 
 
+@members_only()
 def reduce_scatter(
     output: Any, input_list: Tensors, op: Any = SUM, group: ProcessGroup | None = None, async_op: bool = False
 ) -> Work | None:
@@ -196,6 +212,7 @@ def reduce_scatter(
     return _collective(given, "reduce_scatter", members, room, y, async_op, op=op, before=copies)
 
 
+@members_only()
 def gather(
     tensor: Any,
     gather_list: Tensors = None,
@@ -222,6 +239,7 @@ def gather(
     return _collective(given, "gather", members, x, out, async_op, root=root, after=copies)
 
 
+@members_only()
 def scatter(
     tensor: Any,
     scatter_list: Tensors = None,
@@ -293,6 +311,7 @@ def _to_blocks(
     return room, [(to, start, count, dtype) for start, to, count, dtype in copies]
 
 
+@members_only()
 def all_to_all_single(
     output: Any,
     input: Any,
@@ -321,13 +340,14 @@ def _split(group: ProcessGroup, tensor: LocalTensor, sizes: Sequence[int] | None
     if len(each) != group.size() or sum(each) != rows or min(each) < 0:
         rule = f"the {group.size()} split sizes must add up to the {rows} rows of the tensor, and are {each}"
         raise InputError(Problem("dist.all_to_all", rule))
-    width, found, at = tensor.size // rows, [], tensor.offset
+    width, found, at = tensor.size // max(1, rows), [], tensor.offset
     for one in each:
         found.append(LocalTensor(tensor.whole, tensor.world, tensor.rank, (one * width,), at))
         at += one * width
     return found
 
 
+@members_only()
 def all_to_all(
     output_tensor_list: Tensors, input_tensor_list: Tensors, group: ProcessGroup | None = None, async_op: bool = False
 ) -> Work | None:
@@ -362,6 +382,25 @@ def all_gather_coalesced(
     return together(works, async_op)
 
 
+@contextmanager
+def _coalescing_manager(group: ProcessGroup | None = None, device: Any = None, async_ops: bool = False) -> Iterator[Works]:
+    """Start the collectives inside the context together, and wait for them at its end.
+
+    With `async_ops=True`, the context gives a handle, whose method `wait` waits for the collectives.
+    """
+    me = joined("_coalescing_manager")
+    if me.coalesced is not None:
+        raise InputError(Problem("dist._coalescing_manager", "a coalescing manager is already open"))
+    me.coalesced = works = Works(())
+    try:
+        yield works
+    finally:
+        me.coalesced = None
+    if not async_ops:
+        works.wait()
+
+
+@members_only()
 def barrier(group: ProcessGroup | None = None, async_op: bool = False, **ignored: Any) -> Work | None:
     """Wait until all ranks of the group have called `barrier`."""
     return _collective(Given("barrier"), "barrier", group_of("barrier", group), None, None, async_op)

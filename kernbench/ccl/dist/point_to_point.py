@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kernbench.ccl.dist.process_groups import group_of, other_of
+from kernbench.ccl.dist.process_groups import group_of, members_only, other_of
 from kernbench.ccl.dist.tensors import Given
 from kernbench.ccl.dist.work import Work
 from kernbench.ccl.dist.world import Post
@@ -23,6 +23,7 @@ def _pair(
     return given.call(Post(name, members, (), local, async_op, other, tag))
 
 
+@members_only()
 def send(
     tensor: Any, dst: int | None = None, group: ProcessGroup | None = None, tag: int = 0, group_dst: int | None = None
 ) -> None:
@@ -34,6 +35,7 @@ def send(
     _pair("send", "dst", tensor, dst, group, tag, group_dst, False)
 
 
+@members_only(-1)
 def recv(
     tensor: Any, src: int | None = None, group: ProcessGroup | None = None, tag: int = 0, group_src: int | None = None
 ) -> int:
@@ -46,6 +48,7 @@ def recv(
     return other_of("recv", group_of("recv", group), "src", src, group_src)
 
 
+@members_only()
 def isend(
     tensor: Any, dst: int | None = None, group: ProcessGroup | None = None, tag: int = 0, group_dst: int | None = None
 ) -> Work:
@@ -55,6 +58,7 @@ def isend(
     return found
 
 
+@members_only()
 def irecv(
     tensor: Any, src: int | None = None, group: ProcessGroup | None = None, tag: int = 0, group_src: int | None = None
 ) -> Work:

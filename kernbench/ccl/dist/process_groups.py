@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
+from functools import wraps
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 from greenlet import getcurrent
 
@@ -30,7 +32,7 @@ def init_process_group(backend: str | None = "kernbench", **ignored: Any) -> Non
     Raises
     ------
     InputError
-        If the backend is not known, or if `rank` or `world_size` is wrong.
+        If the backend is not known, if `rank` or `world_size` is wrong, or if this worker has joined before.
     """
     if backend is not None and str(backend).partition(":")[2] not in BACKENDS and backend not in BACKENDS:
         raise InputError(Problem("dist.init_process_group", "it must be kernbench", "backend", backend))
@@ -39,7 +41,10 @@ def init_process_group(backend: str | None = "kernbench", **ignored: Any) -> Non
         if ignored.get(name, -1) not in (-1, mine):
             rule = f"it is {mine}: dist.spawn numbers the workers"
             raise InputError(Problem(f"dist.init_process_group of rank {me.rank}", rule, name, ignored[name]))
-    me.ready = True
+    if me.ready:
+        rule = f"rank {me.rank} has already joined the group of all workers"
+        raise InputError(Problem("dist.init_process_group", rule, remedy="call dist.destroy_process_group() first"))
+    me.ready, me.backend = True, str(backend or "kernbench").partition(":")[2] or str(backend or "kernbench")
 
 
 def destroy_process_group(group: ProcessGroup | None = None) -> None:
@@ -74,14 +79,14 @@ def is_initialized() -> bool:
 
 
 def get_backend(group: ProcessGroup | None = None) -> str:
-    """Return the name of the backend."""
-    return "kernbench"
+    """Return the name that this worker gave to `init_process_group`, because all names mean the machine."""
+    return this_worker().backend
 
 
 def get_rank(group: ProcessGroup | None = None) -> int:
     """Return the rank of this worker, or -1 if it is not a member of the group."""
     me = this_worker()
-    return me.rank if group is None else group.rank_of(me.rank)
+    return me.rank if group is None else group.rank_of(me.rank) if isinstance(group, ProcessGroup) else -1
 
 
 def get_node_local_rank(fallback_rank: int | None = None) -> int:
@@ -90,8 +95,10 @@ def get_node_local_rank(fallback_rank: int | None = None) -> int:
 
 
 def get_world_size(group: ProcessGroup | None = None) -> int:
-    """Return the number of ranks in the group."""
-    return (group or this_worker().world.ranks).size()
+    """Return the number of ranks in the group, or -1 if this worker is not a member of the group."""
+    me = this_worker()
+    found = me.world.ranks if group is None else group
+    return found.size() if isinstance(found, ProcessGroup) and me.rank in found.ranks else -1
 
 
 def get_process_group_ranks(group: ProcessGroup | None = None) -> list[int]:
@@ -120,10 +127,51 @@ class group(metaclass=_World):
     """The attribute `group.WORLD` is the group of all workers."""
 
 
+class _NonMember:
+    """Equal to each group of which the worker that compares is not a member."""
+
+    def __eq__(self, other: object) -> bool:
+        return other is self or (isinstance(other, ProcessGroup) and this_worker().rank not in other.ranks)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class GroupMember(group):
+    """The attribute `WORLD` is the group of all workers. A worker compares a group with `NON_GROUP_MEMBER` to find out whether
+    it is not a member of the group.
+    """
+
+    NON_GROUP_MEMBER = _NonMember()
+
+
+class NotMemberError(Exception):
+    """A worker calls a function with a group of which it is not a member. The call has no effect."""
+
+
+Call = TypeVar("Call", bound=Callable[..., Any])
+
+
+def members_only(otherwise: Any = None) -> Callable[[Call], Call]:
+    """Return a decorator for functions of groups. A worker that is not a member gets a warning and the value `otherwise`."""
+
+    def decorate(call: Call) -> Call:
+        @wraps(call)
+        def checked(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return call(*args, **kwargs)
+            except NotMemberError as error:
+                warnings.warn(str(error), stacklevel=2)
+                return otherwise
+
+        return checked  # type: ignore[return-value]
+
+    return decorate
+
+
 def new_group(ranks: Sequence[int] | None = None, **ignored: Any) -> ProcessGroup:
     """Return a group of these ranks; None means all ranks.
 
-    Ranks that are not members also get the group, but must not call its collectives.
+    Ranks that are not members also get the group. Their calls with the group have no effect: they return None with a warning.
     """
     me = joined("new_group")
     every = me.world.ranks.ranks
@@ -170,7 +218,7 @@ def init_device_mesh(
     Parameters
     ----------
     device_type
-        Accepted and ignored.
+        The type of the devices, which is only kept as `DeviceMesh.device_type`.
     mesh_shape
         The lengths of the axes. Their product is the number of ranks.
     mesh_dim_names
@@ -186,19 +234,23 @@ def init_device_mesh(
     for axis in range(len(shape)):
         made = [new_group(line) for line in lines(every, shape, axis)]
         groups.append(next(one for one in made if me.rank in one.ranks))
-    return DeviceMesh(every, shape, tuple(mesh_dim_names or ()), me.rank, tuple(groups))
+    return DeviceMesh(every, shape, tuple(mesh_dim_names or ()), me.rank, tuple(groups), str(device_type))
 
 
 def group_of(name: str, group: ProcessGroup | None) -> ProcessGroup:
-    """Return the group of a call. Raises InputError if this rank is not a member."""
+    """Return the group of a call. Raises NotMemberError if this rank is not a member."""
     me = joined(name)
     if group is None:
         return me.world.ranks
+    if group is GroupMember.NON_GROUP_MEMBER:
+        raise NotMemberError(f"dist.{name}: rank {me.rank} is not a member of the group, and the call has no effect")
     if not isinstance(group, ProcessGroup):
         raise InputError(Problem(f"dist.{name}", "it must be a group from dist.new_group", "group", str(group)))
     if me.rank not in group.ranks:
         there = ", ".join(map(str, group.ranks))
-        raise InputError(Problem(f"dist.{name}", f"rank {me.rank} is not a member of the group of ranks {there}"))
+        raise NotMemberError(
+            f"dist.{name}: rank {me.rank} is not a member of the group of ranks {there}, and the call has no effect"
+        )
     return group
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,12 @@ def from_numpy(values: Any) -> LocalTensor:
     """Copy an array to the memory of this rank, and return the tensor there."""
     me = joined("from_numpy")
     found: LocalTensor = ask(Do(lambda world: world.tensor(me.rank, values)))
+    return found
+
+
+def _copied(me: Worker, values: Array) -> LocalTensor:
+    """Copy an array of a tensor of torch, which may have no elements."""
+    found: LocalTensor = ask(Do(lambda world: world.tensor(me.rank, values, empty=True)))
     return found
 
 
@@ -60,11 +67,11 @@ def _into_torch(value: Any, found: Array) -> None:
     """Write results into a torch tensor in place."""
     import torch  # type: ignore[import-not-found,unused-ignore]
 
-    plain = np.ascontiguousarray(found)
+    plain, target = np.asarray(found, order="C"), value.detach()  # a parameter may be written too
     if plain.dtype.name == "bfloat16":
-        value.copy_(torch.from_numpy(plain.view(np.int16)).view(torch.bfloat16))
+        target.copy_(torch.from_numpy(plain.view(np.int16)).view(torch.bfloat16))
     else:
-        value.copy_(torch.from_numpy(plain))
+        target.copy_(torch.from_numpy(plain))
 
 
 class Given:
@@ -73,13 +80,20 @@ class Given:
     def __init__(self, name: str, reduces: bool = False) -> None:
         self.name, self.me, self.reduces = name, joined(name), reduces
         self.back: list[Callable[[], None]] = []
+        self.written: list[Any] = []
+        self.flags = False  #: whether elements are truth values, which are reduced as bytes of 0 and 1
 
     def one(self, tensor: Any, written: bool = False) -> LocalTensor:
         """Return a tensor as a tensor in the memory of the rank. Raises InputError for any other object."""
+        if written:
+            self.written.append(tensor)
         if _is_torch(tensor):
-            local = from_numpy(_from_torch(tensor))
+            values = _from_torch(tensor)
+            flags = self.reduces and values.dtype == np.bool_
+            self.flags = self.flags or flags
+            local = _copied(self.me, values.astype(np.uint8) if flags else values)
             if written:
-                self.back.append(lambda: _into_torch(tensor, to_numpy(local)))
+                self.back.append(lambda: _into_torch(tensor, to_numpy(local).astype(np.bool_) if flags else to_numpy(local)))
             return own_tensor(self.name, self.me, local, self.reduces)
         return own_tensor(self.name, self.me, tensor, self.reduces)
 
@@ -93,7 +107,13 @@ class Given:
 
         A call that is not asynchronous returns when all ranks have made the call, and with its results on the host.
         """
-        work = Work(ask(call), self.back)
+        together = self.me.coalesced
+        if together is not None and not call.asynchronous:
+            together.append(Work(ask(replace(call, asynchronous=True)), self.back, self.written))
+            return None
+        work = Work(ask(call), self.back, self.written)
+        if together is not None:
+            together.append(work)
         if call.asynchronous:
             return work
         if self.back:

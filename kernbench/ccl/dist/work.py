@@ -1,4 +1,4 @@
-"""Work handles, with which a worker waits for calls with `async_op=True`."""
+"""Work handles and futures, with which a worker waits for calls with `async_op=True`."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ class Work:
 
     operation: Operation
     back: list[Callable[[], None]] = field(default_factory=list, repr=False)  #: copies results to the host's tensors
+    tensors: Sequence[Any] = ()  #: that the call writes
 
     def wait(self, timeout: Any = None) -> bool:
         """Wait until the call has ended. Kernels that were launched after the call run at the same time as the call."""
@@ -29,12 +30,67 @@ class Work:
         """Return whether the call was launched. Everything that this rank calls afterwards comes later on the PE."""
         return self.operation.launched
 
+    def is_success(self) -> bool:
+        """Return whether the call was launched. A call that is not valid ends the run with an error."""
+        return self.is_completed()
+
+    def exception(self) -> None:
+        """Return None. A call that is not valid ends the run with an error."""
+
+    def result(self) -> list[Any]:
+        """Return the tensors that the call writes, with their results."""
+        self.wait()
+        return list(self.tensors)
+
+    def get_future(self) -> Future:
+        """Return a future, whose value is the list of the tensors that the call writes."""
+        return Future(self.result, self.is_completed)
+
+
+class Future:
+    """The future of a call, as `torch.futures.Future`. Its function runs when the worker first waits for the value."""
+
+    def __init__(self, compute: Callable[[], Any], is_done: Callable[[], bool]) -> None:
+        self._compute: Callable[[], Any] | None = compute
+        self._is_done = is_done
+        self._callbacks: list[Callable[[Future], Any]] = []
+        self._value: Any = None
+
+    def wait(self) -> Any:
+        """Wait until the call has ended, and return the value."""
+        if self._compute is not None:
+            self._value, self._compute = self._compute(), None
+            while self._callbacks:
+                self._callbacks.pop(0)(self)
+        return self._value
+
+    value = wait
+
+    def done(self) -> bool:
+        """Return whether the call was launched."""
+        return self._compute is None or self._is_done()
+
+    def then(self, callback: Callable[[Future], Any]) -> Future:
+        """Return a future whose value is the result of `callback(self)`."""
+        return Future(lambda: (self.wait(), callback(self))[1], self.done)
+
+    def add_done_callback(self, callback: Callable[[Future], Any]) -> None:
+        """Call `callback(self)` when a worker has waited for the value."""
+        if self._compute is None:
+            callback(self)
+        else:
+            self._callbacks.append(callback)
+
 
 class Works:
     """The handles of several calls that a worker waits for together."""
 
     def __init__(self, works: Sequence[Work | None]) -> None:
         self._works = works
+
+    def append(self, work: Work) -> None:
+        """Add the handle of one more call."""
+        self._works = [*self._works, work]
 
     def wait(self, timeout: Any = None) -> bool:
         """Wait until all calls have ended."""

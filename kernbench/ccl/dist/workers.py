@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from operator import index
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from greenlet import GreenletExit, getcurrent, greenlet
 
+from kernbench.ccl.dist.modes import modes, restore
 from kernbench.ccl.dist.world import Do, Post, Read, Wait, World, read
 from kernbench.ccl.group import smallest_machine
 from kernbench.ccl.streams import Operation
@@ -18,6 +19,9 @@ from kernbench.config.allowed_code import AllowCode
 from kernbench.runtime_api import Context, bench
 from kernbench.triton_emu.errors import check_ran
 from kernbench.triton_emu.user_code import failure_of, strayed
+
+if TYPE_CHECKING:
+    from kernbench.ccl.dist.work import Works
 
 
 @dataclass
@@ -30,6 +34,8 @@ class Worker:
     ready: bool = False
     dropped: bool = False  #: it will never be resumed
     made: dict[tuple[int, ...], int] = field(default_factory=dict)  #: groups that it has made
+    backend: str = "kernbench"  #: the name that it gave to `init_process_group`
+    coalesced: Works | None = None  #: the calls since it entered a coalescing manager
 
 
 def spawn(
@@ -112,10 +118,12 @@ def _spawned_alone(worker: Callable[..., object], args: tuple[Any, ...], ranks: 
 def _serve(world: World, worker: Callable[..., object], args: tuple[Any, ...]) -> None:
     """Run each worker until it waits, answer the workers whose wait is over, and launch calls when no worker can continue."""
     hub = getcurrent()
+    begin = modes()
     workers = []
     for rank in range(world.ranks.size()):
         one: Any = greenlet(_worked, hub)
         one.of_group = Worker(rank, world, hub)
+        one.begin = begin
         one.runs_for = f"the worker {name_of(worker)} of rank {rank}"
         workers.append(one)
     waits: dict[int, tuple[Any, Operation | None]] = {}
@@ -181,6 +189,7 @@ def _asked(worker: Any, given: tuple[Any, ...]) -> Any:
 def _worked(worker: Callable[..., object], rank: int, *args: Any) -> None:
     """Run a worker in its greenlet."""
     me: Any = getcurrent()
+    restore(me.begin)
     try:
         check_ran(worker(rank, *args), f"the worker {name_of(worker)}")
     except BaseException as error:
@@ -215,12 +224,14 @@ def joined(name: str) -> Worker:
 
 def ask(request: Any) -> Any:
     """Pass the call of this rank to the hub, and return the result of the call."""
-    me = this_worker()
+    me, own = this_worker(), modes()
     try:
         return me.hub.switch(request)
     except GreenletExit:  # the run is over
         me.dropped = True
         raise
+    finally:
+        restore(own)
 
 
 def integer(given: Any) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
 from typing import Any, NoReturn
@@ -126,9 +126,11 @@ class World:
         self._count: dict[tuple[ProcessGroup, int], int] = {}  # by group and rank: its collectives so far
         self._pairs: dict[tuple[Any, ...], deque[tuple[Operation, Post]]] = {}  # sends, and receives, without the other
 
-    def tensor(self, rank: int, values: Any) -> LocalTensor:
-        """Make a tensor with these elements in the memory of a rank."""
+    def tensor(self, rank: int, values: Any, empty: bool = False) -> LocalTensor:
+        """Make a tensor with these elements in the memory of a rank. `empty` says whether it may have no elements."""
         given = np.asarray(values)
+        if not given.size and empty:
+            return replace(self.empty(rank, 1, dtype_of(given.dtype).name), shape=given.shape)
         if not given.size:
             raise InputError(Problem("dist.from_numpy", f"an array of shape {given.shape} has no elements"))
         whole = self.ctx.from_numpy(given.reshape(-1), name=self._tensor_name(), pe=self.group.pes[rank])
@@ -137,7 +139,7 @@ class World:
 
     def empty(self, rank: int, count: int, dtype: str) -> LocalTensor:
         """Reserve memory of a rank for elements."""
-        return LocalTensor(self.ctx.empty((count,), dtype, name=self._tensor_name(), pe=self.group.pes[rank]), self, rank, (count,))
+        return LocalTensor(self.ctx.empty((max(1, count),), dtype, name=self._tensor_name(), pe=self.group.pes[rank]), self, rank, (count,))
 
     def _tensor_name(self) -> str:
         return f"dist{len(self.ctx.tensors)}"
@@ -177,7 +179,9 @@ class World:
                 raise InputError(Problem("dist.send", rule))
             operation.called[rank] = call
             operation.asynchronous = operation.asynchronous and call.asynchronous
-            operation.transfers = [Transfer(key[1], key[2], x.address, out.address, x.size, x.dtype)]
+            operation.launches = x.size > 0
+            if operation.launches:
+                operation.transfers = [Transfer(key[1], key[2], x.address, out.address, x.size, x.dtype)]
             self.streams.add(operation, rank)
             self.streams.match(operation)
             return operation
@@ -207,8 +211,12 @@ class World:
         """Choose the algorithm and the queues of a collective."""
         if call.name == "exchange":
             operation.transfers = [one for rank in operation.ranks for one in self._transfers(operation, rank)]
+            operation.launches = bool(operation.transfers)
             return
         root, reduction, dtype, count = call.form[:4]
+        if not count:  # tensors without elements: ranks wait for each other, and no message is sent
+            operation.launches = False
+            return
         collective, ranks = COLLECTIVES[call.name], operation.ranks
         group = self._groups.setdefault(call.group, on_machine(self.group, call.group.ranks))
         at = 0 if root is None else call.group.rank_of(root)
@@ -275,4 +283,6 @@ def _shown(form: tuple[Any, ...]) -> str:
 
 
 def read(world: World, tensor: LocalTensor) -> Array:
+    if not tensor.size:
+        return np.empty(tensor.shape, dtype_of(tensor.dtype).numpy)
     return world.ctx.to_numpy(tensor.whole).reshape(-1)[tensor.offset :][: tensor.size].reshape(tensor.shape)

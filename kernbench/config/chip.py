@@ -41,7 +41,7 @@ class Chip(Section):
     rated_clock_ghz: Rate = Field(description="[GHz] clock at which the rated product rate holds")
     power_w: Rate | None = Field(default=None, description="[W] the vendor's limit of power")
     flop_pj: Rate | None = Field(
-        default=None, description="[pJ] of the whole chip for an operation of 16-bit products at full load, by its process"
+        default=None, description="[pJ] of the whole chip for an operation of 16-bit products at the rated clock, by process"
     )
     cache_bytes: Size | None = Field(default=None, description="[byte] last-level cache shared by the cores; absent: none")
     cache_bytes_per_cycle: Rate = Field(default=Fraction(1024), description="[byte/cycle] the cores together from that cache")
@@ -78,11 +78,16 @@ class Chip(Section):
 
     @property
     def power_share(self) -> Fraction:
-        """The share of the rated rate of 16-bit products that the power limit allows; 1 if no limit is known."""
+        """The share of the rated rate of 16-bit products that the power limit allows; 1 if no limit is known.
+
+        At the limit the clock falls. The voltage falls in proportion to the clock, and energy is proportional to the square of
+        the voltage, so power is proportional to the cube of the clock.
+        """
         if self.power_w is None or self.flop_pj is None:
             return Fraction(1)
         rated = 2 * self.cores * self.macs(16) * self.rated_clock_ghz  # [GFLOPS]
-        return min(Fraction(1), Fraction(self.power_w * 1000 / (rated * self.flop_pj)))
+        allowed = self.power_w * 1000 / (rated * self.flop_pj)
+        return min(Fraction(1), Fraction(float(allowed) ** (1 / 3)))
 
     def macs(self, bits: int) -> Any:
         """[MAC/cycle] The rate of one core for operands of `bits` bits: the rate of the next wider type that the core has, else

@@ -3,10 +3,12 @@
     python docs/ccl_costs.py         # simulates all groups again: an hour of CPU time
     python docs/ccl_costs.py --fit   # fits the times that come with the package
     python docs/ccl_costs.py --switch   # simulates only the algorithms that use switches again
+    python docs/ccl_costs.py --boards   # simulates only the boards again
 
 The times are those of `GROUPS`, and the rows of more than 8 ranks in the table of all-reduces (`ccl_tables.py` simulates them).
 Weights minimise the mean and the largest relative error of each algorithm over all its times. What is left of the error is
-written beside each time: the tuner corrects its estimates by it.
+written beside each time: the tuner corrects its estimates by it. The times of `BOARDS` correct estimates for groups of
+chips only. They do not change the weights, and the estimates for other machines do not depend on them.
 """
 
 from __future__ import annotations
@@ -24,7 +26,6 @@ from scipy.optimize import linprog
 
 from kernbench.ccl.contract import Shape
 from kernbench.ccl.group import group_of, shape_for
-from kernbench.ccl.measure import queues_of
 from kernbench.ccl.registry import read_registry
 from kernbench.ccl.tuner import KNOWN, SCHEMA, Tuner, simulate
 from kernbench.config import SystemConfig, load_config
@@ -66,6 +67,12 @@ SWITCHED = (
     ("pod_8sip", SWITCH, (8, 1, 4), (256, 4 * KIB, 64 * KIB, 512 * KIB)),
     ("pod_8sip", (*SWITCH, "system.sips=2"), (2, 2, 8), (256, 4 * KIB, 64 * KIB)),
 )
+#: Boards and their ranks. Each rank is a chip, whose queues have other sizes (`kernbench/ccl/queue_sizes.py`).
+BOARDS = (
+    *((name, ranks) for name in ("a100_8x", "h100_8x") for ranks in (8, 4)),
+    *(("tpuv5e_2x4", 8), ("tpuv6e_2x4", 8), ("wormhole_n300", 2)),
+)
+ON_BOARDS = (4 * KIB, 32 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB)
 DIGITS = (1, 3, 2, 3, 3, 2, 2)  #: of the weights, as they are written
 LARGEST = 0.5  #: weight of the largest error beside the mean
 
@@ -110,6 +117,19 @@ def simulated_in_switches() -> list[Simulated]:
         made.registry = replace(made.registry, entries=tuple(some for some in made.registry.entries if some.through_switches))
         for collective in ("all_reduce", "all_gather", "reduce_scatter"):
             for _ in simulate(made, collective, sizes, "f16", MOST_MESSAGES):
+                pass
+        found.append({**one, "times": dict(made.times)})
+    return found
+
+
+def simulated_on_boards() -> list[Simulated]:
+    """The times of boards, without algorithms that are far from the best."""
+    found = []
+    for machine, ranks in BOARDS:
+        one = about(machine, (), Shape(ranks, 1, 1))
+        made = tuner(one)
+        for collective in MOVING:
+            for _ in simulate(made, collective, ON_BOARDS, "f16", MOST_MESSAGES, WITHIN):
                 pass
         found.append({**one, "times": dict(made.times)})
     return found
@@ -165,7 +185,7 @@ def features_of(one: Simulated) -> dict[str, tuple[str, Rows]]:
     made, found = tuner(one), {}
     entries = {entry.full_name: entry for entry in made.registry.entries}
     for name, times in one["times"].items():
-        outline, queues = made.outline(entries[name]), queues_of(made.registry, entries[name])
+        outline, queues = made.outline(entries[name]), made.queues(entries[name])
         assert outline is not None, name
         slots, slot_bytes, link = queues.slots or 0, queues.slot_bytes or 0, made.latencies.link
         rows = [(outline.features(size, 2, slots, slot_bytes, link), cycles) for size, cycles in times]
@@ -204,13 +224,13 @@ def with_errors(one: Simulated, seen: dict[str, tuple[str, Rows]], found: dict[s
     return {**one, "times": times}
 
 
-def kept() -> list[Simulated]:
-    """The times that come with the package."""
-    groups = json.loads(KNOWN.read_text(encoding="utf-8"))["groups"]
+def kept(which: str = "groups") -> list[Simulated]:
+    """The times that come with the package, of `groups` or `boards`."""
+    groups = json.loads(KNOWN.read_text(encoding="utf-8"))[which]
     return [{**one, "times": {name: [row[:2] for row in rows] for name, rows in one["times"].items()}} for one in groups]
 
 
-def fit(groups: Sequence[Simulated]) -> None:
+def fit(groups: Sequence[Simulated], boards: Sequence[Simulated]) -> None:
     """Write the weights, and the times with the errors that the model has then."""
     whole = together([*groups, *tabled()])
     features = [features_of(one) for one in whole]
@@ -222,12 +242,17 @@ def fit(groups: Sequence[Simulated]) -> None:
     write(made)
     made = {name: np.array([np.round(w, digits) for w, digits in zip(one, DIGITS, strict=True)]) for name, one in made.items()}
     named = [json.dumps(with_errors(one, rows, made)) for one, rows in zip(whole, features, strict=True)]
-    text = f'{{"schema": "{SCHEMA}", "groups": [\n' + ",\n".join(named) + "\n]}\n"
+    others = [json.dumps(with_errors(one, features_of(one), made)) for one in boards]
+    text = f'{{"schema": "{SCHEMA}", "groups": [\n' + ",\n".join(named) + '\n], "boards": [\n' + ",\n".join(others) + "\n]}\n"
     KNOWN.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["--switch"]:
-        fit([*kept(), *simulated_in_switches()])
+        fit([*kept(), *simulated_in_switches()], kept("boards"))
+    elif sys.argv[1:] == ["--boards"]:
+        fit(kept(), simulated_on_boards())
+    elif sys.argv[1:] == ["--fit"]:
+        fit(kept(), kept("boards"))
     else:
-        fit(kept() if sys.argv[1:] == ["--fit"] else [*simulated(), *simulated_in_switches()])
+        fit([*simulated(), *simulated_in_switches()], simulated_on_boards())

@@ -322,6 +322,17 @@ def latencies(config: SystemConfig) -> Latencies:
     )
 
 
+_LATENCIES: dict[str, Latencies] = {}  #: by the digest of a machine
+
+
+def latencies_of(config: SystemConfig) -> Latencies:
+    """Return the latencies of a machine. Equal machines share one object."""
+    digest = config.digest()
+    if digest not in _LATENCIES:
+        _LATENCIES[digest] = latencies(config)
+    return _LATENCIES[digest]
+
+
 ROWS_OF_SIPS = ("rails", "fat_tree", "dragonfly")  #: arrangements in which a row of SIPs is a node, a leaf or a group
 MEASURED_SIPS = 16  #: whose routes are looked up one by one: those of 64 take seconds
 

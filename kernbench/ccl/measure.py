@@ -13,6 +13,7 @@ from kernbench.ccl.collectives import COLLECTIVES
 from kernbench.ccl.contract import pieces, segments
 from kernbench.ccl.group import Group, with_root
 from kernbench.ccl.halving_doubling import steps_of
+from kernbench.ccl.queue_sizes import ALONE, BESIDE, of_chips, sizes_for
 from kernbench.ccl.reduction import SUM, Reduction
 from kernbench.ccl.registry import Entry, Registry
 from kernbench.ccl.rings import grid_rings, level_rings, rings_with
@@ -126,18 +127,24 @@ def queues_of(
     slot_bytes: int | None = None,
     tier: str | None = None,
     protocol: str | None = None,
+    *,
+    config: SystemConfig | None = None,
+    group: Group | None = None,
+    shares: bool = False,
 ) -> Queues:
     """Return the default queues of an algorithm. Without an algorithm, because the tuner chooses it, return the given
     parameters.
+
+    With a machine and a group whose ranks are chips, the default sizes follow from the links (`queue_sizes`). Algorithms from
+    files of users keep the sizes of their files. `shares` says whether queues of other groups may be in a scratchpad.
     """
     if entry.registry is not None:
         return Queues(slots, slot_bytes, tier, protocol)
-    return Queues(
-        slots or entry.slots or registry.slots,
-        slot_bytes or entry.slot_bytes or registry.slot_bytes,
-        tier or registry.tier,
-        protocol,
-    )
+    own = slots or entry.slots or registry.slots, slot_bytes or entry.slot_bytes or registry.slot_bytes
+    computed = entry.module.startswith("kernbench.") and COLLECTIVES[entry.collective].moves
+    if config is not None and group is not None and computed and of_chips(config, group):
+        own = sizes_for(config, group, entry, slots or entry.slots, slot_bytes, own[1], BESIDE if shares else ALONE)
+    return Queues(*own, tier or registry.tier, protocol)
 
 
 def resolved(asked: Asked, count: int) -> Asked:

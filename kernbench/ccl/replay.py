@@ -112,7 +112,7 @@ class Times:
         if rule := entry.unfit(self.config, group):
             raise InputError(Problem("replay", rule))
         given = () if manner is None else (manner.slots, manner.slot_bytes, manner.tier, manner.protocol)
-        queues = queues_of(self.registry, entry, *given)
+        queues = queues_of(self.registry, entry, *given, config=self.config, group=group)
         redop = "sum" if manner is None else manner.redop
         asked = Asked(self.config, group, entry, dtype, queues, False, root=wanted.root, redop=redop)
         asked = resolved(asked, count)

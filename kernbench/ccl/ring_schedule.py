@@ -228,7 +228,9 @@ def _nested_at_once(memory: Memory, rings: Sequence[Ring], whole: Range) -> int:
         return MOST
     nbytes = -(-chunk // segments(chunk, memory.itemsize, memory.tl.slot_bytes)) * memory.itemsize
     halves = 4 if any(one.size == 2 for one in rings) else 5  # of the tile: it and the loads
-    return max(1, int(2 * memory.tl.limits().free_bytes // (halves * nbytes)))
+    # Only a first ring of two ranks never loads a chunk while another slice holds its tile.
+    spare = memory.tl.slot_bytes if halves == 4 and rings[0].size > 2 else 0
+    return max(1, int(2 * (memory.tl.limits().free_bytes - spare) // (halves * nbytes)))
 
 
 def batch_of(lanes: int, most: int) -> int:

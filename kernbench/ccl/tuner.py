@@ -21,9 +21,10 @@ from typing import Any
 from kernbench.ccl.call import Queues
 from kernbench.ccl.collectives import COLLECTIVES
 from kernbench.ccl.contract import Shape, most_queues, switch_queues
-from kernbench.ccl.cost import Latencies, Outline, Routes, form_of, latencies, outline_of, routes_of
+from kernbench.ccl.cost import Latencies, Outline, Routes, form_of, latencies_of, outline_of, routes_of
 from kernbench.ccl.group import Group
 from kernbench.ccl.measure import MOST_PAIRS, Asked, bytes_of, messages, queues_of, row, schedule_of, slot_room
+from kernbench.ccl.queue_sizes import of_chips
 from kernbench.ccl.registry import Entry, Registry
 from kernbench.ccl.weights import weights_of
 from kernbench.common.dtypes import dtype_of
@@ -32,7 +33,7 @@ from kernbench.common.files import write_whole
 from kernbench.common.package_digest import package_digest
 from kernbench.common.parse_cache import cache_folder
 from kernbench.components.builtin.ipcq_ring import PLAIN, Protocol
-from kernbench.config import SystemConfig
+from kernbench.config import SystemConfig, load_config
 from kernbench.sim_engine.result import MODEL_VERSION
 from kernbench.version import VERSION
 
@@ -40,6 +41,7 @@ SCHEMA = "kernbench/ccl-times/1"
 KNOWN = Path(str(importlib.resources.files("kernbench.configs").joinpath("ccl_times.json")))  #: `docs/ccl_costs.py` writes it
 
 
+GROUPS, BOARDS = "groups", "boards"  #: keys of that file
 SIMPLE = "simple"  #: the protocol whose times come with the package
 OWN = Queues()  #: each algorithm has its own
 MOST_RANKS = 2048  #: of larger groups only algorithms with a closed form are considered, as their schedules take seconds
@@ -83,11 +85,12 @@ class Tuner:
     registry: Registry
     times: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)  #: by full name: bytes of `n_elem`, and cycles
     given: Queues = OWN  #: parameters that all algorithms get instead of their own; times are of their own
+    shares: bool = False  #: whether queues of other groups may be in a scratchpad, so that those of chips are smaller
 
     @cached_property
     def latencies(self) -> Latencies:
         """The latencies of the routes of the machine."""
-        return _latencies(self.config)
+        return latencies_of(self.config)
 
     @cached_property
     def routes(self) -> Routes:
@@ -117,7 +120,18 @@ class Tuner:
 
     def queues(self, entry: Entry) -> Queues:
         """Return the queues of an algorithm."""
-        return queues_of(self.registry, entry, self.given.slots, self.given.slot_bytes, self.given.tier, self.given.protocol)
+        given = self.given
+        sizes = given.slots, given.slot_bytes, given.tier, given.protocol
+        return queues_of(self.registry, entry, *sizes, config=self.config, group=self.group, shares=self.shares)
+
+    @property
+    def _resized(self) -> bool:
+        """Whether chips have queues of given sizes, for which the times of computed sizes say little."""
+        return of_chips(self.config, self.group) and (self.given.slots, self.given.slot_bytes) != (None, None)
+
+    def _timed(self, entry: Entry, protocol: str) -> Queues:
+        """Return the queues for which times are kept."""
+        return queues_of(self.registry, entry, protocol=protocol, config=self.config, group=self.group)
 
     def _fits(self, entry: Entry, protocol: str | None = None) -> bool:
         """Return whether the queues of each rank leave a quarter of a scratchpad for tiles. `protocol` None means the first
@@ -203,8 +217,8 @@ class Tuner:
         """Return the error of the model, by size. Without simulated times of a protocol, return the error for the simple
         protocol.
         """
-        queues = replace(queues_of(self.registry, entry), protocol=protocol)
-        points = self.times.get(_key(entry.full_name, protocol), ())
+        queues = self._timed(entry, protocol)
+        points = () if self._resized else self.times.get(_key(entry.full_name, protocol), ())
         if not points and protocol != SIMPLE:
             return replace(self._error(entry, itemsize, SIMPLE), whole=())
         if not points:
@@ -216,7 +230,8 @@ class Tuner:
     def _error_near(self, name: str) -> Line:
         shape = self.group.shape
         network = self.config.system.kind if shape.sips > 1 else ""
-        return error_near(errors_of_model().get(name, ()), shape, self.group.kind_name, network)
+        known = errors_of_model(BOARDS if of_chips(self.config, self.group) and not self._resized else GROUPS)
+        return error_near(known.get(name, ()), shape, self.group.kind_name, network)
 
     def _lanes(self, entry: Entry, nbytes: int, itemsize: int, queues: Queues) -> int:
         outline = self.outline(entry)
@@ -338,16 +353,6 @@ def _on_line(points: Line, at: float) -> float:
     return s + (t - s) * (at - a) / (b - a)
 
 
-_LATENCIES: dict[str, Latencies] = {}  #: by the digest of a machine
-
-
-def _latencies(config: SystemConfig) -> Latencies:
-    digest = config.digest()
-    if digest not in _LATENCIES:
-        _LATENCIES[digest] = latencies(config)
-    return _LATENCIES[digest]
-
-
 def place(config: SystemConfig, group: Group) -> Path | None:
     """Return the file with the simulated times of a group, or None without a cache."""
     home = cache_folder("ccl")
@@ -368,32 +373,40 @@ def times_digest() -> str:
 _TUNERS: dict[tuple[Any, ...], Tuner] = {}
 
 
-def tuner_of(config: SystemConfig, group: Group, registry: Registry, given: Queues | None = None) -> Tuner:
+def tuner_of(
+    config: SystemConfig, group: Group, registry: Registry, given: Queues | None = None, *, shares: bool = False
+) -> Tuner:
     """Return the tuner of a group, with all earlier simulated times. Equal parameters return the same object."""
-    key = config.digest(), config.allowed_code.paths, group, registry.entries, given
+    key = config.digest(), config.allowed_code.paths, group, registry.entries, given, shares
     if key not in _TUNERS:
-        _TUNERS[key] = tuner = Tuner(config, group, registry, given=given or OWN)
+        _TUNERS[key] = tuner = Tuner(config, group, registry, given=given or OWN, shares=shares)
         path = place(config, group)
         tuner.times = read_times(path) if path is not None and path.is_file() else known_times(key[0], group)
     return _TUNERS[key]
 
 
 def known_times(digest: str, group: Group) -> dict[str, list[tuple[int, int]]]:
-    """Return the times of a preset's group, which are part of the package. Other groups and machines have no such times."""
-    for one in _file()["groups"]:
+    """Return the times of a preset's or a board's group, which are part of the package. Other groups and machines have no such
+    times.
+    """
+    for one in (*_file()[GROUPS], *_file()[BOARDS]):
         if (one["digest"], one["shape"], one["topology"]) == (digest, list(group.shape), group.kind_name):
             return {name: [(int(size), int(cycles)) for size, cycles, _ in rows] for name, rows in one["times"].items()}
     return {}
 
 
 @cache
-def errors_of_model() -> Mapping[str, Sequence[KnownError]]:
-    """Return the errors of the model at the groups that were simulated for the package, by full name of the algorithm."""
+def errors_of_model(which: str = GROUPS) -> Mapping[str, Sequence[KnownError]]:
+    """Return the errors of the model at the groups that were simulated for the package, by full name of the algorithm.
+
+    `which` is `GROUPS`, or `BOARDS` for groups whose ranks are chips.
+    """
     found: dict[str, list[KnownError]] = {}
-    for one in _file()["groups"]:
+    for one in _file()[which]:
         shape, topology = Shape(*one["shape"]), one["topology"]
         kinds = [setting.partition("=")[2] for setting in one["overrides"] if setting.startswith("system.kind=")]
-        network = "" if shape.sips == 1 else kinds[-1] if kinds else "ring"  # that of the presets
+        usual = "ring" if which == GROUPS else load_config(one["machine"], kind=SystemConfig).system.kind
+        network = "" if shape.sips == 1 else kinds[-1] if kinds else usual
         for name, rows in one["times"].items():
             line = [(log(max(1, size)), log(ratio)) for size, _, ratio in rows]
             found.setdefault(name, []).append(KnownError(shape, topology, line, network))
@@ -446,7 +459,7 @@ def simulate(
     what, times = COLLECTIVES[collective], {name: list(rows) for name, rows in tuner.times.items()}
     model = replace(tuner, times={})
     for entry, protocol in [(one, name) for one in tuner.candidates(collective) for name in tuner._protocols_of(one)]:
-        queues = replace(queues_of(tuner.registry, entry), protocol=protocol)
+        queues = tuner._timed(entry, protocol)
         asked = Asked(tuner.config, tuner.group, entry, dtype, queues, check=False)
         rows: dict[int, int] = dict(times.get(_key(entry.full_name, protocol), ()))
         for size in sizes:

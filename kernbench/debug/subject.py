@@ -177,8 +177,8 @@ def _collective(text: str, config: Any, settings: Sequence[str], allow_code: All
         raise InputError(Problem("kbsim debug", f"it must be one of {', '.join(CCL_DTYPES)}", "dtype", own["dtype"]))
     slots = _number("slots", own["slots"], 1) if "slots" in own else None
     slot_bytes = _size("slot_bytes", own["slot_bytes"]) if "slot_bytes" in own else None
-    queues = queues_of(registry, entry, slots, slot_bytes, own.get("tier"))
     group = group_of(machine, shape_for(machine, ranks))
+    queues = queues_of(registry, entry, slots, slot_bytes, own.get("tier"), config=machine, group=group)
     root, seed = _number("root", own.get("root", "0"), 0), _number("seed", own.get("seed", "0"), 0)
     if root >= ranks:
         raise InputError(Problem("kbsim debug", f"it must be a rank from 0 to {ranks - 1}", "root", root))

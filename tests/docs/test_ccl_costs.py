@@ -71,6 +71,17 @@ def test_the_errors_of_the_package_are_those_of_its_weights(costs: Any, groups: 
     assert {name for one in groups for name in one["times"]} == set(errors_of_model())
 
 
+def test_the_errors_of_boards_are_those_of_the_same_weights(costs: Any) -> None:
+    """They have no part in the weights, nor in the estimates for other machines."""
+    weights = {name: np.array(one) for name, one in FITTED.items()}
+    known = json.loads(KNOWN.read_text(encoding="utf-8"))["boards"]
+    assert [(one["machine"], one["shape"][0]) for one in known] == list(costs.BOARDS)
+    for one, there in zip(costs.kept("boards"), known, strict=True):
+        assert load_config(one["machine"], kind=SystemConfig).digest() == one["digest"]
+        found = costs.with_errors(one, costs.features_of(one), weights)["times"]
+        assert json.loads(json.dumps(found)) == there["times"]
+
+
 @pytest.mark.nightly
 def test_the_times_of_the_package_are_those_of_simulation(groups: Any) -> None:
     """Of each group of the package three times, drawn by its digest. The table of all-reduces has three digits."""

@@ -8,7 +8,9 @@ from kernbench.ccl.call import Call, Queues, run_call
 from kernbench.ccl.collectives import COLLECTIVES
 from kernbench.ccl.contract import Shape
 from kernbench.ccl.group import group_of
+from kernbench.ccl.measure import Asked, queues_of, row
 from kernbench.ccl.registry import read_registry
+from kernbench.ccl.tuner import tuner_of
 from kernbench.config import NpuConfig, SystemConfig, board_names, chip_names, load_config
 
 #: Board, its chip, [GB/s] that a chip sends to a neighbour at most.
@@ -67,3 +69,55 @@ def test_a_chip_sends_to_several_at_most_what_its_links_carry() -> None:
     outcome = run_call(board, call, collective, Queues(32, 256 << 10), check=False)
     rate = float(board.system.link.bytes_per_cycle)
     assert outcome.cycles > 3 / 4 * nbytes / rate
+
+
+@pytest.mark.parametrize(
+    ("name", "mib"),
+    [
+        *(pytest.param(name, 64, marks=pytest.mark.nightly) for name in ("a100_8x", "tpuv5e_2x4", "tpuv6e_2x4")),
+        ("h100_8x", 64),
+        ("tpuv6e_2x4", 16),
+    ],
+)
+def test_a_long_all_reduce_without_options_reaches_the_links(name: str, mib: int) -> None:
+    """Within 5 % of the bandwidth of a link; on a torus, both directions of a link may be used."""
+    board, rate, registry = load_config(name, kind=SystemConfig), BOARDS[name][1], read_registry()
+    group, nbytes = group_of(board, Shape(8, 1, 1)), mib << 20
+    asked = Asked(board, group, registry.find("all_reduce"), "f16", Queues(), check=False)
+    made, _ = row(asked, nbytes // 2)
+    assert made is not None and made.busbw > 0.95 * rate
+    ring = registry.find("all_reduce", "ring")
+    usual = queues_of(registry, ring, config=board, group=group)
+    assert usual.slots is not None and usual.slot_bytes is not None
+    assert queues_of(registry, ring, 4, 1024, "hbm", config=board, group=group) == Queues(4, 1024, "hbm")
+    assert queues_of(registry, ring, slot_bytes=1024, config=board, group=group).slots == 36
+    shared = queues_of(registry, ring, config=board, group=group, shares=True)
+    assert shared.slots is not None and shared.slot_bytes is not None
+    assert 2 * 8 * shared.slots * shared.slot_bytes <= board.pe.spm.size_bytes  # two queues, of one eighth
+
+
+def test_queues_of_other_machines_have_the_sizes_of_the_list_of_algorithms() -> None:
+    registry = read_registry()
+    for machine, shape in (("single_cube", (1, 1, 8)), ("pod_8sip", (8, 1, 1))):
+        config = load_config(machine, kind=SystemConfig)
+        group = group_of(config, Shape(*shape))
+        for entry in registry.entries:
+            assert queues_of(registry, entry, config=config, group=group) == queues_of(registry, entry), entry.full_name
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", ["a100_8x", "h100_8x"])
+def test_the_tuner_chooses_well_on_a_board(name: str) -> None:
+    """At sizes without simulated times in the package."""
+    board, registry = load_config(name, kind=SystemConfig), read_registry()
+    group = group_of(board, Shape(8, 1, 1))
+    tuner = tuner_of(board, group, registry)
+    for nbytes in (3 << 20, 30 << 20):
+        chosen, times = tuner.choose("all_reduce", nbytes // 2, "f16").name, {}
+        for one in ("ring", "bidirectional", "halving_doubling", "torus"):
+            entry = registry.find("all_reduce", one)
+            made, _ = row(Asked(board, group, entry, "f16", tuner.queues(entry), check=False), nbytes // 2)
+            assert made is not None
+            times[one] = made.cycles
+        times["hierarchical"] = times["ring"]  # with one rank a SIP, it is a ring
+        assert times[chosen] <= 1.1 * min(times.values()), (nbytes, chosen, times)

@@ -345,3 +345,12 @@ def test_a_long_vector_over_a_grid_fits_into_scratchpads() -> None:
     asked = Asked(config, group_of(config, shape_for(config, 16)), entry, "f16", Queues(16, 16384, "tcm"), check=False)
     made, _ = row(asked, 1 << 20)
     assert made is not None and made.cycles == 89_119
+
+
+@pytest.mark.parametrize(("free", "cycles"), [(28, 9903), (32, 9903), (40, 9839)])
+def test_two_slices_over_levels_run_at_a_time_only_if_a_message_more_fits(free: int, cycles: int) -> None:
+    """`free`: KiB of the scratchpad beside four queues. With exactly the room of four tiles, two slices did not fit."""
+    config = load_config("two_sips", [f"pe.spm.bank_size_bytes={(64 + free) * 1024 // 32}"], kind=SystemConfig)
+    group, entry = group_of(config, Shape(2, 1, 4)), ENTRIES["all_reduce_hierarchical"]
+    made, _ = row(Asked(config, group, entry, "f16", Queues(16, 1024, "tcm"), True), 48 << 10)
+    assert made is not None and (made.wrong, made.cycles) == (0, cycles)

@@ -112,12 +112,12 @@ def test_between_one_and_several_lanes_the_error_of_as_many_lanes_counts() -> No
 
 def test_messages_that_wait_for_slots_are_counted() -> None:
     """Links of 2,760 cycles: an algorithm whose few slots are soon full waits for credits, and is not chosen."""
-    one = tuner("a100_8x", 8)
+    one = replace(tuner("a100_8x", 8), given=Queues(4, 16 << 10))
     choice = one.choose("all_reduce", 1 << 17, "f16")
     times = {}
     for name in (choice.name, "recursive_doubling"):
         entry = REGISTRY.find("all_reduce", name)
-        made, _ = row(Asked(one.config, one.group, entry, "f16", queues_of(REGISTRY, entry), check=False), 1 << 17)
+        made, _ = row(Asked(one.config, one.group, entry, "f16", one.queues(entry), check=False), 1 << 17)
         assert made is not None
         times[name] = made.cycles
     assert times[choice.name] < times["recursive_doubling"] / 2

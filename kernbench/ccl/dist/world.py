@@ -223,7 +223,7 @@ class World:
         group = rooted(group, at)
         order = (*ranks[at:], *ranks[:at])
         entry, protocol = self._entry(call.name, group, count, dtype)
-        queues = queues_of(self.registry, entry)
+        queues = queues_of(self.registry, entry, config=self.ctx.config, group=group, shares=True)  # type: ignore[arg-type]
         assert queues.slots is not None and queues.slot_bytes is not None
         if entry.full_name not in self._loaded:
             self._loaded[entry.full_name] = entry.load()
@@ -251,7 +251,7 @@ class World:
     def _entry(self, name: str, group: Group, count: int, dtype: str) -> tuple[Entry, str]:
         """Return the algorithm of a collective, and its protocol."""
         entry = self.registry.find(name, self._algorithms.get(name))
-        tuner = tuner_of(self.ctx.config, group, self.registry)  # type: ignore[arg-type]  # a system, as it has queues
+        tuner = tuner_of(self.ctx.config, group, self.registry, shares=True)  # type: ignore[arg-type]  # a system, as it has queues
         if entry.registry is not None:
             choice = tuner.choose(name, count, dtype, self._channels)
             entry, protocol = self.registry.find(name, choice.name), choice.protocol

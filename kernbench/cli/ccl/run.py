@@ -204,10 +204,13 @@ Slow = Annotated[
         show_default=False,
     ),
 ]
+QUEUE_SIZES = "ccl.yaml; on boards from the links"  #: the default of the next two options
 Slots = Annotated[
-    int | None, typer.Option("--slots", min=1, metavar="N", help="Number of slots of each queue.", show_default="ccl.yaml")
+    int | None, typer.Option("--slots", min=1, metavar="N", help="Number of slots of each queue.", show_default=QUEUE_SIZES)
 ]
-SlotBytes = Annotated[str | None, typer.Option("--slot-bytes", metavar="SIZE", help="Size of a slot.", show_default="ccl.yaml")]
+SlotBytes = Annotated[
+    str | None, typer.Option("--slot-bytes", metavar="SIZE", help="Size of a slot.", show_default=QUEUE_SIZES)
+]
 Tier = Annotated[
     str | None,
     typer.Option("--tier", metavar="TIER", help="Memory that holds the slots: tcm, sram or hbm.", show_default="ccl.yaml"),
@@ -520,7 +523,7 @@ def run(
     sizes, batches = _sizes(begin, end, factor, step), []
     for given in entries:
         entry = given.fitted(machine)
-        own = _queues(registry, entry, slots, slot_bytes, tier)
+        own = _queues(registry, entry, slots, slot_bytes, tier, machine, group)
         host = None if runtime is None else HostCost.of(runtime, entry.collective)
         given_each = product(protocols_of(proto, machine), dtypes_of(dtype))
         for queues, kind in [(replace(own, protocol=name), kind) for name, kind in given_each]:
@@ -660,11 +663,19 @@ def _group(
     return machine, group
 
 
-def _queues(registry: Registry, entry: Entry, slots: int | None, slot_bytes: str | None, tier: str | None) -> Queues:
+def _queues(
+    registry: Registry,
+    entry: Entry,
+    slots: int | None,
+    slot_bytes: str | None,
+    tier: str | None,
+    machine: SystemConfig,
+    group: Group,
+) -> Queues:
     from kernbench.ccl.measure import queues_of
 
     size = None if slot_bytes is None else size_of("kbsim ccl run", "--slot-bytes", slot_bytes)
-    return queues_of(registry, entry, slots, size, tier)
+    return queues_of(registry, entry, slots, size, tier, config=machine, group=group)
 
 
 def _sizes(begin: str, end: str | None, factor: int | None, step: str | None) -> tuple[int, int, int, int]:
@@ -823,7 +834,8 @@ class Outlook:
         found = []
         for entry in self._registry.entries:
             if entry.collective == asked.entry.collective and not entry.unfit(asked.config, asked.group):
-                other = replace(asked, entry=entry, queues=queues_of(self._registry, entry))
+                own = queues_of(self._registry, entry, config=asked.config, group=asked.group)
+                other = replace(asked, entry=entry, queues=own)
                 each = [messages(other, count) for count in left]
                 if all(exact for _, exact in each):
                     found.append((sum(number for number, _ in each), entry.name))

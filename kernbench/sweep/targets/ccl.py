@@ -86,10 +86,11 @@ class CclTarget:
         if rule := entry.unfit(a_system(self.label, config), group):
             raise InputError(Problem(self.label, rule, "algo", entry.name))
         slot_bytes = None if given["slot_bytes"] is None else parse_size(given["slot_bytes"])
-        queues = queues_of(self._registry, entry, given["slots"], slot_bytes, given["tier"])
+        sizes, system = (given["slots"], slot_bytes, given["tier"]), a_system(self.label, config)
+        queues = queues_of(self._registry, entry, *sizes, config=system, group=group)
         what, itemsize = COLLECTIVES[self.collective], dtype_of(given["dtype"]).bits // 8
         count = what.count_of(parse_size(given["size"]), group.size, itemsize) if what.moves else 1
-        return Asked(a_system(self.label, config), group, entry, given["dtype"], queues, self.verify), count
+        return Asked(system, group, entry, given["dtype"], queues, self.verify), count
 
     def simulate(self, config: MachineConfig, params: Mapping[str, Any]) -> dict[str, Any]:
         asked, count = self.asked(config, params)

@@ -1,0 +1,80 @@
+"""The sizes of queues between the chips of a board, from the bandwidth and the latency of the links."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kernbench.ccl.contract import WIDTH, most_queues, switch_queues
+from kernbench.ccl.cost import latencies_of
+from kernbench.ccl.group import Group
+from kernbench.ccl.ring_schedule import MOST
+from kernbench.config import SystemConfig
+
+if TYPE_CHECKING:
+    from kernbench.ccl.registry import Entry
+
+#: Slots of a queue. Each lane of a ring may hold a slot until it forwards the message, while its next message arrives in
+#: another slot. Where the scratchpad has room, there are as many more slots as messages are in flight.
+SLOTS = (2 * MOST + WIDTH, 2 * MOST)
+ALONE = 2  #: the slots of a rank take at most this fraction (1 / ALONE) of its scratchpad if it runs one collective at a time,
+BESIDE = 8  #: and this fraction if queues of other groups, and other kernels, may be there
+MOST_RANKS = 2048  #: of larger groups, the queues of each rank are not counted
+
+_found: dict[tuple[object, ...], tuple[int, int]] = {}
+
+
+def of_chips(config: SystemConfig, group: Group) -> bool:
+    """Return whether each rank is a chip: a SIP with a single PE, so that messages travel over links between SIPs only."""
+    return config.cubes * config.cube.pes == 1 and group.shape.ranks > 1
+
+
+def sizes_for(
+    config: SystemConfig, group: Group, entry: Entry, slots: int | None, slot_bytes: int | None, least: int, parts: int
+) -> tuple[int, int]:
+    """Return the slots of a queue, and the size [B] of a slot, with which `WIDTH` messages keep a link between two chips busy.
+
+    A message occupies its slot until its credit is back, after twice the latency of the link. In this time, the link carries
+    the product of its bandwidth and twice its latency. The size of a slot is a power of two.
+
+    Parameters
+    ----------
+    config, group
+        The machine, and the ranks on it.
+    entry
+        The algorithm.
+    slots, slot_bytes
+        A given number of slots, and a given size. The result has these values instead of computed ones.
+    least
+        The size [B] that a slot of the algorithm has on other machines, and the smallest computed size.
+    parts
+        The slots of a rank take at most 1 / `parts` of its scratchpad. If the computed size takes more, it is halved.
+    """
+    key = config.digest(), group, entry.full_name, slots, slot_bytes, least, parts
+    if key not in _found:
+        _found[key] = _sizes_for(config, group, entry, slots, slot_bytes, least, parts)
+    return _found[key]
+
+
+def _sizes_for(
+    config: SystemConfig, group: Group, entry: Entry, slots: int | None, slot_bytes: int | None, least: int, parts: int
+) -> tuple[int, int]:
+    times, queues = latencies_of(config), _queues(entry, group)
+    room = config.pe.spm.size_bytes // (parts * queues)
+    held = int(2 * times.sip * times.far_link)
+    nbytes = max(least, 1 << max(0, -(-held // WIDTH) - 1).bit_length()) if slot_bytes is None else slot_bytes
+    numbers = SLOTS if slots is None else (slots,)
+    while True:
+        for number in numbers:
+            if number * nbytes <= room:
+                return number, nbytes
+        if slot_bytes is not None or nbytes <= least:
+            return numbers[-1], nbytes
+        nbytes = max(least, nbytes // 2)
+
+
+def _queues(entry: Entry, group: Group) -> int:
+    """Return the queues of the rank that has the most."""
+    if group.shape.ranks > MOST_RANKS:
+        return 2
+    made = entry.load()
+    return most_queues(made.neighbours(group.kind, group.shape), switch_queues(made, group.kind, group.shape, "add"))

@@ -72,7 +72,7 @@ OPTION_SYNONYMS: dict[str, tuple[str, ...]] = {
     "--threads": ("--threads", "--jobs"),
     "--workers": ("--jobs",),
     "--size": ("--sizes", "--begin"),
-    "--sizes": ("--begin",),
+    "--sizes": ("--begin 1KiB --end 1MiB",),
     "--min-bytes": ("--begin",),
     "--max-bytes": ("--end",),
     "--minbytes": ("--begin",),

@@ -71,6 +71,9 @@ class Chip(Section):
     links: Count = Field(default=1, description="links to other chips")
     link_gb_s: Rate = Field(default=Fraction(25), description="[GB/s] one link, each way")
     links_share: Rate = Field(default=Fraction(3, 4), description="share of the links' bandwidth that a collective sustains")
+    links_short_share: Rate | None = Field(
+        default=None, description="the same share for short messages; absent: `links_share`. Not of `kind: gpu`"
+    )
     link_latency_ns: Energy = Field(default=Fraction(1000), description="[ns] one hop of a collective")
     nics: Count = Field(default=8, description="network adapters of a node, at most: each of its chips has one of its own")
     nic_gb_s: Rate = Field(default=Fraction(25), description="[GB/s] one network adapter, each way")

@@ -176,6 +176,18 @@ def test_chips_that_are_no_gpus_add_their_parts_in_a_tree() -> None:
     assert timer.device_ns(Collective("all_reduce", 8, 8)) == pytest.approx(3 * 1000, rel=1e-3)
 
 
+def test_long_messages_of_trainium_use_its_links_and_short_ones_do_not() -> None:
+    """16 chips: 64 KiB as in a decode step, where its table was measured, and 1 GiB."""
+    chip = load_config("trainium1").chip
+    assert chip is not None and chip.links_short_share is not None
+    timer = OperationTimer(load_config("trainium1"), load_runtime("none"), simulate=False)
+    rated = chip.links * float(chip.link_gb_s)  # [byte/ns]
+    for size, slower, share in ((1 << 16, 1, float(chip.links_short_share)), (1 << 30, 4, 0.75)):
+        sent = size * 2 * 15 / 16
+        wanted = 4 * slower * float(chip.link_latency_ns) + sent / (rated * share)
+        assert timer.device_ns(Collective("all_reduce", 16, size)) == pytest.approx(wanted)
+
+
 def test_a_message_that_the_cache_does_not_hold_is_sent_more_slowly() -> None:
     """31 and 37 MB take 115 and 170 us between two A100 (Vidur 7d47513)."""
     timer = OperationTimer(load_config("a100"), load_runtime("nccl_events"), simulate=False)

@@ -1,14 +1,16 @@
 """Collectives of chips over the links of a node, on GPUs in the protocols that NCCL has, and over the network between nodes.
 
 A protocol trades latency for bandwidth: short messages carry a flag with each word and cost most of the bandwidth, and longer
-ones first fill buffers. The planner takes the fastest. Chips of other kinds send every message in one way. Between nodes, the
-network adapters of a node carry what one chip of a ring sends, and the links within the nodes are not waited for.
+ones first fill buffers. The planner takes the fastest. Chips of other kinds have one way, or two for short and long messages.
+Between nodes, the network adapters of a node carry what one chip of a ring sends, and the links within the nodes are not waited
+for.
 """
 
 from __future__ import annotations
 
 from math import ceil, log2
 
+from kernbench.config.chip import Chip
 from kernbench.workloads.ops.chip_view import ChipView
 from kernbench.workloads.ops.kernel import Kernel
 from kernbench.workloads.ops.operation import Collective
@@ -24,7 +26,8 @@ NCCL = (
     ("low latency, 128 bytes", 19_600.0, 1.9 / 0.6, 0.658),
     ("simple", 77_100.0, 3.4 / 0.6, 1.0),
 )
-PLAIN = (("plain", 0.0, 1.0, 1.0),)
+#: Latency of a step of long messages over that of short ones, on chips that send the two in different ways: assumed.
+LONG = 4.0
 DIRECT = ("send_recv",)  #: no reduction: the links' rated bandwidth, in one step
 #: Of the last-level cache, the part that can hold the message of repeated sends; a longer one is read from DRAM. Fitted on two
 #: A100 (Vidur 7d47513), where a byte takes a fifth more time from between 31 and 37 MB on.
@@ -49,6 +52,14 @@ def steps(op: Collective, kind: str) -> int:
     return (op.workers - 1) * (2 if op.name == "all_reduce" else 1)
 
 
+def _protocols(chip: Chip) -> tuple[tuple[str, float, float, float], ...]:
+    if chip.kind == "gpu":
+        return NCCL
+    if chip.links_short_share is None:
+        return (("plain", 0.0, 1.0, 1.0),)
+    return ("short", 0.0, 1.0, float(chip.links_short_share / chip.links_share)), ("long", 0.0, LONG, 1.0)
+
+
 def plan_collective(view: ChipView, op: Collective) -> Kernel:
     """A kernel whose body is the time on the links."""
     chip = view.chip
@@ -65,7 +76,7 @@ def plan_collective(view: ChipView, op: Collective) -> Kernel:
         rate = rated * float(chip.links_share)
         took, name = min(
             (once + many * latency * slower + sent_bytes(op) / (rate * share), name)
-            for name, once, slower, share in (NCCL if chip.kind == "gpu" else PLAIN)
+            for name, once, slower, share in _protocols(chip)
         )
     return Kernel(
         op.name, "ve", view.cycles(start + took), notes={"protocol": name, "steps": many, "sent_bytes": int(sent_bytes(op))}

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from typing import Any
 
 from kernbench.common.naming import cache_of, joins_routers
 from kernbench.trace.laws.law import Context, Handler, Law
 from kernbench.trace.laws.line import Line
-from kernbench.trace.metric.collect import KINDS, Activity
+from kernbench.trace.metric.collect import KINDS
 
 #: Counters that the result does not have: those of a link that no transfer can use, and of a channel of a system that no
 #: transfer used.
@@ -17,17 +16,65 @@ _QUEUES = ("queue_full", "priority_deferred")
 NO_JOB = -1  #: takes the place of the job number for write-backs of a cache
 
 
+class Unit:
+    """The sums of a unit: the cycles in which it had a job or a member, and the work that it did."""
+
+    def __init__(self) -> None:
+        self.cycles = 0  #: covered by closed intervals
+        self.running = 0  #: number of open intervals
+        self.since = 0  #: if an interval is open: the cycle since which there was no gap
+        self.members = 0  #: [member-cycle] of flows that are over or suspended
+        self.jobs = 0
+        self.bytes = 0
+        self.macs = 0
+        self.ops = 0
+        self.queue_full = 0
+        self.priority_deferred = 0
+
+    def begin(self, t_cycle: int) -> None:
+        """An interval begins."""
+        if not self.running:
+            self.since = t_cycle
+        self.running += 1
+
+    def end(self, t_cycle: int) -> None:
+        """An interval ends. The law of pairs reports an interval that never started; in the sums it starts at cycle 0."""
+        if not self.running:
+            self.cycles = t_cycle
+            self.since = 0
+            return
+        self.running -= 1
+        if not self.running:
+            self.cycles += t_cycle - self.since
+
+    def until(self, t_cycle: int) -> int:
+        """Cycles covered before `t_cycle`, including those of open intervals."""
+        return self.cycles + (t_cycle - self.since if self.running else 0)
+
+    def waited(self, reason: str, cycles: int) -> None:
+        """A job waited in a queue."""
+        if reason == "queue_full":
+            self.queue_full += cycles
+        else:
+            self.priority_deferred += cycles
+
+
+class Member:
+    """An open flow."""
+
+    def __init__(self, units: list[Unit], since: int) -> None:
+        self.units = units  #: the channel and links on which it is a member
+        self.since = since  #: the cycle in which it became a member; -1 while it is suspended
+
+
 class Counters(Law):
-    """Sums of events by unit: the cycles in which the unit had a job or a member, and the work that it did."""
+    """Sums of events by unit."""
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self._active: defaultdict[str, Activity] = defaultdict(Activity)
-        self._members: Counter[str] = Counter()  # [member-cycle] of flows that are over or suspended
-        self._joined: dict[tuple[int, int], int] = {}  # the cycle in which each open flow became a member
-        self._links: dict[tuple[int, int], list[str]] = {}  # links of open flows
+        self._units: dict[str, Unit] = {}
+        self._flows: dict[tuple[int, int], Member] = {}  # open flows by job and channel
         self._bare: set[tuple[int, int]] = set()  # open flows without a DRAM channel
-        self._done: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._sizes: dict[int, int] = {}  # [B] of open transfers
         self._waits: dict[tuple[int, str], tuple[str, int]] = {}  # waits in queues: unit, and cycle of the begin
 
@@ -48,37 +95,30 @@ class Counters(Law):
             "WRITE_BACK_END": self._written_back,
         }
 
-    def _activity(self, unit: str) -> Activity:
-        return self._active[unit]
-
-    def _over(self, unit: str, t_cycle: int) -> None:
-        """End an interval on a unit; the law of pairs reports an interval that never started."""
-        activity = self._activity(unit)
-        if activity.running:
-            activity.end(t_cycle)
-        else:
-            activity.end_early(t_cycle, 0)
-
-    def _sum(self, unit: str) -> Counter[str]:
-        return self._done[unit]
+    def _unit(self, name: str) -> Unit:
+        found = self._units.get(name)
+        if found is None:
+            found = self._units[name] = Unit()
+        return found
 
     def _start(self, record: Line) -> None:
-        self._activity(record.unit).begin(record.t_cycle)
-        if record.event.component == "DMA":
+        self._unit(record.unit).begin(record.t_cycle)
+        if record.component == "DMA":
             self._sizes[record.job_id] = record.size_bytes
 
     def _end(self, record: Line) -> None:
-        self._over(record.unit, record.t_cycle)
-        sums, kind = self._sum(record.unit), record.event.component
+        unit, kind = self._unit(record.unit), record.component
+        unit.end(record.t_cycle)
         if kind == "DMA":
-            sums["bytes"] += self._sizes.pop(record.job_id, 0)
+            unit.bytes += self._sizes.pop(record.job_id, 0)
         elif kind == "TE":
-            sums["macs"] += record.mac_count
+            unit.macs += record.mac_count
         else:
-            sums["ops"] += record.op_count
+            unit.ops += record.op_count
 
     def _job_done(self, record: Line) -> None:
-        self._sum(record.unit)["jobs"] += 1
+        unit = self._unit(record.unit)
+        unit.jobs += 1
 
     def _stall(self, record: Line) -> None:
         if record.reason in _QUEUES:
@@ -89,27 +129,27 @@ class Counters(Law):
     def _resume(self, record: Line) -> None:
         if record.reason in _QUEUES:
             self._waits.pop((record.job_id, record.reason), None)
-            self._sum(record.unit)[record.reason] += record.duration_cycles
+            self._unit(record.unit).waited(record.reason, record.duration_cycles)
         elif record.reason == "backpressure" and (record.job_id, 0) in self._bare:
             self._in((record.job_id, 0), record.t_cycle + 1)
 
     def _join(self, record: Line) -> None:
-        key = record.job_id, record.channel
-        self._links[key] = [record.unit]
-        self._joined[key] = record.t_cycle
-        self._activity(record.unit).begin(record.t_cycle)
+        unit = self._unit(record.unit)
+        self._flows[record.job_id, record.channel] = Member([unit], record.t_cycle)
+        unit.begin(record.t_cycle)
 
     def _route(self, record: Line) -> None:
         key = record.job_id, record.channel
-        if key not in self._links:
+        flow = self._flows.get(key)
+        if flow is None:
             self._bare.add(key)
-            self._links[key] = []
-            self._joined[key] = record.t_cycle
+            flow = self._flows[key] = Member([], record.t_cycle)
         if self._over_routers(record.unit):
             return
-        self._links[key].append(record.unit)
-        if key in self._joined:  # under fifo, the flow may already be suspended
-            self._activity(record.unit).begin(record.t_cycle)
+        unit = self._unit(record.unit)
+        flow.units.append(unit)
+        if flow.since >= 0:  # under fifo, the flow may already be suspended
+            unit.begin(record.t_cycle)
 
     def _over_routers(self, unit: str) -> bool:
         """Whether a link counts flits instead of members (docs/model/flit_transfers.md)."""
@@ -122,51 +162,65 @@ class Counters(Law):
         self._in((record.job_id, record.channel), record.t_cycle)
 
     def _leave(self, record: Line) -> None:
-        key = record.job_id, record.channel
-        self._out(key, record.t_cycle)
-        self._links.pop(key, None)
+        self._gone((record.job_id, record.channel), record.t_cycle)
 
     def _leave_link(self, record: Line) -> None:
         """A flow with a DRAM channel leaves its links when it leaves the channel."""
+        if not self._bare:
+            return
         key = record.job_id, record.channel
         if key in self._bare:
             self._bare.discard(key)
-            self._leave(record)
+            self._gone(key, record.t_cycle)
 
     def _written(self, record: Line) -> None:
         """Write-backs of a cache are a member of the channel and of the cache, and belong to no transfer."""
         key = NO_JOB, record.channel
-        self._links[key] = [record.unit, cache_of(record.unit, self.context.units) or record.unit]
+        names = record.unit, cache_of(record.unit, self.context.units) or record.unit
+        flow = self._flows.get(key)
+        since = -1 if flow is None else flow.since
+        self._flows[key] = Member([self._unit(name) for name in names], since)
         self._in(key, record.t_cycle)
 
     def _written_back(self, record: Line) -> None:
-        key = NO_JOB, record.channel
-        self._out(key, record.t_cycle)
-        self._links.pop(key, None)
+        self._gone((NO_JOB, record.channel), record.t_cycle)
 
     def _in(self, key: tuple[int, int], t_cycle: int) -> None:
         """A flow becomes a member again."""
-        if key in self._links and key not in self._joined:
-            self._joined[key] = t_cycle
-            for unit in self._links[key]:
-                self._activity(unit).begin(t_cycle)
+        flow = self._flows.get(key)
+        if flow is not None and flow.since < 0:
+            flow.since = t_cycle
+            for unit in flow.units:
+                unit.begin(t_cycle)
 
     def _out(self, key: tuple[int, int], t_cycle: int) -> None:
         """A flow stops being a member."""
-        since = self._joined.pop(key, None)
-        if since is not None:
-            for unit in self._links[key]:
-                self._over(unit, t_cycle)
-                self._members[unit] += t_cycle - since
+        flow = self._flows.get(key)
+        if flow is not None:
+            self._stops(flow, t_cycle)
+
+    def _gone(self, key: tuple[int, int], t_cycle: int) -> None:
+        """A flow is over."""
+        flow = self._flows.pop(key, None)
+        if flow is not None:
+            self._stops(flow, t_cycle)
+
+    def _stops(self, flow: Member, t_cycle: int) -> None:
+        if flow.since >= 0:
+            for unit in flow.units:
+                unit.end(t_cycle)
+                unit.members += t_cycle - flow.since
+            flow.since = -1
 
     def finish(self, end: Any) -> None:
         if self.context.partial:
             return
-        for (_, reason), (unit, since) in self._waits.items():
-            self._sum(unit)[reason] += end.cycles - since
-        for key, since in self._joined.items():
-            for unit in self._links[key]:
-                self._members[unit] += end.cycles - since
+        for (_, reason), (waits_on, since) in self._waits.items():
+            self._unit(waits_on).waited(reason, end.cycles - since)
+        for flow in self._flows.values():
+            if flow.since >= 0:
+                for member_of in flow.units:
+                    member_of.members += end.cycles - flow.since
         for unit, kind in self.context.units.items():
             counters = end.counters.get(unit, UNUSED if kind in ("DRAM", "NOC") else None)
             if kind not in (*KINDS, "DRAM", "NOC"):
@@ -176,8 +230,9 @@ class Counters(Law):
             elif kind in KINDS:
                 self._engine(unit, kind, counters, end)
             elif self.context.full and not self._plugged() and not self._over_routers(unit):
-                self._same(unit, "busy", counters, self._activity(unit).until(end.cycles))
-                self._same(unit, "member_cycles", counters, self._members[unit])
+                sums = self._unit(unit)
+                self._same(unit, "busy", counters, sums.until(end.cycles))
+                self._same(unit, "member_cycles", counters, sums.members)
 
     def _engine(self, unit: str, kind: str, counters: dict[str, Any], end: Any) -> None:
         stalled = counters.get("stalled")
@@ -190,15 +245,21 @@ class Counters(Law):
             self.context.say("cycles", text)
         if self._plugged():
             return
-        covered = self._activity(unit).until(end.cycles)
+        sums = self._unit(unit)
+        covered = sums.until(end.cycles)
         if covered + counters["idle"] != end.cycles:
             text = f"{unit}: its jobs cover {covered} cycles and {counters['idle']} are idle, of {end.cycles}"
             self.context.say("cycles", text)
-        sums = self._sum(unit)
-        for key in ("jobs", *(_QUEUES if kind == "DMA" else ("macs",) if kind == "TE" else ("ops",))):
-            self._same(unit, key, counters, sums[key])
-        if kind == "DMA" and end.status == "done":
-            self._same(unit, "bytes", counters, sums["bytes"])
+        self._same(unit, "jobs", counters, sums.jobs)
+        if kind == "DMA":
+            self._same(unit, "queue_full", counters, sums.queue_full)
+            self._same(unit, "priority_deferred", counters, sums.priority_deferred)
+            if end.status == "done":
+                self._same(unit, "bytes", counters, sums.bytes)
+        elif kind == "TE":
+            self._same(unit, "macs", counters, sums.macs)
+        else:
+            self._same(unit, "ops", counters, sums.ops)
 
     def _plugged(self) -> bool:
         """Whether the machine has plugged-in components: their own jobs and flows have counters but no events."""

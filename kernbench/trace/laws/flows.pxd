@@ -40,9 +40,9 @@ cdef class Flows(Law):
     @cython.locals(flow=Flow)
     cpdef close(self, Job job)
 
-    cdef _ratio(self, Job job)
+    cdef _ratio(self, Job job, object flows)
 
-    cdef _add_up(self, Job job, object what, object found, int times=*)
+    cdef _add_up(self, Job job, object what, object found, int times)
 
 
 @cython.locals(flow=Flow)

@@ -135,30 +135,30 @@ class Flows(Law):
         """All that a transfer had to do."""
         if job.kind != "DMA" or not self.context.full or self.context.partial:
             return
-        ratio = self._ratio(job)
-        self._add_up(job, "flows", ratio * _bytes_of_flows(job))
+        moved = _bytes_of_flows(job)
+        ratio = 1 if moved == job.size else self._ratio(job, moved)
+        self._add_up(job, "flows", ratio * moved, 1)
         scratchpads, memories = job.ends_in
         self._add_up(job, "SRAM_ACCESS events", job.accessed, scratchpads)
-        for channel, flow in sorted(job.flows.items()):
-            name = f"the flow of job {job.number} on channel {channel}"
+        for channel in sorted(job.flows):
+            flow = job.flows[channel]
             if not flow.ended:
-                self.context.say("pair", f"{name} has no DRAM_TX_END, but the job is over", job.end_line)
+                text = f"the flow of job {job.number} on channel {channel} has no DRAM_TX_END, but the job is over"
+                self.context.say("pair", text, job.end_line)
             if flow.accessed != flow.size * ratio * memories:
-                text = f"{name} has {flow.size} bytes, but its MEM_ACCESS_EVENTs {flow.accessed}"
-                self.context.say("bytes", text, job.end_line)
+                text = f"the flow of job {job.number} on channel {channel} has {flow.size} bytes"
+                self.context.say("bytes", f"{text}, but its MEM_ACCESS_EVENTs {flow.accessed}", job.end_line)
             for link, over in flow.links.items():
                 if not over:
-                    self.context.say("pair", f"{name} does not leave {link}, but the job is over", job.end_line)
+                    text = f"the flow of job {job.number} on channel {channel} does not leave {link}, but the job is over"
+                    self.context.say("pair", text, job.end_line)
 
-    def _ratio(self, job: Job) -> int | Fraction:
+    def _ratio(self, job: Job, flows: int) -> int | Fraction:
         """Bytes of a transfer for each byte of its flows: 1, or the ratio of a codec."""
-        flows = _bytes_of_flows(job)
-        if flows == job.size:
-            return 1
         found = Fraction(job.size, flows or 1)
         return found if found in self.context.ratios else 1
 
-    def _add_up(self, job: Job, what: str, found: int | Fraction, times: int = 1) -> None:
+    def _add_up(self, job: Job, what: str, found: int | Fraction, times: int) -> None:
         if found != job.size * times:
             moved = f"{job.size} bytes" if times == 1 else f"{times} x {job.size} bytes"
             self.context.say("bytes", f"job {job.number} moves {moved}, but its {what} {found}", job.end_line)

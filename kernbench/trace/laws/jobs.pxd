@@ -4,39 +4,64 @@ from kernbench.trace.laws.law cimport Context, Job, Law
 from kernbench.trace.laws.line cimport Line
 
 
-cdef class Commands(Law):
-    cdef list _units
-    cdef object _states, _enqueued
+cdef int _END, _ENGINE_EVENT, _JOB_DONE
 
-    cdef _unit(self, object name)
+
+cdef class States:
+    cdef object _dense
+    cdef dict _sparse
+    cdef Py_ssize_t _limit
+
+    cdef put(self, object key, Py_ssize_t number)
+
+    cdef Py_ssize_t get(self, object key) except -2
+
+
+cdef class Engine:
+    cdef object running, transfers
+    cdef bint plugged, has_period
+    cdef dict on_channel
+
+
+cdef class Commands(Law):
+    cdef dict _units
+    cdef States _states
+    cdef object _enqueued
+
+    cdef Py_ssize_t _unit(self, object name) except -1
 
     cpdef _enqueue(self, Line record)
 
+    @cython.locals(state=Py_ssize_t)
     cpdef _start(self, Line record)
 
+    @cython.locals(state=Py_ssize_t)
     cpdef _end(self, Line record)
 
+    @cython.locals(state=Py_ssize_t)
     cdef _step(self, Line record, object does, int before, object wanted)
 
 
 cdef class Jobs(Law):
-    cdef dict _running, _limits
-    cdef object _transfers, _on_channel, _limit
+    cdef dict _engines, _limits
+    cdef object _limit
+
+    cdef Engine _engine(self, object unit)
 
     cpdef _issue(self, Line record)
 
     @cython.locals(job=Job)
     cdef Job _of(self, Line record, object what)
 
-    @cython.locals(context=Context, job=Job)
+    @cython.locals(context=Context, job=Job, engine=Engine)
     cpdef _start(self, Line record)
 
-    cdef _transfer_starts(self, Line record)
+    cdef _transfer_starts(self, Line record, Engine engine)
 
-    @cython.locals(context=Context, job=Job)
+    @cython.locals(context=Context, job=Job, engine=Engine, transfer=bint)
     cpdef _end(self, Line record)
 
-    cdef _length(self, Line record, Job job)
+    cdef _length(self, Line record, Job job, Engine engine)
 
     cdef _latency(self, Line record, object since, object what)
 
@@ -46,7 +71,7 @@ cdef class Jobs(Law):
     @cython.locals(job=Job)
     cpdef _event(self, Line record)
 
-    cdef _over(self, Job job, object what, object t_cycle)
+    cdef _over(self, Job job, int bit, object t_cycle)
 
 
 cdef _named(Job job, object what)

@@ -3,13 +3,41 @@ latencies."""
 
 from __future__ import annotations
 
-from collections import Counter
+from array import array
 from typing import Any
 
-from kernbench.trace.columns import IdMap
-from kernbench.trace.laws.law import Context, Handler, Job, Law, ends_of
+from kernbench.trace.laws.law import ENDS, Context, Handler, Job, Law, ends_of
 from kernbench.trace.laws.line import Line
 from kernbench_core.numbers import CHANNELS, COMM_CHANNEL, TRANSFER_CHANNELS
+
+_END, _ENGINE_EVENT, _JOB_DONE = ENDS["END"], ENDS["ENGINE_EVENT"], ENDS["JOB_DONE"]
+class States:
+    """A number for each id; -1 for a missing id. The compiled form of `trace.columns.IdMap`."""
+
+    def __init__(self, expected: int) -> None:
+        self._dense = array("i")  # by id: 1 + number, 0 for none
+        self._sparse: dict[int, int] = {}
+        self._limit = min(4 * max(expected, 0) + 4096, 1 << 24)
+
+    def put(self, key: int, number: int) -> None:
+        """Set the number of an id."""
+        if key >= self._limit:
+            self._sparse[key] = number
+            return
+        if key >= len(self._dense):
+            self._dense.extend([0] * (key + 1 - len(self._dense)))
+        self._dense[key] = number + 1
+
+    def get(self, key: int) -> int:
+        """The number of an id."""
+        if key < len(self._dense):
+            return self._dense[key] - 1
+        return self._sparse.get(key, -1)
+
+    def items(self) -> list[tuple[int, int]]:
+        """Ids and their numbers, small ids first."""
+        dense = [(key, number - 1) for key, number in enumerate(self._dense) if number]
+        return dense + sorted(self._sparse.items())
 
 
 class Commands(Law):
@@ -17,45 +45,55 @@ class Commands(Law):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self._units: list[str] = []
-        self._states = IdMap(context.meta.commands)  # 3 * number of the command's unit + state (0 queued, 1 started, 2 over)
+        self._units: dict[str, int] = {}
+        self._states = States(context.meta.commands)  # 3 * number of the command's unit + state (0 queued, 1 started, 2 over)
         self._enqueued = 0
 
     def handlers(self) -> dict[str, Handler]:
         return {"CMD_ENQUEUE": self._enqueue, "CMD_START": self._start, "CMD_END": self._end}
 
     def _unit(self, name: str) -> int:
-        if name not in self._units:
-            self._units.append(name)
-        return self._units.index(name)
+        found = self._units.get(name)
+        if found is None:
+            found = self._units[name] = len(self._units)
+        return found
 
     def _enqueue(self, record: Line) -> None:
         self._enqueued += 1
-        if self._states.get(record.cmd_id) is not None:
+        if self._states.get(record.cmd_id) >= 0:
             self.context.say("pair", f"command {record.cmd_id} is queued twice")
-        self._states[record.cmd_id] = 3 * self._unit(record.unit)
+        self._states.put(record.cmd_id, 3 * self._unit(record.unit))
 
     def _start(self, record: Line) -> None:
-        self._step(record, "starts", 0, "queued")
+        state = self._states.get(record.cmd_id)
+        if state >= 0 and state == 3 * self._unit(record.unit):
+            self._states.put(record.cmd_id, state + 1)
+        else:
+            self._step(record, "starts", 0, "queued")
 
     def _end(self, record: Line) -> None:
-        self._step(record, "ends", 1, "started")
+        state = self._states.get(record.cmd_id)
+        if state >= 0 and state == 3 * self._unit(record.unit) + 1:
+            self._states.put(record.cmd_id, state + 1)
+        else:
+            self._step(record, "ends", 1, "started")
 
     def _step(self, record: Line, does: str, before: int, wanted: str) -> None:
+        """A command that is not in the usual state."""
         state = self._states.get(record.cmd_id)
-        if state is None:
+        if state < 0:
             if self.context.partial:
                 return
             self.context.say("pair", f"command {record.cmd_id} {does}, but it is not queued")
             state = 3 * self._unit(record.unit) + before
-        unit = self._units[state // 3]
+        unit = list(self._units)[state // 3]
         if unit != record.unit:
             self.context.say("pair", f"command {record.cmd_id} {does} on {record.unit}, but it is queued for {unit}")
         cut_off = does == "ends" and record.status != "OK" and state % 3 == 0
         if state % 3 != before and not cut_off and not (self.context.partial and state % 3 < before):
             now = ("queued", "started", "over")[state % 3]
             self.context.say("pair", f"command {record.cmd_id} {does}, but it is {now}, not {wanted}")
-        self._states[record.cmd_id] = state - state % 3 + before + 1
+        self._states.put(record.cmd_id, state - state % 3 + before + 1)
 
     def finish(self, end: Any) -> None:
         if self.context.partial:
@@ -71,14 +109,23 @@ class Commands(Law):
             self.context.say("end", text, 1)
 
 
+class Engine:
+    """The running jobs of an engine."""
+
+    def __init__(self, track: dict[str, Any]) -> None:
+        self.plugged = "impl" in track  #: a plugged-in component
+        self.has_period = track.get("period", 1) != 1
+        self.running: int | None = None  #: the running job of a TE or VE
+        self.transfers = 0  #: running transfers of a DMA engine, without those between PEs
+        self.on_channel: dict[int, int] = {}  #: running transfers by channel
+
+
 class Jobs(Law):
     """JOB_ISSUE to JOB_DONE, and the events of the engine between them."""
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self._running: dict[str, int] = {}  # by TE or VE: the running job
-        self._transfers: Counter[str] = Counter()  # by DMA engine: the number of running transfers
-        self._on_channel: Counter[tuple[str, int]] = Counter()
+        self._engines: dict[str, Engine] = {}
         self._limit, self._limits = _limits(context.meta.sim_config)
 
     def handlers(self) -> dict[str, Handler]:
@@ -94,28 +141,35 @@ class Jobs(Law):
             record.job_id, record.cmd_id, record.unit, kind, record.t_cycle, record.job_type
         )
 
+    def _engine(self, unit: str) -> Engine:
+        found = self._engines.get(unit)
+        if found is None:
+            found = self._engines[unit] = Engine(self.context.tracks.get(unit, {}))
+        return found
+
     def _of(self, record: Line, what: str) -> Job | None:
         """The job of an event, which must be of its command and unit."""
         job = self.context.jobs.get(record.job_id)
         if job is None:
             if not self.context.partial:
                 self.context.say("pair", f"job {record.job_id} {what}, but it is not issued, or over")
-        elif (job.cmd, job.unit) != (record.cmd_id, record.unit):
+        elif job.cmd != record.cmd_id or job.unit != record.unit:
             text = f"is of command {record.cmd_id} on {record.unit}, but was issued for command {job.cmd} on {job.unit}"
             self.context.say("pair", f"job {record.job_id} {text}")
         return job
 
     def _start(self, record: Line) -> None:
         context = self.context
-        kind = record.event.component
+        kind = record.component
         job = self._of(record, "starts")
+        engine = self._engine(record.unit)
         if kind == "DMA":
-            self._transfer_starts(record)
+            self._transfer_starts(record, engine)
         else:
-            other = self._running.get(record.unit)
-            if other is not None and "impl" not in context.tracks.get(record.unit, {}):
-                context.say("overlap", f"job {record.job_id} starts on {record.unit}, but job {other} has not ended")
-            self._running[record.unit] = record.job_id
+            if engine.running is not None and not engine.plugged:
+                text = f"job {record.job_id} starts on {record.unit}, but job {engine.running} has not ended"
+                context.say("overlap", text)
+            engine.running = record.job_id
         if job is None:
             if not context.partial:
                 return
@@ -129,27 +183,30 @@ class Jobs(Law):
         else:
             job.total = record.total_cycles
 
-    def _transfer_starts(self, record: Line) -> None:
-        unit, channel = record.unit, record.channel
-        self._transfers[unit] += channel != COMM_CHANNEL
-        self._on_channel[unit, channel] += 1
-        if self._limit is not None and self._transfers[unit] > self._limit:
-            text = f"{self._transfers[unit]} transfers run on {unit}, but dma.max_concurrent_transfers is {self._limit}"
+    def _transfer_starts(self, record: Line, engine: Engine) -> None:
+        channel = record.channel
+        if channel != COMM_CHANNEL:
+            engine.transfers += 1
+        running = engine.on_channel[channel] = engine.on_channel.get(channel, 0) + 1
+        if self._limit is not None and engine.transfers > self._limit:
+            text = f"{engine.transfers} transfers run on {record.unit}, but dma.max_concurrent_transfers is {self._limit}"
             self.context.say("concurrency", text)
         most = self._limits.get(channel)
-        if most is not None and self._on_channel[unit, channel] > most:
-            name = CHANNELS[channel]
-            text = f"{self._on_channel[unit, channel]} transfers run on {unit} {name}, but its max_concurrent is {most}"
+        if most is not None and running > most:
+            text = f"{running} transfers run on {record.unit} {CHANNELS[channel]}, but its max_concurrent is {most}"
             self.context.say("concurrency", text)
 
     def _end(self, record: Line) -> None:
         context = self.context
         job = self._of(record, "ends")
-        if record.event.component == "DMA":
-            self._transfers[record.unit] -= record.channel != COMM_CHANNEL
-            self._on_channel[record.unit, record.channel] -= 1
-        elif self._running.get(record.unit) == record.job_id:
-            del self._running[record.unit]
+        engine = self._engine(record.unit)
+        transfer = record.component == "DMA"
+        if transfer:
+            if record.channel != COMM_CHANNEL:
+                engine.transfers -= 1
+            engine.on_channel[record.channel] = engine.on_channel.get(record.channel, 0) - 1
+        elif engine.running == record.job_id:
+            engine.running = None
         if job is None:
             return
         if job.start < 0:
@@ -157,24 +214,21 @@ class Jobs(Law):
                 context.say("pair", f"job {record.job_id} ends, but it has not started")
             return
         self._latency(record, job.start, "starts")
-        if record.event.component == "DMA":
+        if transfer:
             if record.channel != job.channel:
                 context.say("pair", f"job {job.number} ends on channel {record.channel}, but it started on {job.channel}")
         else:
             job.stalled = record.stall_cycles
-            self._length(record, job)
-        self._over(job, "END", record.t_cycle)
+            self._length(record, job, engine)
+        self._over(job, _END, record.t_cycle)
 
-    def _length(self, record: Line, job: Job) -> None:
+    def _length(self, record: Line, job: Job, engine: Engine) -> None:
         """The latency of a TE or VE job is the sum of its work and its waits; if the period is above 1, the cycles between
         ticks count too. A plugged-in component decides the time of its own jobs.
         """
-        track = self.context.tracks.get(record.unit, {})
-        if "impl" in track:
+        if engine.plugged or engine.has_period:
             return
-        period = track.get("period", 1)
-        waits = record.latency_cycles - job.total
-        if period == 1 and waits != record.stall_cycles:
+        if record.latency_cycles - job.total != record.stall_cycles:
             text = f"takes {record.latency_cycles} cycles, {job.total} of them work, but stall_cycles is {record.stall_cycles}"
             self.context.say("cycles", f"job {job.number} on {record.unit} {text}")
 
@@ -193,7 +247,7 @@ class Jobs(Law):
             if record.job_type != job.job_type:
                 text = f"is done as {record.job_type}, but was issued as {job.job_type}"
                 self.context.say("pair", f"job {record.job_id} {text}")
-        self._over(job, "JOB_DONE", record.t_cycle)
+        self._over(job, _JOB_DONE, record.t_cycle)
 
     def _event(self, record: Line) -> None:
         job = self._of(record, "has an ENGINE_EVENT")
@@ -206,16 +260,18 @@ class Jobs(Law):
         if job.kind == "DMA" and job.start >= 0 and record.bytes != job.size:
             text = f"moves {job.size} bytes, but its ENGINE_EVENT says {record.bytes}"
             self.context.say("bytes", f"job {record.job_id} {text}")
-        self._over(job, "ENGINE_EVENT", record.t_cycle)
+        self._over(job, _ENGINE_EVENT, record.t_cycle)
 
-    def _over(self, job: Job, what: str, t_cycle: int) -> None:
+    def _over(self, job: Job, bit: int, t_cycle: int) -> None:
         """One of the events at a job's end."""
-        if what in job.seen:
+        if job.seen & bit:
+            (what,) = [name for name, its in ENDS.items() if its == bit]
             self.context.say("pair", f"job {job.number} has two {_named(job, what)}")
-        if job.end not in (-1, t_cycle):
+        if job.seen and job.end != t_cycle:
             self.context.say("pair", f"the events at the end of job {job.number} stand in two cycles, {job.end} and {t_cycle}")
-        job.end, job.end_line = t_cycle, self.context.line
-        self.context.over(job, what)
+        job.end = t_cycle
+        job.end_line = self.context.line
+        self.context.over(job, bit)
 
     def finish(self, end: Any) -> None:
         if self.context.partial:
@@ -223,7 +279,7 @@ class Jobs(Law):
         for number in sorted(self.context.jobs):
             job = self.context.jobs[number]
             if job.seen:
-                missing = ", ".join([_named(job, what) for what in ends_of(job) if what not in job.seen])
+                missing = ", ".join([_named(job, what) for what in ends_of(job) if not job.seen & ENDS[what]])
                 self.context.say("pair", f"job {number} is over, but has no {missing}", job.end_line)
             elif end.status == "done":
                 self.context.say("pair", f"job {number} has no end, but the run is done", job.start_line)

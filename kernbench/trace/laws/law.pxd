@@ -11,9 +11,8 @@ cdef class Job:
     cdef public object number, cmd, unit, kind, issued, job_type, channel, start, start_line, size, head, total, end, end_line
     cdef public object held, stalled, accessed
     cdef public tuple ends_in
-    cdef public set seen
     cdef public dict flows
-    cdef public int waits
+    cdef public int waits, seen, missing
 
 
 cpdef tuple ends_of(Job job)
@@ -30,7 +29,7 @@ cdef class Context:
 
     cpdef tuple ends_of_transfer(self, object unit, object direction)
 
-    cpdef over(self, Job job, object what)
+    cpdef over(self, Job job, int bit)
 
     cpdef say(self, object law, object message, Py_ssize_t line=*)
 

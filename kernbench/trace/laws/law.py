@@ -33,7 +33,7 @@ LAWS: dict[str, str] = {
 }
 
 #: the events that each job has at its end; END stands for the engine's event, such as TE_END
-ENDS = ("END", "ENGINE_EVENT", "JOB_DONE")
+ENDS = {"END": 1, "ENGINE_EVENT": 2, "JOB_DONE": 4}  #: with their bits in `Job.seen`
 WITH_END = ("DMA", "TE", "VE")  #: kinds of engines that have such an event
 
 Handler = Callable[[Line], None]
@@ -86,15 +86,16 @@ class Job:
         self.end_line = 0
         self.held = 0  #: [cycle] held by bank conflicts, as reported by RESUME_EVENTs
         self.stalled = 0  #: [cycle] held by bank conflicts, as reported by the job's end
-        self.seen: set[str] = set()  #: those of ENDS that were read
+        self.seen = 0  #: the bits of those of ENDS that were read
+        self.missing = 3 if kind in WITH_END else 2  #: how many of ENDS were not read
         self.flows: dict[int, Flow] = {}
         self.accessed = 0  #: [B] of its SRAM_ACCESSes
         self.waits = 0  #: number of open waits
 
 
 def ends_of(job: Job) -> tuple[str, ...]:
-    """The event at the end of a job; processors have none."""
-    return ENDS if job.kind in WITH_END else ENDS[1:]
+    """The events at the end of a job; processors have no event of their own."""
+    return tuple(ENDS) if job.kind in WITH_END else tuple(ENDS)[1:]
 
 
 def _moves_flits(machine: Any) -> bool:
@@ -147,10 +148,12 @@ class Context:
             return 2, 0
         return (1, 1) if str(self.tracks.get(unit, {}).get("parent", "")) in self.padded else (0, 0)
 
-    def over(self, job: Job, what: str) -> None:
+    def over(self, job: Job, bit: int) -> None:
         """Note an event at a job's end; after the last such event, the job is closed at the end of the cycle."""
-        job.seen.add(what)
-        if len(job.seen) == len(ends_of(job)):
+        if not job.seen & bit:
+            job.seen |= bit
+            job.missing -= 1
+        if not job.missing:
             self.closing.append(job)
 
     def say(self, law: str, message: str, line: int = 0) -> None:

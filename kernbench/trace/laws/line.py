@@ -23,6 +23,7 @@ class Line:
     def __init__(self) -> None:
         self.event: Event = EVENTS[0]
         self.number = 0  #: number of the event type
+        self.component = ""  #: of the event type
         self.t_cycle: Any = 0
         self.now = 0  #: the same as `t_cycle`, for comparisons: a machine integer in compiled code
         self.unit: Any = None  #: also None if the event has no unit
@@ -33,6 +34,7 @@ class Line:
         """Copy the fields of a decoded record."""
         self.event = record.event
         self.number = record.event.number
+        self.component = record.event.component
         self.t_cycle = self.now = record.t_cycle
         for name in NAMES:
             setattr(self, name, getattr(record, name, None))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from decimal import Context as DecimalContext
 from decimal import Decimal, Inexact
 from fractions import Fraction
@@ -15,11 +14,28 @@ from kernbench.trace.laws.law import Context, Handler, Law
 from kernbench.trace.laws.line import Line
 from kernbench.trace.metric.collect import PARTS
 
-_WAITS = ("backpressure", "bank_conflict")
 _BANKS = ("requests", "grants", "denials")
 # enough digits for exact sums of floats from 1e-324 to the schema's limit of 1e60
 _EXACT = DecimalContext(prec=1000, traps=[Inexact])
+_POWERS = (1.0, 10.0, 100.0, 1e3, 1e4, 1e5, 1e6)
+_FEW = 1e15  # numbers of at most 15 digits are below it
 _NEAR = Fraction(1, 10**9)  # relative tolerance of a sum of energies, because each energy is rounded to a float
+
+
+#: Kinds of samples, as indices.
+_BANDWIDTH, _ENGINE, _BANK, _QUEUE, _ENERGY = range(5)
+
+
+class Sampled:
+    """The samples of a unit: the cycle of the last sample of each kind, and sums."""
+
+    def __init__(self) -> None:
+        self.last = [-1] * 5
+        self.bytes = 0
+        self.busy = 0
+        self.member_cycles = 0
+        self.backpressure = 0
+        self.bank_conflict = 0
 
 
 class Samples(Law):
@@ -28,13 +44,13 @@ class Samples(Law):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self._window: int = context.meta.window_cycles
-        self._last: dict[tuple[str, str], int] = {}  # cycle of the last sample, by event type and unit
         self._short = (0, 0)  # the cycle after the last window that is shorter than the others, and its line
-        self._sums: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self._units: dict[str, Sampled] = {}
         self._banks: dict[str, dict[str, list[int]]] = {}
         self._room = _room(context.meta.sim_config)
-        self._whole = dict.fromkeys(PARTS, 0)  # [pJ] sum over windows whose energy is an integer
-        self._decimals = dict.fromkeys(PARTS, Decimal(0))  # [pJ] sum over the other windows
+        # By part, sums of the energies with each number of digits after the decimal point: [pJ], [0.1 pJ], [0.01 pJ] and so on.
+        self._scaled = {part: [0] * len(_POWERS) for part in PARTS}
+        self._decimals = dict.fromkeys(PARTS, Decimal(0))  # [pJ] sum of the energies with more digits
 
     def handlers(self) -> dict[str, Handler]:
         return {
@@ -45,15 +61,20 @@ class Samples(Law):
             "ENERGY_SAMPLE": self._energies,
         }
 
-    def _fits(self, record: Line, unit: str) -> None:
-        """Check that the window ends here, has the right length, and has one sample of this type and unit."""
-        after, cycles, name = record.t_cycle + 1, record.window_cycles, record.event.name
-        key = name, unit
-        if self._last.get(key) == record.t_cycle:
-            self.context.say("samples", f"{unit or 'the run'} has two {name} in one window")
-        self._last[key] = record.t_cycle
-        if self.context.partial or self._window <= 0:
-            return
+    def _fits(self, record: Line, unit: str, kind: int) -> Sampled:
+        """Check that the window ends here, has the right length, and has one sample of this kind and unit."""
+        found = self._units.get(unit)
+        if found is None:
+            found = self._units[unit] = Sampled()
+        if found.last[kind] == record.t_cycle:
+            self.context.say("samples", f"{unit or 'the run'} has two {record.event.name} in one window")
+        found.last[kind] = record.t_cycle
+        if not self.context.partial and self._window > 0:
+            self._has_length(record)
+        return found
+
+    def _has_length(self, record: Line) -> None:
+        after, cycles = record.t_cycle + 1, record.window_cycles
         if cycles != self._window:
             self._short = after, self.context.line
         if cycles != (after % self._window or self._window):
@@ -66,27 +87,25 @@ class Samples(Law):
             self.context.say("samples", text)
 
     def _bandwidth(self, record: Line) -> None:
-        self._fits(record, record.unit)
+        sums = self._fits(record, record.unit, _BANDWIDTH)
         self._at_most(record, record.busy_cycles, "busy")
         if record.member_cycles < record.busy_cycles:
             text = f"{record.unit} has {record.member_cycles} member-cycles in {record.busy_cycles} busy cycles"
             self.context.say("samples", text)
-        sums = self._sums[record.unit]
-        sums["bytes"] += record.read_bytes + record.write_bytes
-        sums["busy"] += record.busy_cycles
-        sums["member_cycles"] += record.member_cycles
+        sums.bytes += record.read_bytes + record.write_bytes
+        sums.busy += record.busy_cycles
+        sums.member_cycles += record.member_cycles
 
     def _engine(self, record: Line) -> None:
-        self._fits(record, record.unit)
+        sums = self._fits(record, record.unit, _ENGINE)
         used = record.busy_cycles + record.backpressure_cycles + record.bank_conflict_cycles
         self._at_most(record, used, "busy or stalled")
-        sums = self._sums[record.unit]
-        sums["busy"] += record.busy_cycles
-        sums["backpressure"] += record.backpressure_cycles
-        sums["bank_conflict"] += record.bank_conflict_cycles
+        sums.busy += record.busy_cycles
+        sums.backpressure += record.backpressure_cycles
+        sums.bank_conflict += record.bank_conflict_cycles
 
     def _bank(self, record: Line) -> None:
-        self._fits(record, record.unit)
+        self._fits(record, record.unit, _BANK)
         requests, grants, denials = record.requests, record.grants, record.denials
         banks = len(requests)
         if banks != len(grants) or banks != len(denials):
@@ -105,7 +124,7 @@ class Samples(Law):
         _add(sums["denials"], denials)
 
     def _queue(self, record: Line) -> None:
-        self._fits(record, record.unit)
+        self._fits(record, record.unit, _QUEUE)
         channels, depth = self._room
         flits = sum(record.depth)
         if channels and (len(record.depth) != channels or max(record.depth) > depth):
@@ -118,7 +137,7 @@ class Samples(Law):
             self.context.say("samples", f"{record.unit} has {flits} flits at the end of a window in which it had none")
 
     def _energies(self, record: Line) -> None:
-        self._fits(record, "")
+        self._fits(record, "", _ENERGY)
         self._energy("dram", record.dram_pj)
         self._energy("noc", record.noc_pj)
         self._energy("spm", record.spm_pj)
@@ -129,9 +148,20 @@ class Samples(Law):
     def _energy(self, part: str, pj: Any) -> None:
         """Add the energy of a window: an integer, or a float as its shortest decimal number."""
         if type(pj) is int:
-            self._whole[part] += pj
-        else:
-            self._decimals[part] = _EXACT.add(self._decimals[part], Decimal(repr(pj)))
+            self._scaled[part][0] += pj
+            return
+        value: float = pj
+        if -_FEW < value < _FEW:
+            for digits in range(len(_POWERS)):
+                scaled = value * _POWERS[digits]
+                if scaled >= _FEW or scaled <= -_FEW:
+                    break
+                whole = int(scaled + 0.5) if scaled >= 0 else int(scaled - 0.5)
+                # a decimal number of at most 15 digits that is rounded to this float is the shortest one
+                if whole / _POWERS[digits] == value:
+                    self._scaled[part][digits] += whole
+                    return
+        self._decimals[part] = _EXACT.add(self._decimals[part], Decimal(repr(pj)))
 
     def finish(self, end: Any) -> None:
         if self.context.partial:
@@ -147,13 +177,14 @@ class Samples(Law):
         self._compare_energy(end.energy_pj or {})
 
     def _compare(self, unit: str, kind: str, counters: dict[str, Any]) -> None:
-        sums = self._sums.get(unit, Counter())
+        sums = self._units.get(unit) or Sampled()
         if kind in ("DMA", "TE", "VE"):
             stalled = counters.get("stalled")
             flat = {"busy": counters.get("busy"), **(stalled if isinstance(stalled, dict) else {})}
-            self._same(unit, {key: sums[key] for key in ("busy", *_WAITS)}, flat)
+            found = {"busy": sums.busy, "backpressure": sums.backpressure, "bank_conflict": sums.bank_conflict}
+            self._same(unit, found, flat)
         elif kind in ("DRAM", "NOC"):
-            self._same(unit, {key: sums[key] for key in ("bytes", "busy", "member_cycles")}, counters)
+            self._same(unit, {"bytes": sums.bytes, "busy": sums.busy, "member_cycles": sums.member_cycles}, counters)
         elif kind == "SRAM" and self.context.full:
             lists = {key: said if isinstance(said := counters.get(key), list) else [] for key in _BANKS}
             none = {key: [0] * len(said) for key, said in lists.items()}
@@ -167,8 +198,8 @@ class Samples(Law):
 
     def _compare_energy(self, said: dict[str, Any]) -> None:
         numbers = _numbers(said)
-        for part, whole in self._whole.items():
-            pj = whole + Fraction(self._decimals[part])
+        for part, scaled in self._scaled.items():
+            pj = Fraction(self._decimals[part]) + sum([Fraction(whole, 10**digits) for digits, whole in enumerate(scaled)])
             if part in numbers and abs(pj - numbers[part]) > _NEAR * max(pj, Fraction(1)):
                 text = f"windows add up to {float(pj)} pJ of {part}, but TRACE_END says {said[part]}"
                 self.context.say("energy", text)

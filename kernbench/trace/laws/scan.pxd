@@ -3,19 +3,31 @@ cimport cython
 from kernbench.trace.laws.line cimport Line
 
 
+cdef class Text:
+    cdef bytes text
+    cdef const unsigned char* start     # of `text`
+    cdef Py_ssize_t size
+    cdef object value
+
+
 cdef class Member:
-    cdef bytes key
+    cdef bytes text
+    cdef const unsigned char* key       # of `text`
+    cdef Py_ssize_t size
     cdef int kind, place
-    cdef bint required
-    cdef dict choices, texts
-    cdef list recent
+    cdef bint required, closed
+    cdef dict texts
+    cdef list slots
 
 
 cdef class Layout:
-    cdef object event
+    cdef object event, component
     cdef int number
-    cdef bytes head
+    cdef bytes text
+    cdef const unsigned char* head      # of `text`
+    cdef Py_ssize_t size
     cdef list members
+    cdef Py_ssize_t optional
     cdef bint has_unit
     cdef Layout next
 
@@ -23,23 +35,34 @@ cdef class Layout:
 cdef class Scan:
     cdef public Line line
     cdef dict _layouts
+    cdef list _slots
     cdef Layout _last
-    cdef Py_ssize_t _at
+    cdef const unsigned char* _head     # of `_HEAD`
+    cdef const unsigned char* _p
+    cdef Py_ssize_t _head_size, _size, _at
     cdef long long _value
 
-    @cython.locals(p="const unsigned char*", size=Py_ssize_t, start=Py_ssize_t, end=Py_ssize_t, layout=Layout, member=Member, line=Line)
+    cpdef open(self, bytes block)
+
+    @cython.locals(
+        p="const unsigned char*", size=Py_ssize_t, start=Py_ssize_t, end=Py_ssize_t, left=Py_ssize_t, mixed="unsigned int",
+        slot=Py_ssize_t, layout=Layout, member=Member, line=Line,
+    )
     cpdef Py_ssize_t next(self, bytes block, Py_ssize_t at) except -2
 
-    @cython.locals(p="const unsigned char*", size=Py_ssize_t, kind=int, true=bint)
+    @cython.locals(kind=int, true=bint)
     cdef bint _take(self, bytes block, Member member) except -1
 
     @cython.locals(p="const unsigned char*", size=Py_ssize_t, start=Py_ssize_t, at=Py_ssize_t, value="long long")
-    cdef bint _int(self, bytes block) noexcept
+    cdef bint _int(self) noexcept
 
-    @cython.locals(p="const unsigned char*", size=Py_ssize_t, start=Py_ssize_t, end=Py_ssize_t, text=bytes, value=object)
+    @cython.locals(
+        p="const unsigned char*", size=Py_ssize_t, start=Py_ssize_t, end=Py_ssize_t, mixed="unsigned int", slot=Py_ssize_t, known=Text
+    )
     cdef bint _text(self, bytes block, Member member) except -1
 
-    cdef bint _known(self, bytes text, Member member) except -1
+    @cython.locals(found=Text)
+    cdef Text _known(self, bytes text, Member member)
 
     @cython.locals(p="const unsigned char*", size=Py_ssize_t, start=Py_ssize_t, at=Py_ssize_t)
     cdef bint _number(self, bytes block, Member member) except -1
@@ -48,9 +71,12 @@ cdef class Scan:
     cdef bint _list(self, bytes block, Member member) except -1
 
 
-@cython.locals(t="const unsigned char*", length=Py_ssize_t, i=Py_ssize_t)
-cdef bint _same(const unsigned char* p, Py_ssize_t size, Py_ssize_t at, bytes text) noexcept
+@cython.locals(i=Py_ssize_t)
+cdef bint _same(
+    const unsigned char* p, Py_ssize_t size, Py_ssize_t at, const unsigned char* text, Py_ssize_t length
+) noexcept
 
 
 cdef Member _ANY_TEXT
 cdef bytes _HEAD, _TRUE, _FALSE
+cdef Py_ssize_t _SLOTS

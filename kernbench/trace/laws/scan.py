@@ -13,21 +13,34 @@ from kernbench.trace.schema import COMMON_FIELDS, EVENTS, Event, Field
 _KINDS = {"int": 0, "text": 1, "number": 2, "flag": 3, "label": 4, "ints": 5, "texts": 6}
 _HEAD = b'{"event_type":"'
 _TRUE, _FALSE = b"true", b"false"
-_RECENT = 8
+_SLOTS = 256  # a power of two
 _MOST_TEXTS = 4096  # texts that are kept for each field, such as names of tracks and types of jobs
+
+
+class Text:
+    """A text that was read, and its value."""
+
+    def __init__(self, text: bytes, value: str) -> None:
+        self.text = text
+        self.start = self.text
+        self.size = len(text)
+        self.value = value
 
 
 class Member:
     """One field of an event: how it is written, and where its value goes."""
 
     def __init__(self, field: Field, required: bool) -> None:
-        self.key = b',"%b":' % field.name.encode()
+        self.text = b',"%b":' % field.name.encode()
+        self.key = self.text
+        self.size = len(self.text)
         self.kind = _KINDS[field.kind]
         self.required = required
         self.place = NAMES.index(field.name) if field.name in NAMES else -1  #: index in `Line`; -1 if no law needs the field
-        self.choices = {choice.encode(): choice for choice in field.choices}  #: if empty, any text is allowed
-        self.texts = dict(self.choices)  #: the allowed texts, or the texts that were read
-        self.recent = list(self.choices.items())[:_RECENT]  #: the texts that are compared first
+        self.closed = bool(field.choices)  #: whether only the texts of `texts` are allowed
+        #: the allowed texts, or the texts that were read
+        self.texts = {choice.encode(): Text(choice.encode(), choice) for choice in field.choices}
+        self.slots: list[Text | None] = [None] * _SLOTS  #: the latest texts, by the slot that their characters select
 
 
 class Layout:
@@ -38,9 +51,16 @@ class Layout:
         first, *common = COMMON_FIELDS
         self.event = event
         self.number = event.number
-        self.head = b'%b%b","%b":' % (_HEAD, event.name.encode(), first.name.encode())
-        self.members = [Member(field, field.required) for field in event.fields if field.kind in _KINDS]
-        self.members += [Member(field, False) for field in common if field.name not in own]
+        self.component = event.component
+        self.text = b'%b%b","%b":' % (_HEAD, event.name.encode(), first.name.encode())
+        self.head = self.text
+        self.size = len(self.text)
+        fields = [(field, field.required) for field in event.fields if field.kind in _KINDS]
+        fields += [(field, False) for field in common if field.name not in own]
+        self.members = [Member(field, required) for field, required in fields]
+        #: Number of the last members that a line may omit and that no law needs.
+        needed = [required or field.name in NAMES for field, required in fields]
+        self.optional = needed[::-1].index(True) if True in needed else len(needed)
         self.has_unit = "unit" in own
         self.next: Layout | None = None  #: the layout of the line that followed last time
 
@@ -51,41 +71,63 @@ class Scan:
     def __init__(self) -> None:
         self.line = Line()
         self._layouts: dict[bytes, Layout] = {}
+        self._slots: list[Layout | None] = [None] * _SLOTS  # the latest layouts, by the slot that the event's name selects
+        self._head = _HEAD
+        self._head_size = len(_HEAD)
         for event in EVENTS:
             if event.name not in ("TRACE_META", "TRACE_END"):
                 self._layouts[event.name.encode()] = Layout(event)
         self._last = Layout(EVENTS[0])  # layout of the last line that was read
+        self._p = b""  # the block of lines
+        self._size = 0
         self._at = 0  # offset of the next value
         self._value = 0
 
+    def open(self, block: bytes) -> None:
+        """Read lines of this block from now on; the block must be kept until the last line is read."""
+        self._p = block
+        self._size = len(block)
+
     def next(self, block: bytes, at: int) -> int:
-        """Read the line that begins at an offset, and return the offset after it; -1 if msgspec has to read it."""
-        p = block
-        size = len(block)
+        """Read the line that begins at an offset of the open block, and return the offset after it; -1 if msgspec has to read
+        the line."""
+        p = self._p
+        size = self._size
         layout = self._last.next
-        if layout is None or not _same(p, size, at, layout.head):
-            if not _same(p, size, at, _HEAD):
+        if layout is None or not _same(p, size, at, layout.head, layout.size):
+            if not _same(p, size, at, self._head, self._head_size):
                 return -1
-            start = end = at + len(_HEAD)
+            start = end = at + self._head_size
+            mixed = 0
             while end < size and p[end] != 34:  # "
+                mixed = (31 * mixed + p[end]) & 65535
                 end += 1
-            layout = self._layouts.get(p[start:end])
-            if layout is None or not _same(p, size, at, layout.head):
-                return -1
+            slot = (mixed ^ (mixed >> 8)) & (_SLOTS - 1)
+            layout = self._slots[slot]
+            if layout is None or not _same(p, size, at, layout.head, layout.size):
+                layout = self._layouts.get(block[start:end])
+                if layout is None or not _same(p, size, at, layout.head, layout.size):
+                    return -1
+                self._slots[slot] = layout
             self._last.next = layout
         self._last = layout
-        self._at = at + len(layout.head)
-        if not self._int(block):
+        self._at = at + layout.size
+        if not self._int():
             return -1
         line = self.line
         line.event = layout.event
         line.number = layout.number
+        line.component = layout.component
         line.t_cycle = line.now = self._value
         if not layout.has_unit:
             line.unit = None
+        left = len(layout.members)
         for member in layout.members:
-            if _same(p, size, self._at, member.key):
-                self._at += len(member.key)
+            if left <= layout.optional and self._at < size and p[self._at] == 125:  # }
+                break
+            left -= 1
+            if _same(p, size, self._at, member.key, member.size):
+                self._at += member.size
                 if not self._take(block, member):
                     return -1
             elif member.required:
@@ -99,11 +141,9 @@ class Scan:
 
     def _take(self, block: bytes, member: Member) -> bool:
         """Read the value of a field, and move past it."""
-        p = block
-        size = len(block)
         kind = member.kind
-        if kind == 0 or (kind == 4 and p[self._at] != 34):
-            if not self._int(block):
+        if kind == 0 or (kind == 4 and self._at < self._size and self._p[self._at] != 34):
+            if not self._int():
                 return False
             if member.place >= 0:
                 self.line.put(member.place, self._value)
@@ -113,17 +153,17 @@ class Scan:
         if kind == 2:
             return self._number(block, member)
         if kind == 3:
-            true = _same(p, size, self._at, _TRUE)
-            if not true and not _same(p, size, self._at, _FALSE):
+            true = _same(self._p, self._size, self._at, _TRUE, 4)
+            if not true and not _same(self._p, self._size, self._at, _FALSE, 5):
                 return False
             self._at += 4 if true else 5
             return True
         return self._list(block, member)
 
-    def _int(self, block: bytes) -> bool:
+    def _int(self) -> bool:
         """Read an integer of at most 18 digits."""
-        p = block
-        size = len(block)
+        p = self._p
+        size = self._size
         start = at = self._at
         value = 0
         while at < size and 48 <= p[at] <= 57 and at < start + 18:
@@ -136,51 +176,49 @@ class Scan:
         return True
 
     def _text(self, block: bytes, member: Member) -> bool:
-        p = block
-        size = len(block)
+        p = self._p
+        size = self._size
         start = self._at + 1
         if start >= size or p[start - 1] != 34:
             return False
-        for text, value in member.recent:
-            end = start + len(text)
-            if end < size and p[end] == 34 and _same(p, size, start, text):
-                self._at = end + 1
-                if member.place >= 0:
-                    self.line.put(member.place, value)
-                return True
         end = start
+        mixed = 0
         while end < size and p[end] != 34:
             if p[end] < 32 or p[end] > 126 or p[end] == 92:  # a backslash
                 return False
+            mixed = (31 * mixed + p[end]) & 65535
             end += 1
         if end == size:
             return False
         self._at = end + 1
-        if member.place < 0 and not member.choices:
+        if member.place < 0 and not member.closed:
             return True
-        return self._known(p[start:end], member)
-
-    def _known(self, text: bytes, member: Member) -> bool:
-        """Look up a text that is not among the recent texts of a field; false if the field must not have the text."""
-        found = member.texts.get(text)
-        if found is None:
-            if member.choices:
+        slot = (mixed ^ (mixed >> 8)) & (_SLOTS - 1)
+        known = member.slots[slot]
+        if known is None or known.size != end - start or not _same(p, size, start, known.start, known.size):
+            known = self._known(block[start:end], member)
+            if known is None:
                 return False
-            found = text.decode("ascii")
-            if len(member.recent) < _RECENT:
-                member.recent.append((text, found))
+            member.slots[slot] = known
+        if member.place >= 0:
+            self.line.put(member.place, known.value)
+        return True
+
+    def _known(self, text: bytes, member: Member) -> Text | None:
+        """A text that is not the latest one of its slot; None if the field must not have the text."""
+        found = member.texts.get(text)
+        if found is None and not member.closed:
+            found = Text(text, text.decode("ascii"))
             if len(member.texts) < _MOST_TEXTS:
                 member.texts[text] = found
-        if member.place >= 0:
-            self.line.put(member.place, found)
-        return True
+        return found
 
     def _number(self, block: bytes, member: Member) -> bool:
         """Read a number without sign and exponent."""
-        p = block
-        size = len(block)
+        p = self._p
+        size = self._size
         start = self._at
-        if not self._int(block):
+        if not self._int():
             return False
         if p[self._at] != 46:  # a decimal point
             if p[self._at] == 69 or p[self._at] == 101:  # an exponent
@@ -195,13 +233,13 @@ class Scan:
             return False
         self._at = at
         if member.place >= 0:
-            self.line.put(member.place, float(p[start:at]))
+            self.line.put(member.place, float(block[start:at]))
         return True
 
     def _list(self, block: bytes, member: Member) -> bool:
         """Read a list of integers or texts; texts are skipped because no law needs them."""
-        p = block
-        size = len(block)
+        p = self._p
+        size = self._size
         at = self._at
         if at + 1 >= size or p[at] != 91:  # [
             return False
@@ -212,9 +250,10 @@ class Scan:
             while True:
                 self._at += 1
                 if member.kind == 5:
-                    if not self._int(block):
+                    if not self._int():
                         return False
-                    found.append(self._value)
+                    if member.place >= 0:
+                        found.append(self._value)
                 elif not self._text(block, _ANY_TEXT):
                     return False
                 at = self._at
@@ -228,14 +267,12 @@ class Scan:
         return True
 
 
-def _same(p: bytes, size: int, at: int, text: bytes) -> bool:
+def _same(p: bytes, size: int, at: int, text: bytes, length: int) -> bool:
     """Whether the bytes at an offset equal a text."""
-    t = text
-    length = len(text)
     if at + length > size:
         return False
     i = 0
-    while i < length and p[at + i] == t[i]:
+    while i < length and p[at + i] == text[i]:
         i += 1
     return i == length
 

@@ -44,6 +44,7 @@ class Walk:
         size = len(block)
         first = number
         scan = self._scan
+        scan.open(block)
         while at < size:
             after = scan.next(block, at)
             if after < 0:

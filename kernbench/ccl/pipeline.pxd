@@ -7,6 +7,7 @@ from kernbench.triton_emu.tl.waits cimport TlWaits
 cdef class _Running:
     cdef public object turns
     cdef public bint late, over
+    cdef public object wanted
 
     @cython.locals(tile=KernelTensor, tl=TlWaits, runner=KernelRunner)
     cdef bint _waited(self, object said) except -1

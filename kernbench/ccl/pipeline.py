@@ -20,24 +20,33 @@ Slice = Generator[Any, None, None]
 
 
 class _Running:
-    """A slice that has begun."""
+    """A slice that has begun. To iterate over it runs one turn, and yields the waits of the turn.
+
+    If the program runs nothing else, the slice waits in place instead, because a yield passes through all generators in
+    between.
+    """
 
     def __init__(self, turns: Slice) -> None:
         self.turns = turns
         self.late = False
         self.over = False
+        self.wanted: Any = None  # the tile of the last wait, until the slice says something else: its slot is in use
 
-    def turn(self) -> Iterator[Any]:
-        """Run one step, and yield the waits of the step. If the program runs nothing else, wait here instead: a yield passes
-        through all generators in between.
-        """
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
         for said in self.turns:
+            self.wanted = None
             if said is True or said is False:
                 self.late = said
-                return
+                raise StopIteration
             if not self._waited(said):
-                yield said
+                self.wanted = said
+                return said
+        self.wanted = None
         self.over = self.late = True
+        raise StopIteration
 
     def _waited(self, said: Any) -> bool:
         """Wait for a tile, if its program runs one slice. False if `run` has to choose between the waits of several slices.
@@ -73,25 +82,25 @@ def in_turn(slices: Iterable[Slice], most: int, batch: int = 0, *, whole: bool =
         if not batch or _all_late(running):
             begin = [_Running(new) for new in islice(left, min(batch or most, most - len(running)))]
             if begin and before is not None:  # messages are used in the order of their requests
-                yield from before.turn()
+                yield from before
                 before = None
             for one in begin:
-                yield from one.turn()
+                yield from one
                 running.append(one)
             if begin and whole:
                 yield False
         if not running:
             return
         if before is running[0]:
-            yield from before.turn()
+            yield from before
             before = None
         for one in running:
-            yield from one.turn()
+            yield from one
             if before is not None and before is not one:
-                yield from before.turn()
+                yield from before
             before = None if plain else one
         if before is not None and (whole or len(running) == 1):
-            yield from before.turn()
+            yield from before
             before = None
         running = [one for one in running if not one.over]
         yield _all_late(running)

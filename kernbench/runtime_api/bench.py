@@ -143,6 +143,8 @@ class Bench:
     reference: Reference | None
     params: Mapping[str, Param] = field(default_factory=dict)
     machine: str = DEFAULT_MACHINE  #: default machine
+    #: whether the bench or its kernels use elements of memories; if not, a run without an op log keeps no contents of memories
+    reads_memory: bool = True
 
     def __call__(self, ctx: Context) -> None:
         self.run(ctx)

@@ -139,6 +139,7 @@ def _system(session: Session, runs: Sequence[BenchRun], memory: AddressSpace) ->
         log=session.log,
         memory=memory,
         strict_wait=session.strict_wait,
+        contents=any(one.bench.reads_memory for one in runs),
     )
     for one, host in zip(runs, system.hosts, strict=True):
         one.context.host, one.context.queues = host, system.queues

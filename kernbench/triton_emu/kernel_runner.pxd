@@ -1,6 +1,6 @@
 cimport cython
 
-from kernbench.common.pe_ops cimport GemmCmd
+from kernbench.common.pe_ops cimport GemmCmd, MathCmd
 from kernbench.components.builtin.flight cimport Flight
 from kernbench.components.builtin.pe_cpu cimport CommandSource
 from kernbench.components.builtin.pe_scheduler cimport CommandQueue
@@ -53,7 +53,7 @@ cdef class KernelRunner(CommandSource):
 
     cdef _switch(self, tuple given)
 
-    @cython.locals(tile=KernelTensor, product=GemmCmd)
+    @cython.locals(tile=KernelTensor, product=GemmCmd, op=MathCmd)
     cdef _settle(self, object msg)
 
     cpdef Flight issue(self, object msg, object line)

@@ -199,6 +199,12 @@ class KernelRunner(CommandSource):
             product: GemmCmd = msg
             tile: Any = product.out  # a KernelTensor
             tile.flight = None
+        elif kind is MathCmd:
+            op: MathCmd = msg
+            tile = op.out
+            tile.flight = None
+            if tile.whole is None:
+                tile.value = op.value
         elif kind is IpcqSendCmd:
             return
         elif kind is IpcqRecvCmd:

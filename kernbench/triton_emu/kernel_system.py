@@ -255,17 +255,19 @@ def kernel_system(
     log: OpLogger | None = None,
     memory: Translation | None = None,
     strict_wait: bool = False,
+    contents: bool = True,
 ) -> KernelSystem:
     """The components of a machine on which each of `bodies`, the host programs, launches kernels.
 
     `store` has the memories' contents. `log`, made with that store, records what kernels do; without it there is only time,
-    and data that Phase 1 knows. `memory` says which bytes an address of a kernel stands for; without it all are physical.
+    and data that Phase 1 knows. Without a log and without `contents`, loads bring no data either. `memory` says which bytes an
+    address of a kernel stands for; without it all are physical.
     On a system the machine must be a whole one.
     """
     launches: list[Launch] = []
     kinds = KernelParts(config)
     sram = address_map(config).sram
-    side = MemorySide(store, log, memory, (sram.base, sram.end))
+    side = MemorySide(store, log, memory, (sram.base, sram.end), contents)
     run = current()
     shared = Shared(side, log, Clock(config.freq_ghz), launches, strict_wait, kinds, QueueClock())
     ways: list[SystemWays] = []

@@ -35,4 +35,4 @@ cdef class Ring:
 cdef class SlotBlock:
     cdef Ring _ring
     cdef long long _number
-    cdef readonly long long addr
+    cdef public long long addr

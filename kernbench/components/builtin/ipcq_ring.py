@@ -155,10 +155,10 @@ class Ring:
 class SlotBlock:
     """Keeps a slot of a scratchpad, until the last handle or command that needs it is gone."""
 
-    def __init__(self, ring: Ring, number: int) -> None:
+    def __init__(self, ring: Ring, number: int, addr: int) -> None:
         self._ring = ring
         self._number = number
-        self.addr = ring.address(number)
+        self.addr = addr  #: of the slot
 
     def __del__(self) -> None:
         self._ring.free(self._number)

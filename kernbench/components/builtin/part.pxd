@@ -27,6 +27,7 @@ cdef class Serving(Typed):
 
     cpdef look(self, long long cycle, object ring)
 
+    @cython.locals(load=list, best=int, number=int)
     cpdef int choose(self) except -1
 
     @cython.locals(command=Command, clock=Clock)

@@ -69,8 +69,11 @@ class Serving(Typed):
 
     def choose(self) -> int:
         """The engine for the next command: the one with the fewest, then the first."""
-        load = self.load
-        return 0 if len(load) == 1 else load.index(min(load))
+        load, best = self.load, 0
+        for number in range(1, len(load)):
+            if load[number] < load[best]:
+                best = number
+        return best
 
     def ended(self, flight: Flight) -> None:
         """Log a message that was served; a component that replaces the engine logs it by its own hooks."""

@@ -48,7 +48,7 @@ cdef class QueueControl(Serving):
     @cython.locals(receive=IpcqRecvCmd, ring=Ring)
     cpdef ended(self, Flight flight)
 
-    @cython.locals(ring=Ring, oldest=IpcqSendCmd, first=Flight, came=bint)
+    @cython.locals(ring=Ring, oldest=IpcqSendCmd, first=Flight, came=bint, receiver=Serving)
     cpdef _arrived(self, IpcqSendCmd message, Flight flight)
 
     @cython.locals(message=IpcqSendCmd, read=DmaReadCmd)

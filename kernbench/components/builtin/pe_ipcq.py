@@ -253,7 +253,8 @@ class QueueControl(Serving):
             came = True
         if came and ring.posted.count:
             first: Flight = ring.posted.first()
-            ring.receiver.look(message.visible if message.visible > first.due else first.due, ring)
+            receiver: Serving = ring.receiver
+            receiver.look(message.visible if message.visible > first.due else first.due, ring)
         message.handle = None  # the sender's tile is free
 
     def _out_of_switch(self, message: IpcqSendCmd, flight: Flight) -> None:

@@ -11,7 +11,7 @@ cdef class MemorySide:
     cdef public object translation
     cdef public MemoryOrder _order
     cdef readonly object new_id
-    cdef bint _started
+    cdef bint _started, _contents
     cdef long long _sram, _sram_end
 
     cpdef str space_of(self, long long addr)

@@ -46,17 +46,24 @@ class MemorySide:
     """Reads and writes memories for kernels, and names dependencies. It logs nothing."""
 
     def __init__(
-        self, store: MemoryStore, log: OpLogger | None, translation: Translation | None = None, sram: tuple[int, int] = (0, 0)
+        self,
+        store: MemoryStore,
+        log: OpLogger | None,
+        translation: Translation | None = None,
+        sram: tuple[int, int] = (0, 0),
+        contents: bool = True,
     ) -> None:
-        """`sram`: addresses `[from, to)` of the SRAMs; all others are of HBM."""
+        """`sram`: addresses `[from, to)` of the SRAMs; all others are of HBM. `contents`: whether a run without a log keeps the
+        contents of memories; if not, all elements that loads bring are pending."""
         self._sram, self._sram_end = sram
         self.store = store
         self.log = log
         self.translation = translation
-        self._order = MemoryOrder()
+        self._order = None if log is None else MemoryOrder()  # only the op log has dependencies of commands
         ids = count()
         self.new_id = ids.__next__ if log is None else log.new_id  #: an op id for a command
         self._started = False
+        self._contents = contents or log is not None
 
     def begin(self) -> None:
         """Before the first command: the log keeps the memories as they are now."""
@@ -86,12 +93,16 @@ class MemorySide:
         else:
             msg.low, msg.high = _span(start, msg.handle, msg.src_strides)
         self._check_one(msg.low, msg.high, msg.line)
-        self._order.load_issued(msg)
+        if self._order is not None:
+            self._order.load_issued(msg)
 
     def load_ended(self, msg: DmaReadCmd) -> Array | None:
         """The elements that a load brings, as they are in memory now; None: they are pending."""
         tile = msg.handle
-        self._order.load_ended(msg)
+        if self._order is not None:
+            self._order.load_ended(msg)
+        if not self._contents:
+            return None
         value: Array | None
         try:
             if msg.lanes is not None:
@@ -119,7 +130,10 @@ class MemorySide:
         if strides is not None:
             start, end = _span(msg.dst_addr, tile, strides)
         self._check_one(start, end, msg.line)
-        self._order.store_issued(msg, start, end)
+        if self._order is not None:
+            self._order.store_issued(msg, start, end)
+        if not self._contents:
+            return
         value = tile.value
         if value is None:
             assert msg.op_id is not None
@@ -140,7 +154,10 @@ class MemorySide:
         """A scatter. The result of an atomic read-modify-write is pending."""
         addr, value = msg.dst_addr, msg.handle.value
         self._check_one(addr + lanes.span[0], addr + lanes.span[1], msg.line)
-        self._order.store_issued(msg, addr + lanes.span[0], addr + lanes.span[1])
+        if self._order is not None:
+            self._order.store_issued(msg, addr + lanes.span[0], addr + lanes.span[1])
+        if not self._contents:
+            return
         if value is None or msg.rmw:
             assert msg.op_id is not None
             mark_lanes(self.store, msg.dst_space, addr, lanes, msg.op_id)
@@ -148,6 +165,8 @@ class MemorySide:
             write_lanes(self.store, msg.dst_space, addr, value, lanes)
 
     def store_ended(self, msg: DmaWriteCmd) -> None:
+        if self._order is None:
+            return
         if msg.lanes is not None:
             low, high = msg.lanes.span
             self._order.store_ended(msg, msg.dst_addr + low, msg.dst_addr + high)
@@ -162,12 +181,18 @@ class MemorySide:
         self._check_one(msg.out_addr, msg.out_addr + msg.out_nbytes, msg.line)
         for one in _streamed(msg):
             self._check_one(one.addr, one.addr + one.nbytes, msg.line)
-            self._order.read_issued(msg, one.addr, one.addr + one.nbytes)
-        self._order.store_issued(msg, msg.out_addr, msg.out_addr + msg.out_nbytes)
+            if self._order is not None:
+                self._order.read_issued(msg, one.addr, one.addr + one.nbytes)
+        if self._order is not None:
+            self._order.store_issued(msg, msg.out_addr, msg.out_addr + msg.out_nbytes)
+        if not self._contents:
+            return
         assert msg.op_id is not None
         self.store.mark_pending(self.space_of(msg.out_addr), msg.out_addr, msg.out_nbytes, msg.op_id)
 
     def composite_ended(self, msg: CompositeCmd) -> None:
+        if self._order is None:
+            return
         for one in _streamed(msg):
             self._order.read_ended(msg, one.addr, one.addr + one.nbytes)
         self._order.store_ended(msg, msg.out_addr, msg.out_addr + msg.out_nbytes)

@@ -13,7 +13,6 @@ from kernbench.triton_emu.kernel_runner import KernelRunner
 from kernbench.triton_emu.tl.composite import TlComposite
 from kernbench.triton_emu.tl.functions import TlFunctions
 from kernbench.triton_emu.tl.messages import TlMessages
-from kernbench.triton_emu.tl.parts import TlParts
 from kernbench.triton_emu.tl.queues import TlQueues
 
 
@@ -36,7 +35,7 @@ class Limits:
     dtypes: tuple[str, ...]
 
 
-class TLContext(TlQueues, TlFunctions, TlComposite, TlParts, TlMessages):
+class TLContext(TlQueues, TlFunctions, TlComposite, TlMessages):
     """The interface of one program of a kernel to its PE; every kernel receives it as `tl`.
 
     In the examples of its functions, `kernbench.testing.evaluate.evaluate` runs a kernel on one PE of `single_cube`.

@@ -20,3 +20,7 @@ cdef class TlMath(TlProducts):
 
 @cython.locals(tile=KernelTensor)
 cdef bint _is_known(object operands, object dtype) except -1
+
+
+@cython.locals(first=KernelTensor, tile=KernelTensor, shape=tuple)
+cdef tuple _shape_of(object op, list tensors, object line)

@@ -78,31 +78,13 @@ class TlMath(TlProducts):
                 scalars.append(value)
         if not tensors:
             raise KernelError(f"{line}: {op} takes at least one tensor of tl")
-        shape = self._shape_of(op, tensors, line)
+        shape = _shape_of(op, tensors, line)
         if dtype is None:
             try:
                 dtype = elementwise_type(op, dtypes, scalars) if scalars else _type_of(op, tuple(dtypes))
             except ValueError as error:
                 raise KernelError(f"{line}: {error}") from None
         return self._compute(op, operands, shape, dtype, line, out, None, materialize)
-
-    @staticmethod
-    def _shape_of(op: str, tensors: list[KernelTensor], line: str) -> tuple[int, ...]:
-        """The shape of the result of an elementwise op."""
-        shape = tensors[0].shape
-        for one in tensors:
-            if one.shape != shape:
-                try:
-                    shape = broadcast(*[one.shape for one in tensors])
-                except ValueError:
-                    shapes = ", ".join([str(list(one.shape)) for one in tensors])
-                    raise KernelError(f"{line}: {op} of tensors whose shapes do not fit: {shapes}") from None
-                break
-        if op != "transpose":
-            return shape
-        if len(shape) < 2:
-            raise KernelError(f"{line}: transpose swaps the last two axes, and {list(shape)} has {len(shape)}")
-        return (*shape[:-2], shape[-1], shape[-2])
 
     def _value(self, value: Any, line: str) -> Any:
         """An operand: a tensor of tl, or a number."""
@@ -405,6 +387,26 @@ class TlMath(TlProducts):
         array([0.447, 1.342], dtype=float32)
         """
         return self._rows("rmsnorm", x, axis, _frame(_UP), eps)
+
+
+def _shape_of(op: str, tensors: list[KernelTensor], line: str) -> tuple[int, ...]:
+    """The shape of the result of an elementwise op."""
+    first: KernelTensor = tensors[0]
+    shape = first.shape
+    for one in tensors:
+        tile: KernelTensor = one
+        if tile.shape is not shape and tile.shape != shape:
+            try:
+                shape = broadcast(*[one.shape for one in tensors])
+            except ValueError:
+                shapes = ", ".join([str(list(one.shape)) for one in tensors])
+                raise KernelError(f"{line}: {op} of tensors whose shapes do not fit: {shapes}") from None
+            break
+    if op != "transpose":
+        return shape
+    if len(shape) < 2:
+        raise KernelError(f"{line}: transpose swaps the last two axes, and {list(shape)} has {len(shape)}")
+    return (*shape[:-2], shape[-1], shape[-2])
 
 
 def _is_known(operands: Sequence[Any], dtype: str) -> bool:

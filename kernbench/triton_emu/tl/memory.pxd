@@ -28,6 +28,9 @@ cdef class TlMemory(TlTiles):
                    read=DmaReadCmd, write=DmaWriteCmd)
     cpdef tuple swap(self, long long addr, tuple shape, object dtype, long long nbytes, object line, object change)
 
+    @cython.locals(whole=KernelTensor, made=KernelTensor, bits="long long", elements="long long")
+    cpdef KernelTensor part(self, object tile, object first, object count)
+
     @cython.locals(align="long long", at="long long")
     cdef long long place_of(self, object addr, tuple shape, object steps, object dtype, long long nbytes, object line) except? -1
 

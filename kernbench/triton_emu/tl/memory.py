@@ -236,6 +236,38 @@ class TlMemory(TlTiles):
         tile.poison = line
         return tile
 
+    def part(self, tile: KernelTensor, first: int, count: int) -> KernelTensor:
+        """Elements `[first, first + count)` of a tile, counted in row-major order, as a tensor with one axis. The call takes no
+        time.
+
+        A part shares the bytes of its tile: `out=` with a part writes into the tile. The kernel waits until the tile is
+        complete. The elements of a part are pending, because other parts may have been written. Raises KernelError for elements
+        outside of the tile. A part of a tile that no command has written can be used only as an `out=`.
+
+        >>> def kernel(x, tl):
+        ...     return tl.part(tl.load(x, (4,), "f32"), 1, 2)
+        >>> evaluate(kernel, np.array([1, 2, 3, 4], np.float32))
+        array([2., 3.], dtype=float32)
+        """
+        line = self.line_of(_frame(_UP))
+        unwritten = tile.poison if isinstance(tile, KernelTensor) and tile._tl is self else ""
+        whole = tile if unwritten else self.placed_tile(tile, line)
+        bits = dtype_of(whole.dtype).bits
+        elements = whole.nbytes * 8 // bits
+        if not 0 <= first < first + count <= elements or first * bits % 8 or count * bits % 8:
+            rule = f"{count} elements from {first} on are no part of {whole.handle_id} {whole.dtype}{list(whole.shape)}"
+            raise KernelError(f"{line}: {rule} ({whole.line}), which has {elements}")
+        made = KernelTensor.__new__(KernelTensor)
+        made.known_name, made.number, made.shape = f"{whole.name()}[{first}:]", 0, (count,)
+        made.dtype, made.line = whole.dtype, line
+        made.nbytes = count * bits // 8  # type: ignore[misc]  # no property there
+        made.space, made.op, made.op_id = whole.space, whole.op, whole.op_id
+        made.addr, made.block, made._tl = whole.addr + first * bits // 8, whole.block, whole._tl
+        made.value = made.flight = None
+        made.poison, made.shared = unwritten, True
+        made.whole, whole.shared = whole if whole.whole is None else whole.whole, True
+        return made
+
     def place_of(
         self, addr: Any, shape: tuple[int, ...], steps: tuple[int, ...] | None, dtype: str, nbytes: int, line: str
     ) -> int:

@@ -1,7 +1,7 @@
 cimport cython
 
 from kernbench.common.queue_ops cimport IpcqRecvCmd, IpcqSendCmd
-from kernbench.components.builtin.ipcq_ring cimport Ring
+from kernbench.components.builtin.ipcq_ring cimport Ring, SlotBlock
 from kernbench.triton_emu.handle cimport KernelTensor
 from kernbench.triton_emu.kernel_runner cimport KernelRunner
 from kernbench.triton_emu.tl.memory cimport Completion
@@ -11,7 +11,7 @@ cdef class TlQueues(TlWaits):
     @cython.locals(runner=KernelRunner, ring=Ring, sent=KernelTensor, msg=IpcqSendCmd, done=Completion)
     cpdef Completion _send(self, object direction, object tile, object plane, object line)
 
-    @cython.locals(runner=KernelRunner, ring=Ring, tile=KernelTensor, msg=IpcqRecvCmd, lengths=tuple, nbytes="long long",
+    @cython.locals(runner=KernelRunner, ring=Ring, tile=KernelTensor, msg=IpcqRecvCmd, lengths=tuple, kept=SlotBlock, nbytes="long long",
                    number="long long", slot="long long")
     cpdef KernelTensor _receive(self, object direction, object shape, object dtype, object plane, object line)
 

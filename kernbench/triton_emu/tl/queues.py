@@ -189,7 +189,9 @@ class TlQueues(TlWaits):
         tile.flight = runner.issue(msg, line)
         ring.received += 1
         if ring.in_scratchpad:
-            tile.block = SlotBlock(ring, number)  # type: ignore[assignment]  # it is a slot, and not a piece of the rest
+            kept = SlotBlock.__new__(SlotBlock)
+            kept._ring, kept._number, kept.addr = ring, number, slot
+            tile.block = kept  # type: ignore[assignment]  # it is a slot, and not a piece of the rest
             tile.addr = slot
         return tile
 

@@ -247,7 +247,10 @@ def _uses(msg: Any, tile: KernelTensor) -> bool:
         return _touch(receive.handle, tile)
     if kind is MathCmd:
         math: MathCmd = msg
-        return _touch(math.out, tile) or _touch(math.mask, tile) or True in [_touch(one, tile) for one in math.inputs]
+        for one in math.inputs:
+            if _touch(one, tile):
+                return True
+        return _touch(math.out, tile) or _touch(math.mask, tile)
     if isinstance(msg, _OF_ONE):
         if isinstance(msg, DmaWriteCmd) and msg.old is not None and (_touch(msg.old, tile) or _touch(msg.compare, tile)):
             return True

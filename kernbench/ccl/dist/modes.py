@@ -11,12 +11,17 @@ def modes() -> tuple[Any, ...]:
 
     A package that is not imported has no state.
     """
-    random, numpy, torch = (sys.modules.get(name) for name in ("random", "numpy.random", "torch"))
+    random, numpy, torch = map(_imported, ("random", "numpy.random", "torch"))
     return (
         None if random is None else random.getstate(),
         None if numpy is None else numpy.get_state(),
         (torch.get_rng_state(), torch.is_grad_enabled()) if hasattr(torch, "get_rng_state") else None,
     )
+
+
+def _imported(name: str) -> Any:
+    """Return a module, or None if it is not imported."""
+    return sys.modules.get(name)
 
 
 def restore(state: tuple[Any, ...]) -> None:

@@ -237,7 +237,7 @@ def init_device_mesh(
     return DeviceMesh(every, shape, tuple(mesh_dim_names or ()), me.rank, tuple(groups), str(device_type))
 
 
-def group_of(name: str, group: ProcessGroup | None) -> ProcessGroup:
+def group_of(name: str, group: Any) -> ProcessGroup:
     """Return the group of a call. Raises NotMemberError if this rank is not a member."""
     me = joined(name)
     if group is None:

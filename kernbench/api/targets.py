@@ -86,9 +86,7 @@ def program_of(target: Target, config: MachineConfig) -> Program:
             from kernbench.cmdq.compiled import load_compiled
 
             return load_compiled(name, config)
-        from kernbench.cmdq.program_cache import load_cached
-
-        return load_cached(name, config)
+        return load_program(name)
     return workload_of(name, config)
 
 

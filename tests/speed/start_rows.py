@@ -1,4 +1,4 @@
-"""What comes before the first cycle: starting a command, and reading a program with and without its compiled form.
+"""What comes before the first cycle: starting a command, and reading a program as JSON and in compiled form.
 
 Each figure is CPU time of a process of its own, kernbench's own .pyc files being there.
 """
@@ -16,19 +16,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kernbench import load_config, load_program
+from kernbench.cmdq.compiled import save_compiled
+
 CONFIG = "npu_mobile"
 HELP_GOAL, RUN_GOAL = 3, 8  #: times the CPU time of `python -c pass`, measured in the same run
 COMMAND = "from kernbench.cli.main import main; main({})"  # as the script of the package does
 LOAD = """
 import gc, json, sys, time
-from kernbench.cmdq.program_cache import load_cached
+from kernbench.api.targets import program_of
 from kernbench.cmdq.plan import plan_npu
 from kernbench.config import load_config
 from tests.speed.peak import peak_mib
 gc.set_threshold(100_000, 20, 20)  # as the command line has it
 config = load_config({config!r})
 began = time.process_time()
-program = load_cached({path!r}, config)
+program = program_of({path!r}, config)
 plan_npu(program, config)
 spent = time.process_time() - began
 print(json.dumps([spent, len(program), peak_mib()]))
@@ -48,18 +51,18 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A program from its file to what the core takes."""
+    """A program from its file to the tables of the core."""
 
     entries: int
     plain: float  #: [s] read, checked and lowered
-    kept: float  #: [s] loaded from the cache
+    compiled: float  #: [s] loaded from a compiled program (.kbp)
     plain_mib: int  #: the process at its largest
-    kept_mib: int
+    compiled_mib: int
 
     @property
     def ratio(self) -> float:
-        """How many times as long it takes without."""
-        return self.plain / self.kept
+        """The time from JSON divided by the time from the compiled program."""
+        return self.plain / self.compiled
 
 
 def tiles(entries: int) -> dict[str, Any]:
@@ -109,21 +112,21 @@ def start_rows(repeats: int) -> list[Start]:
 
 
 def load_rows(sizes: tuple[int, ...], repeats: int) -> list[Load]:
-    """Programs of about so many entries, without a cache and from one, in turn."""
+    """Programs of about so many entries, from JSON and from a compiled program, in turn."""
     rows = []
     for size in sizes:
         with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "program.json"
-            path.write_text(json.dumps(tiles(size)), encoding="utf-8")
-            code = LOAD.format(config=CONFIG, path=str(path))
-            _process(code, {"KERNBENCH_CACHE": folder})  # fills it
-            told: dict[str, list[Any]] = {"off": [], folder: []}
+            text, compiled = Path(folder) / "program.json", Path(folder) / "program.kbp"
+            text.write_text(json.dumps(tiles(size)), encoding="utf-8")
+            config = load_config(CONFIG)
+            save_compiled(load_program(text), config, compiled)
+            told: dict[Path, list[Any]] = {text: [], compiled: []}
             for _ in range(repeats):
-                for cache, found in told.items():
-                    found.append(json.loads(_process(code, {"KERNBENCH_CACHE": cache})[1]))
-        plain, kept = (statistics.median(spent for spent, _, _ in found) for found in told.values())
+                for path, found in told.items():
+                    found.append(json.loads(_process(LOAD.format(config=CONFIG, path=str(path)), {})[1]))
+        plain, packed = (statistics.median(spent for spent, _, _ in found) for found in told.values())
         peaks = [round(max(peak for _, _, peak in found)) for found in told.values()]
-        rows.append(Load(told["off"][0][1], plain, kept, *peaks))
+        rows.append(Load(told[text][0][1], plain, packed, *peaks))
     return rows
 
 
@@ -144,10 +147,10 @@ def start_table(starts: list[Start], loads: list[Load]) -> str:
         f"{f' (goal {row.goal:g})' if row.goal else ''}"
         for row in starts
     ]
-    out.append("entries    read, check, lower   from the cache   ratio   largest process")
+    out.append("entries            from JSON        from .kbp   ratio   largest process")
     for row in loads:
-        sizes = f"{row.plain_mib:,} / {row.kept_mib:,} MiB"
-        out.append(f"{row.entries:9,} {row.plain:16.3f} s {row.kept:14.4f} s {row.ratio:7.1f}   {sizes}")
+        sizes = f"{row.plain_mib:,} / {row.compiled_mib:,} MiB"
+        out.append(f"{row.entries:9,} {row.plain:16.3f} s {row.compiled:14.4f} s {row.ratio:7.1f}   {sizes}")
     return "\n".join(out)
 
 

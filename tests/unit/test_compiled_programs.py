@@ -15,13 +15,10 @@ import pytest
 
 from kernbench import InputError, Program, load_config, load_program, simulate
 from kernbench.cmdq import compiled
-from kernbench.cmdq import program_cache as cache_module
 from kernbench.cmdq.compiled import MAGIC, SEAL, Unreadable, load_compiled, pack, packed, save_compiled, unpack
 from kernbench.cmdq.lower import lower_program
 from kernbench.cmdq.plan import plan_npu, plan_program
-from kernbench.cmdq.program_cache import load_cached
 from kernbench.cmdq.table_rules import broken_rule
-from kernbench.common.parse_cache import cache_folder
 from tests.cli.samples import MACHINE, tiles
 
 NPU = load_config("npu_mobile")
@@ -65,18 +62,6 @@ def on_a_system() -> Program:
         wgt_offset=0, ofm_bank=3, ofm_offset=0,
     )  # fmt: skip
     return program
-
-
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache that takes programs of any size."""
-    monkeypatch.setenv("KERNBENCH_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(cache_module, "SMALLEST", 0)
-    return tmp_path / "cache" / "programs"
-
-
-def kept(home: Path) -> list[Path]:
-    return sorted(home.glob("*"))
 
 
 def sealed(rest: bytes) -> bytes:
@@ -209,109 +194,25 @@ def test_tables_that_would_lead_the_core_astray_are_refused(table: str, row: int
     assert broken_rule({**lower_program(small(), NPU), "more": tables["op"]}, 6, plan) == "tables"
 
 
-def test_the_cache_is_filled_and_used(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = str(tmp_path / "small.json")
-    small().save(path)
-    plain = simulate(load_program(path), NPU).to_json()
-    first = load_cached(path, NPU)
-    assert len(kept(home)) == 1 and home.stat().st_mode & 0o077 == 0
-    monkeypatch.setattr(cache_module, "parsed", None)  # nothing is parsed any more
-    second = load_cached(path, NPU)
-    assert first == second and simulate(first, NPU).to_json() == simulate(second, NPU).to_json() == plain
-    assert second.source == path and second.document is not None
-
-
-def test_another_file_machine_or_version_is_another_place(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "small.json"
-    small().save(path)
-    machines = (NPU, load_config("npu_mobile", {"te.macs_per_cycle": 64}), load_config("single_cube"))
-    for machine in machines:
-        load_cached(str(path), machine)
-    assert len(kept(home)) == 3
-    path.write_text(path.read_text(encoding="utf-8") + "\n", encoding="utf-8")
-    load_cached(str(path), NPU)
-    assert len(kept(home)) == 4
-    monkeypatch.setattr(cache_module, "VERSION", "0.0.0")
-    load_cached(str(path), NPU)
-    assert len(kept(home)) == 5
-
-
-@pytest.mark.parametrize("spoil", [b"", b"KBPROG 4\n{}\n", b"something else"])
-def test_what_is_damaged_in_the_cache_is_made_anew(home: Path, tmp_path: Path, spoil: bytes) -> None:
-    path = str(tmp_path / "small.json")
-    small().save(path)
-    load_cached(path, NPU)
-    (place,) = kept(home)
-    good = place.read_bytes()
-    place.write_bytes(spoil)
-    assert load_cached(path, NPU) == small()
-    assert place.read_bytes() == good
-
-
-def test_errors_are_those_of_the_text_and_are_not_kept(home: Path, tmp_path: Path) -> None:
-    path = tmp_path / "wrong.json"
-    machine = load_config("npu_mobile", {"spm.num_banks": 2})
-    small().save(path)
-    said = []
-    for load in (load_cached, load_cached, lambda name, _: load_program(name)):
-        with pytest.raises(InputError) as refused:
-            plan_npu(load(str(path), machine), machine)
-        said.append(str(refused.value))
-    assert said[0] == said[1] == said[2] and f"{path}:4:" in said[0]
-    assert not kept(home)
-    good = load_cached(str(path), NPU)  # kept now; on another machine its lines are still known
-    again = load_cached(str(path), NPU)
-    for program in (good, again):
-        with pytest.raises(InputError) as refused:
-            plan_npu(program, machine)
-        assert str(refused.value) == said[0]
-
-
-def test_the_cache_can_be_off_away_or_full(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = str(tmp_path / "small.json")
-    small().save(path)
-    monkeypatch.setattr(cache_module, "MOST_KEPT", 1)
-    load_cached(path, NPU)
-    load_cached(path, load_config("npu_mobile", {"te.macs_per_cycle": 64}))
-    assert len(kept(home)) == 1  # the newest
-    monkeypatch.setenv("KERNBENCH_CACHE", "off")
-    assert cache_folder("programs") is None and load_cached(path, NPU) == small()
-    monkeypatch.setenv("KERNBENCH_CACHE", path)  # a file: nothing can be kept there
-    assert load_cached(path, NPU) == small()
-    monkeypatch.delenv("KERNBENCH_CACHE")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert cache_folder("programs") == tmp_path / "xdg" / "kernbench" / "programs"
-
-
-def test_numbers_without_a_binary_form_are_kept_as_text_only(home: Path, tmp_path: Path) -> None:
+def test_numbers_without_a_binary_form_stay_text(tmp_path: Path) -> None:
     program = Program("wide")
     program.append("NOP", debug={"wide": 2**100})
     program.save(tmp_path / "wide.json")
-    assert load_cached(str(tmp_path / "wide.json"), NPU) == program
-    assert not kept(home)
+    assert load_program(tmp_path / "wide.json") == program
     with pytest.raises(InputError, match="it has no binary form: an integer of its metadata has more than 64 bits"):
         save_compiled(program, NPU, tmp_path / "wide.kbp")
+    assert not (tmp_path / "wide.kbp").exists()
 
 
-def test_small_files_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KERNBENCH_CACHE", str(tmp_path / "cache"))
-    small().save(tmp_path / "small.json")
-    load_cached(str(tmp_path / "small.json"), NPU)
-    assert not (tmp_path / "cache").exists()
-
-
-def test_systems_keep_entries_and_tables(home: Path, tmp_path: Path) -> None:
+def test_programs_of_systems_have_entries_and_tables(tmp_path: Path) -> None:
     system = load_config("single_cube")
     program = on_a_system()
     program.save(tmp_path / "loads.json")
-    programs = [load_cached(str(tmp_path / "loads.json"), system) for _ in range(2)]
-    said = [simulate(one, system).to_json() for one in programs]
-    assert said[0] == said[1] == simulate(load_program(tmp_path / "loads.json"), system).to_json()
+    said = simulate(load_program(tmp_path / "loads.json"), system).to_json()
     save_compiled(program, system, tmp_path / "loads.kbp")
     compiled = load_compiled(tmp_path / "loads.kbp", system)
-    assert all(one.lowered is not None for one in (*programs, compiled))
-    assert plan_program(compiled, system) is compiled.lowered.plan  # type: ignore[union-attr]
-    assert simulate(compiled, system).to_json() == said[0].replace("json", "kbp")
+    assert compiled.lowered is not None and plan_program(compiled, system) is compiled.lowered.plan
+    assert simulate(compiled, system).to_json() == said.replace("json", "kbp")
 
 
 @pytest.mark.parametrize(
@@ -373,30 +274,3 @@ def test_fields_stand_in_the_order_of_the_form() -> None:
     fields = [(kind.__name__, kind.__struct_fields__) for kind in compiled.CLASSES]
     assert hashlib.sha256(repr(fields).encode()).hexdigest()[:16] == "073fa26e50389f96"
     assert packed(small()).startswith(MAGIC)
-
-
-def test_a_pipe_or_a_device_in_the_cache_is_left_alone(home: Path, tmp_path: Path) -> None:
-    path = str(tmp_path / "small.json")
-    small().save(path)
-    load_cached(path, NPU)
-    (place,) = kept(home)
-    for make in (lambda: os.mkfifo(place), lambda: place.symlink_to("/dev/zero"), place.mkdir):
-        place.rmdir() if place.is_dir() else place.unlink()
-        make()
-        assert load_cached(path, NPU) == small()
-
-
-def test_tables_of_other_entries_in_the_cache_are_made_anew(home: Path, tmp_path: Path) -> None:
-    """Sealed, of this machine, and such that the core could run them."""
-    path = str(tmp_path / "small.json")
-    small().save(path)
-    load_cached(path, NPU)
-    (place,) = kept(home)
-    good = place.read_bytes()
-    found = unpack(good)
-    assert found.tables is not None
-    found.tables["compute"]["body"][0] += 1
-    assert broken_rule(found.tables, 6, plan_program(small(), NPU)) is None
-    place.write_bytes(pack(found.name, found.entries, found.machine, found.tables))
-    assert load_cached(path, NPU) == small()
-    assert place.read_bytes() == good

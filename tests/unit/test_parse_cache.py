@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kernbench.common import parse_cache
-from kernbench.common.parse_cache import kept
+from kernbench.common.parse_cache import cache_folder, kept
 from kernbench.config import load_config
 from kernbench.config.document import text_document
 
@@ -95,6 +95,14 @@ def test_off_a_file_in_the_way_and_errors(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(ZeroDivisionError):
         kept(__file__, "t", lambda: 1 // 0)
     assert kept(__file__, "t", lambda: [3]) == [3]
+
+
+def test_the_folder_is_named_or_the_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KERNBENCH_CACHE", "off")
+    assert cache_folder("texts") is None
+    monkeypatch.delenv("KERNBENCH_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert cache_folder("texts") == tmp_path / "xdg" / "kernbench" / "texts"
 
 
 def test_only_the_newest_are_kept(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

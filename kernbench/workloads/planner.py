@@ -37,7 +37,7 @@ from kernbench.workloads.layer.bytes import QUERY_TOKENS, layer_bytes, stage_cyc
 from kernbench.workloads.llm.known import Known, texts_of
 from kernbench.workloads.models import ModelShape
 from kernbench.workloads.scratchpad import DoesNotFit, ScratchpadPlan
-from kernbench.workloads.transfers import load_cycles, setup_bytes, tile_sizes
+from kernbench.workloads.transfers import LAYER_PART, load_cycles, setup_bytes, tile_sizes
 
 __all__ = ["ATTENTION", "DOWN", "GATE_UP", "OUT", "TENSORS", "LayerPlan", "plan_layer"]
 
@@ -53,7 +53,7 @@ def _levels(config: NpuConfig) -> Sequence[Buffering]:
     """Ways to divide the scratchpad, best first: two weight tiles per DMA engine in flight and one per tensor
     engine in use, as large as they can be, on systolic arrays as small; then fewer and smaller ones, and smaller KV tiles."""
     wanted = 2 * config.dma.engines + config.te.engines
-    return _levels_of(wanted, _ARRAY_TILE_KIB if config.te.timing == "systolic" else tile_sizes(config, _TILE_KIB))
+    return _levels_of(wanted, _ARRAY_TILE_KIB if config.te.timing == "systolic" else tile_sizes(config, _TILE_KIB, LAYER_PART))
 
 
 @lru_cache(maxsize=16)

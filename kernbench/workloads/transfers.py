@@ -18,6 +18,13 @@ SETUPS = 16  #: a transfer is so many times as long as its setup, at least
 TILE_BYTES = 256 << 10  #: of a tile on machines where setups do not count
 TILES_AHEAD = 2  #: weight tiles that a DMA engine loads while the tensor engines use others: rings of tiles have so many places
 MOST_PART = 16  #: of the scratchpad a larger tile is one in so many, at most
+LAYER_PART = 8  #: the same in layers of language models, which keep less in the scratchpad beside the tiles
+
+
+def in_flight(config: NpuConfig) -> int:
+    """The number of transfers of weights in flight at a time."""
+    dma = config.dma
+    return dma.engines * min(dma.max_concurrent_transfers, dma.channels.act_weight.max_concurrent, TILES_AHEAD)
 
 
 def setup_bytes(config: NpuConfig) -> int:
@@ -26,18 +33,17 @@ def setup_bytes(config: NpuConfig) -> int:
     DRAM limits this amount, and so do the links of a mesh at the DMA engines. 0 where that hardly counts.
     """
     dma, dram = config.dma, config.dram
-    in_flight = dma.engines * min(dma.max_concurrent_transfers, dma.channels.act_weight.max_concurrent, TILES_AHEAD)
     rate = dram.capacity * dram.channels
     if config.noc is not None:
         rate = min(rate, dma.engines * config.noc.link_bytes_per_cycle)
-    nbytes = ceil(dram.t_setup_cycles * rate / in_flight)
+    nbytes = ceil(dram.t_setup_cycles * rate / in_flight(config))
     return nbytes if SETUPS * nbytes > TILE_BYTES else 0
 
 
-def tile_sizes(config: NpuConfig, kib: Sequence[int]) -> tuple[int, ...]:
+def tile_sizes(config: NpuConfig, kib: Sequence[int], most_part: int = MOST_PART) -> tuple[int, ...]:
     """[KiB] of weight tiles, largest first: these, and larger ones where setups count."""
     larger, size = [], kib[0]
-    while size << 10 < SETUPS * setup_bytes(config) and (size << 11) * MOST_PART <= config.spm.size_bytes:
+    while size << 10 < SETUPS * setup_bytes(config) and (size << 11) * most_part <= config.spm.size_bytes:
         size *= 2
         larger.append(size)
     return (*reversed(larger), *kib)

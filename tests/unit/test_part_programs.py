@@ -196,3 +196,22 @@ def test_pages_of_a_cache_move_the_same_bytes_and_the_page_table(name: str) -> N
                     first, rows = entry.dram_addr - region, entry.rows or 1
                     last = first + (rows - 1) * (entry.stride_bytes or 0) + transfer_of(entry, machine).bytes_total // rows - 1
                     assert first // size == last // size
+
+
+@pytest.mark.parametrize(("most", "matrices"), [(1, 3), (8, 1)])
+def test_one_transfer_loads_an_expert_if_no_other_transfer_hides_its_set_up(most: int, matrices: int) -> None:
+    """Two tokens choose 16 experts of three matrices. With several transfers in flight, each matrix has its own transfer."""
+    dma = {"engines": 1, "max_concurrent_transfers": most, "channels": {"act_weight": {"max_concurrent": most}}}
+    machine = load_config("tpuv5e", {"dma": dma, "dram.t_setup_cycles": 4000})
+    job = Job(prompt=2, tokens=1, phases=("prefill",))
+    programs = PartPrograms(load_model("qwen3-30b-a3b"), uniform_precision(), machine, job)
+    (step,) = programs.steps
+    segment = next(one for one in programs.segments(step) if one.kind == "layer")
+    program = programs.segment_program(segment)
+    weights = [entry for entry in program.entries if isinstance(entry, DmaEntry) and entry.tensor_role == "weight"]
+    experts = [entry.num_elements for entry in weights if str(entry.meta["phase"]) in ("MLP_GATE_UP", "MLP_DOWN")]
+    assert experts == [matrices * 2048 * 768] * (16 * 3 // matrices)
+    work = layer_work(segment.shape, programs.batch_of(step), EVEN)  # type: ignore[arg-type]
+    assert sum(transfer_of(entry, programs.machine).bytes_total for entry in weights) == work.weights
+    assert sum(work_of(entry) for entry in program.entries if entry.engine == "te") >= work.macs
+    assert unordered(program, accesses_of(program, programs.machine, scratchpad_accesses)) == []

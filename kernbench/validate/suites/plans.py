@@ -2,45 +2,54 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from fractions import Fraction
+from functools import cache
+from itertools import product
 from math import isqrt
-from typing import Any
 
 from kernbench.common.errors import InputError
-from kernbench.config import load_config
+from kernbench.config import load_config, machine_names
+from kernbench.config.kinds import as_npu
 from kernbench.validate.run import Stand
 from kernbench.validate.suite import Figure, Row, SuiteData
+from kernbench.workloads.blocks.programs import programs_of
 from kernbench.workloads.graphs.graph import Graph, Node, Tensor
 from kernbench.workloads.graphs.run import GraphProgram
 from kernbench.workloads.llm.floor import floor_of
-from kernbench.workloads.llm.steps import Job, LlmPrograms, Segment
-from kernbench.workloads.models.files import load_model
+from kernbench.workloads.llm.model import Model
+from kernbench.workloads.llm.steps import Job, LlmPrograms
+from kernbench.workloads.models.files import load_model, preset_models
+from kernbench.workloads.models.parts import Experts
 from kernbench.workloads.models.precision import Precision
+from kernbench.workloads.parallel.fitting import least_bytes
+from kernbench.workloads.parallel.layout import Layout
+from kernbench.workloads.parallel.programs import grid_job
 
 WHY = "the goal of the planner: the rest is what a plan fills, drains and cannot overlap"
 
 
 def rows(data: SuiteData, stand: Stand) -> Iterator[Row]:
-    """Two shares of the bound a machine; of a machine whose DRAM holds no listed model only that of the product."""
-    for case in data.cases:
-        name = str(case["machine"])
+    """Of each machine, shares of the bound of a product and of a prefill, as far as the data file does not leave them out."""
+    for name in machine_names():
         if stand.options.quick and name not in data.fact("quick"):
             continue
-        size, bits = int(data.fact("size")), int(case["bits"])
-        why = f"reported only: {case['reported']}" if "reported" in case else WHY
-        if not stand.options.quick or name in data.fact("quick_products"):
-            yield _row(f"{name}: product, {bits} bits", product_share(name, size, bits, stand), data, why)
-        shards = int(case.get("shards", 1))
-        programs = largest_model(name, data, shards)
-        if programs is not None:
-            of = f"{programs.model.name}" if shards == 1 else f"{programs.model.name} on {shards} PEs"
-            yield _row(f"{name}: prefill of {of}", prefill_share(programs, stand), data, why)
+        if name not in data.fact("no_product") and (not stand.options.quick or name in data.fact("quick_products")):
+            for bits in data.fact("bits").get(name, [data.fact("other_bits")]):
+                share = product_share(name, int(data.fact("size")), bits, stand)
+                yield _row(f"{name}: product, {bits} bits", share, data, data.fact("product_limits").get(name, ""))
+        if name not in data.fact("no_prefill"):
+            found = largest_prefill(name, data, stand)
+            if found is not None:
+                yield _row(f"{name}: prefill of {found[0]}", found[1], data, data.fact("prefill_limits").get(name, ""))
 
 
-def _row(case: str, share: Fraction, data: SuiteData, why: str) -> Row:
-    expected, allowed = (Fraction(str(data.fact("least"))), 1), 0 if why == WHY else None
+def _row(case: str, share: Fraction, data: SuiteData, limit: str) -> Row:
+    """A row; without a verdict if something outside the plan limits it."""
+    expected, allowed = (Fraction(str(data.fact("least"))), 1), None if limit else 0
+    why = f"reported only: {limit}" if limit else WHY
     return Row(case=case, source="bounds", expected=expected, ours=share, unit="of the bound", allowed=allowed, why=why)
 
 
@@ -66,30 +75,56 @@ def least_traffic(made: GraphProgram, size: int, bits: int) -> int:
     return (loaded + size**2) * bits // 8 * rate.denominator // rate.numerator
 
 
-def largest_model(machine: str, data: SuiteData, shards: int = 1) -> LlmPrograms | None:
-    """The prefill of the first listed model that so many PEs of the machine have room for."""
-    job = Job(prompt=int(data.fact("prompt")), tokens=1, phases=("prefill",), shards=shards)
-    for name in data.fact("models"):
-        try:
-            programs = LlmPrograms(load_model(name), Precision(), load_config(machine), job)
-            _ = programs.dram
-        except InputError:
+def largest_prefill(machine: str, data: SuiteData, stand: Stand) -> tuple[str, Fraction] | None:
+    """The largest listed model that fits a machine, and the share of its prefill; None if no model fits.
+
+    All PEs of a cube, or all chips of a board, share each layer. Of the ways to share a layer, the fastest one counts.
+    """
+    config = load_config(machine)
+    tp = config.pes
+    job, room = Job(prompt=int(data.fact("prompt")), tokens=1, phases=("prefill",)), as_npu(config).dram.capacity_bytes
+    for model in _models():
+        if least_bytes(model, Precision(), job, Layout(tp)) > room:
             continue
-        return programs
+        found: list[tuple[Fraction, str]] = []
+        for layout, whole_experts in _ways(model, tp):
+            with suppress(InputError):  # too large, or not divisible in this way
+                of = grid_job(replace(job, expert_parallel=whole_experts), layout)
+                programs = programs_of(model, Precision(), config, of)
+                if programs.is_held:
+                    options = f", {layout.text}{' --ep' if whole_experts else ''}" if tp > 1 else ""
+                    found.append((prefill_share(programs, stand), f"{model.name}{options}"))
+        if found:
+            share, name = max(found, key=lambda way: way[0])
+            return name, share
     return None
+
+
+def _ways(model: Model, tp: int) -> Iterator[tuple[Layout, bool]]:
+    """The ways in which PEs share a layer: with all rows or with their own rows between products, and for a mixture with shares
+    of experts or with whole ones."""
+    blocks = model.description.blocks if model.description is not None else ()
+    mixes = any(isinstance(block.ffn, Experts) for block in blocks)
+    for own_rows, whole_experts in product((False, True), repeat=2):
+        if (tp > 1 or not (own_rows or whole_experts)) and (mixes or not whole_experts):
+            yield Layout(tp, sp=own_rows), whole_experts
+
+
+@cache
+def _models() -> list[Model]:
+    """The listed models, largest first."""
+    return sorted(map(load_model, preset_models()), key=lambda model: -model.parameters)
 
 
 def prefill_share(programs: LlmPrograms, stand: Stand) -> Fraction:
     """The bound of a prefill over its cycles; segments that are alike run once."""
     (step,) = programs.steps
-    counts: Counter[Any] = Counter()
-    first: dict[Any, Segment] = {}
+    known: dict[Hashable, int] = {}
+    cycles = 0
     for segment in programs.segments(step):
-        counts[segment.key] += 1
-        first.setdefault(segment.key, segment)
-    cycles = sum(
-        counts[key] * stand.cycles(programs.segment_program(segment), programs.target) for key, segment in first.items()
-    )
+        if segment.key not in known:
+            known[segment.key] = stand.cycles(programs.segment_program(segment), programs.target)
+        cycles += known[segment.key]
     floor = floor_of(programs, step)
     return Fraction(max(floor.dram_cycles, floor.mac_cycles), cycles)
 

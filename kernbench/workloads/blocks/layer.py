@@ -38,7 +38,7 @@ from kernbench.workloads.models.parts import (
 )
 from kernbench.workloads.routing import Routing
 from kernbench.workloads.scratchpad import Buffer, DoesNotFit, Ring
-from kernbench.workloads.transfers import tile_sizes
+from kernbench.workloads.transfers import LAYER_PART, in_flight, setup_bytes, tile_sizes
 
 _TILE_KIB = (256, 128, 64, 32, 16, 8, 4, 2)
 _PIECE_BYTES = 64 << 10  # activations and keys go through DMA in pieces of about this
@@ -73,9 +73,8 @@ class PartLayer:
         self.meta: dict[str, Any] = {}
         self._table: tuple[int, int] | None = None  # of the page table in the scratchpad: address and bytes
         line, size = config.spm.bank_width_bytes, config.spm.size_bytes
-        self._tile_bytes, ring = weight_ring(config, max(
-            shape.stored(w, w.rows) * shape.bits_of(w) for w, _, _ in memory.weights.values()
-        ))  # fmt: skip
+        self._tile_bytes, ring = weight_ring(config, longest_column(shape))
+        self._loaded = -1, 0  # matrices that are loaded together: the address of the latest ones in DRAM and in the scratchpad
         self._weights = Ring(Buffer("weights", 0, ring, 0, 0), line, (config.spm.num_banks // 4 + 1) * line)
         self.arena = Arena(ceil_div(ring, line) * line, size, line)
 
@@ -310,8 +309,28 @@ class PartLayer:
         """Rows times a matrix, in a new buffer. `wait`: bytes that must be there before its weights are asked for."""
         weight, base, each = self.memory.weights[name]
         out = self.take(rows * weight.cols)
-        self._multiply(weight, rows, source, out, base + copy * each, weight.rows, weight.cols, wait)
+        if name in self.memory.together:
+            slot = self._load_together(name, copy, wait)
+            self._gemm(weight, rows, source, slot, out, weight.rows, weight.cols)
+        else:
+            self._multiply(weight, rows, source, out, base + copy * each, weight.rows, weight.cols, wait)
         return out
+
+    def _load_together(self, name: str, copy: int, wait: tuple[int, int] | None) -> int:
+        """The matrix of an expert in the scratchpad; the first matrix of those that lie together loads all of them."""
+        first, nbytes, offset = self.memory.together[name]
+        address, bits = first + copy * nbytes, self.shape.bits_of(self.memory.weights[name][0])
+        if self._loaded[0] != address:
+            self._loaded = address, self._weights.take(nbytes + 2 * self._align)
+            whole, count = _as_elements(nbytes * 8 // bits, bits)
+            load = self.emit.load("weight", whole, Span(address, 1, count, nbytes), self._loaded[1], **self.meta)
+            if wait is not None:
+                self.emit.after(load, *wait)
+        return self._loaded[1] + offset
+
+    def _gemm(self, weight: Weight, rows: int, source: int, slot: int, out: int, k: int, n: int) -> None:
+        sizes = {"m": rows, "n": n, "k": k, "qbits_weight": self.shape.bits_of(weight), "qbits_activation": self.act_bits}
+        self.emit.te("gemm", source, slot, out, **sizes, **self.meta)
 
     def _multiply(
         self, weight: Weight, rows: int, source: int, out: int, base: int, k: int, n: int, wait: tuple[int, int] | None = None
@@ -328,8 +347,7 @@ class PartLayer:
             load = self.emit.load("weight", bits, span, slot, **self.meta)
             if wait is not None:
                 self.emit.after(load, *wait)
-            sizes = {"m": rows, "n": width, "k": k, "qbits_weight": bits, "qbits_activation": self.act_bits}
-            self.emit.te("gemm", source, slot, out + self.act(rows * col), **sizes, **self.meta)
+            self._gemm(weight, rows, source, slot, out + self.act(rows * col), k, width)
 
     def _te(self, op: str, left: int, right: int, out: int, m: int, n: int, k: int, bits: int, head: int) -> None:
         sizes = {"m": m, "n": n, "k": k, "qbits_weight": bits, "qbits_activation": self.act_bits}
@@ -856,13 +874,24 @@ class PartLayer:
         return found
 
 
+def longest_column(shape: PartShape) -> int:
+    """[bit] The column of a matrix that takes most."""
+    return max(shape.stored(weight, weight.rows) * shape.bits_of(weight) for weight in shape.block.weights(shape.hidden))
+
+
+def expert_transfer(shape: PartShape, config: NpuConfig) -> int:
+    """[byte] The matrices of an expert that one transfer loads, at most: a tile. 0 where setups of transfers hardly count, or
+    where other transfers hide them."""
+    return weight_ring(config, longest_column(shape))[0] if setup_bytes(config) and in_flight(config) == 1 else 0
+
+
 def weight_ring(config: NpuConfig, column_bits: int) -> tuple[int, int]:
     """[byte] of a weight tile and of the ring of tiles: the largest tiles with which the ring is a third of the scratchpad."""
     line = config.spm.bank_width_bytes
     skew = (config.spm.num_banks // 4 + 1) * line
     most = config.spm.size_bytes // 3
     for wanted in (2 * config.dma.engines + config.te.engines, 3, 2):
-        for kib in tile_sizes(config, _TILE_KIB):
+        for kib in tile_sizes(config, _TILE_KIB, LAYER_PART):
             slot = ceil_div((kib << 10) + 2 * config.dma.alignment_bytes, line) * line + skew
             if wanted * slot <= most and column_bits <= kib << 13:
                 return kib << 10, wanted * slot
@@ -870,4 +899,4 @@ def weight_ring(config: NpuConfig, column_bits: int) -> tuple[int, int]:
     raise InputError(beyond_scratchpad(config, rule))
 
 
-__all__ = ["DoesNotFit", "PartLayer", "weight_ring"]
+__all__ = ["DoesNotFit", "PartLayer", "expert_transfer", "weight_ring"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from kernbench.cmdq.footprint import bytes_of
 from kernbench.common.units import ceil_div
@@ -17,6 +19,8 @@ class PartMemory:
 
     end: int = 0
     weights: dict[str, tuple[Weight, int, int]] = field(default_factory=dict)  #: matrix, first address, bytes from copy to copy
+    #: matrices of an expert that one transfer loads, by name: first address of expert 0, bytes of all of them, where it begins
+    together: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     vectors: int = 0
     biases: int = 0  #: of experts
     caches: dict[str, int] = field(default_factory=dict)  #: first address by name
@@ -41,9 +45,13 @@ class PartMemory:
 
 
 def place_parts(
-    shape: PartShape, base: int, step: int, positions: int, sequences: int, page_tokens: int = 0
+    shape: PartShape, base: int, step: int, positions: int, sequences: int, page_tokens: int = 0, transfer: int = 0
 ) -> PartMemory:
-    """Place a layer from `base` on; regions begin at multiples of `step`. `positions`: [token] of the longest sequence."""
+    """Place a layer from `base` on; regions begin at multiples of `step`. `positions`: [token] of the longest sequence.
+
+    `transfer`: [byte] the matrices of an expert that lie next to each other have at most so many. With 0, each matrix has a
+    region with the copies of all experts.
+    """
     found = PartMemory(end=base, positions=ceil_div(positions, 64) * 64)
     if page_tokens and shape.cached:
         found.page_tokens, found.pages = page_tokens, PageTable(sequences, ceil_div(positions, page_tokens))
@@ -54,10 +62,14 @@ def place_parts(
         found.end = at + nbytes
         return at
 
-    for weight in shape.block.weights(shape.hidden):
-        each = ceil_div(shape.matrix_bytes(weight), step) * step
-        copies = weight.copies if shape.local_experts is None or weight.copies == 1 else shape.local_experts[1]
-        found.weights[weight.name] = weight, take(each * copies), each
+    for group in _groups(shape, step, transfer):
+        sizes = [ceil_div(shape.matrix_bytes(weight), step) * step for weight in group]
+        each, many = sum(sizes), group[0].copies
+        base = take(each * (many if shape.local_experts is None or many == 1 else shape.local_experts[1]))
+        for weight, offset in zip(group, accumulate(sizes, initial=0), strict=False):
+            found.weights[weight.name] = weight, base + offset, each
+            if len(group) > 1:
+                found.together[weight.name] = base, each, offset
     found.vectors = take(bytes_of(max(1, shape.vector_elements), shape.gain_bits))
     if shape.expert_vectors:
         each = ceil_div(bytes_of(shape.expert_vectors, shape.gain_bits), step) * step
@@ -72,3 +84,20 @@ def place_parts(
     if shape.state_elements:
         found.state = take(sequences * ceil_div(shape.act(shape.state_elements), step) * step)
     return found
+
+
+def _groups(shape: PartShape, step: int, transfer: int) -> Iterator[list[Weight]]:
+    """The matrices of a layer in order; those of an expert in groups that fit a transfer."""
+    group: list[Weight] = []
+    room = 0
+    for weight in shape.block.weights(shape.hidden):
+        nbytes = ceil_div(shape.matrix_bytes(weight), step) * step
+        kind = weight.copies, shape.bits_of(weight)
+        joins = group and weight.copies > 1 and kind == (group[0].copies, shape.bits_of(group[0]))
+        if not joins or nbytes > room:
+            if group:
+                yield group
+            group, room = [], transfer
+        group.append(weight)
+        room -= nbytes
+    yield group

@@ -19,7 +19,7 @@ from kernbench.config.system import SystemConfig
 from kernbench.workloads.blocks.batch import Batch, Sequences
 from kernbench.workloads.blocks.context import ContextLayer, ContextShare, check_context, most_cached
 from kernbench.workloads.blocks.front import Front, FrontStage, stages_of
-from kernbench.workloads.blocks.layer import PartLayer
+from kernbench.workloads.blocks.layer import PartLayer, expert_transfer
 from kernbench.workloads.blocks.meetings import Seat, run_together, seats_of
 from kernbench.workloads.blocks.memory import PartMemory, place_parts
 from kernbench.workloads.blocks.shape import PartShape, shard_of_parts, shares_heads
@@ -215,7 +215,8 @@ class PartPrograms(LlmPrograms):
         for shape in cast("list[PartShape]", self.shapes):
             bases.append(take(0))
             _check_pages(shape, self.job.page_tokens, machine)
-            placed = place_parts(shape, end, step, self.kept, sequences, self.job.page_tokens)
+            transfer = expert_transfer(shape, machine)
+            placed = place_parts(shape, end, step, self.kept, sequences, self.job.page_tokens, transfer)
             end = placed.end
             self._placed.append(placed)
         rows = self._steps_of_rows
@@ -224,7 +225,8 @@ class PartPrograms(LlmPrograms):
         stream = take(bytes_of(rows * hidden, act)), take(bytes_of(rows * hidden, act))
         self._draft_memories: list[tuple[PartMemory, int]] = []
         for shape in self._drafts(0):
-            placed = place_parts(shape, take(0), step, self.positions, sequences, self.job.page_tokens)
+            transfer = expert_transfer(shape, machine)
+            placed = place_parts(shape, take(0), step, self.positions, sequences, self.job.page_tokens, transfer)
             end = placed.end
             self._draft_memories.append((placed, take(shape.gain_bytes)))
         if self._draft_memories:

@@ -1,0 +1,69 @@
+"""The suite `plans`: which machines and models its rows have."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from kernbench.cmdq.program import Program
+from kernbench.config import NpuConfig, SystemConfig, load_config, machine_names
+from kernbench.config.kinds import as_npu
+from kernbench.validate.run import Options, Stand
+from kernbench.validate.suite import read_suite_data
+from kernbench.validate.suites import plans
+from kernbench.workloads.llm.steps import Job
+from kernbench.workloads.models.files import load_model, preset_models
+from kernbench.workloads.models.precision import Precision
+from kernbench.workloads.parallel.fitting import least_bytes
+from kernbench.workloads.parallel.layout import Layout
+
+DATA = read_suite_data("plans")
+STAND = Stand(Options())
+
+
+class Instant(Stand):
+    """Programs take one cycle."""
+
+    def cycles(self, program: Program, config: NpuConfig | SystemConfig) -> int:
+        return 1
+
+
+def test_every_machine_has_rows_or_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plans, "product_share", lambda *_: Fraction(1))
+    monkeypatch.setattr(plans, "largest_prefill", lambda *_: ("a model", Fraction(1, 2)))
+    found = [row.case.partition(", ")[0].partition(" of ")[0] for row in plans.rows(DATA, STAND)]
+    for what, left_out in (("product", "no_product"), ("prefill", "no_prefill")):
+        with_rows = {case.partition(":")[0] for case in found if case.endswith(f": {what}")}
+        assert with_rows.isdisjoint(DATA.fact(left_out))
+        assert with_rows | set(DATA.fact(left_out)) == set(machine_names())
+    for limits in ("product_limits", "prefill_limits"):
+        assert set(DATA.fact(limits)) <= set(machine_names())
+
+
+def test_rows_below_the_goal_fail_unless_a_limit_is_stated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plans, "product_share", lambda *_: Fraction(84, 100))
+    monkeypatch.setattr(plans, "largest_prefill", lambda *_: ("a model", Fraction(86, 100)))
+    verdicts = {row.case: row.verdict for row in plans.rows(DATA, STAND)}
+    assert verdicts["a100: product, 16 bits"] == "outside" and verdicts["a100: prefill of a model"] == "inside"
+    assert verdicts["ethos_u65: product, 8 bits"] == "told" and verdicts["tpuv5e: prefill of a model"] == "told"
+
+
+@pytest.mark.parametrize("machine", ["tpuv5e", "wormhole_n300"])
+def test_the_model_is_the_largest_that_the_memory_may_hold(machine: str) -> None:
+    """No larger model has room for its weights and its cache; `wormhole_n300` has two chips."""
+    config = load_config(machine)
+    chips = 2 if machine == "wormhole_n300" else 1
+    found = plans.largest_prefill(machine, DATA, Instant(Options()))
+    assert found is not None
+    name = found[0].partition(",")[0]
+    assert ("--tp 2" in found[0]) == (chips == 2)
+    job, room = Job(prompt=512, tokens=1, phases=("prefill",)), as_npu(config).dram.capacity_bytes
+    larger = [model for model in map(load_model, preset_models()) if model.parameters > load_model(name).parameters]
+    assert larger and all(least_bytes(model, Precision(), job, Layout(chips)) > room for model in larger)
+
+
+@pytest.mark.parametrize("machine", ["ndp120", "ethos_u65"])
+def test_machines_without_a_prefill_hold_no_model(machine: str) -> None:
+    assert machine in DATA.fact("no_prefill")
+    assert plans.largest_prefill(machine, DATA, STAND) is None

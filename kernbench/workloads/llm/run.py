@@ -137,7 +137,8 @@ class StoredTally:
     def of(cls, tally: Tally) -> StoredTally:
         """The same values."""
         numbers = tally.cycles, tally.macs, tally.te_busy, tally.te_cycles, tally.entries
-        return cls(numbers, tally.bytes, tally.bounds, tally.energy_pj, list(tally.reductions.items()))
+        energies = dict[str, int | float](tally.energy_pj)
+        return cls(numbers, tally.bytes, tally.bounds, energies, list(tally.reductions.items()))
 
     def tally(self) -> Tally:
         """The same values."""

@@ -19,6 +19,7 @@ from kernbench_core.model.compute cimport MAX_REGIONS, Compute, Stream, stream_b
 from kernbench_core.model.dma cimport DmaJob
 from kernbench_core.model.dram.extent cimport Dram
 from kernbench_core.fast.closed_forms cimport banks_differ
+from kernbench_core.fast.lanes cimport stop_rolling
 from kernbench_core.fast.simd cimport vectors
 from kernbench_core.fast.pair_conflict_free cimport open_pair, pair_found, pair_may_look, pair_over
 from kernbench_core.model.share.membership cimport Flow
@@ -360,6 +361,7 @@ cdef bint find_conflict_free(Sim* s, int32_t spm) noexcept nogil:
         return False
     if not p.narrow or p.blocked or p.n_out or p.n_asks or p.n_order > REQUESTERS:
         return False
+    stop_rolling(s, p)
     n = open_courses(s, p, x, streams)
     p.look.conflict_free = conflict_free_to(s, p, x, n) if n >= 0 else p.done
     p.look.back_off = p.done

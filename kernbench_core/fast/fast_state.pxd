@@ -27,9 +27,13 @@ cdef inline void requests_changed(Lookahead* x) noexcept nogil:
     x.judge = True
 
 cdef inline void requesters_changed(Lookahead* x) noexcept nogil:
-    """A requester was inserted into the order, or removed."""
+    """A requester was inserted into the order."""
     x.judge = True
     x.laid = False
+
+cdef inline void requester_left(Lookahead* x) noexcept nogil:
+    """A requester, which makes no more requests, was removed from the order."""
+    x.judge = True
 
 cdef inline void forget(Lookahead* x) noexcept nogil:
     """Reset all data: a run begins or continues."""

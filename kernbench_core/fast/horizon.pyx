@@ -5,6 +5,7 @@ Before its horizon, the requesters of a scratchpad only make requests, wait and 
 smallest.
 """
 from kernbench_core.fast.conflict_free cimport find_conflict_free
+from kernbench_core.fast.lanes cimport stop_rolling, touch_lane
 from kernbench_core.fast.pair_cycles cimport pair_turn, paired_cycle
 from kernbench_core.fast.paths cimport CONFLICT_FREE_PATH, UNCONTENDED_PATH, paths, scratchpad_due, scratchpad_touch
 from kernbench_core.fast.rolling cimport may_roll, roll
@@ -136,7 +137,7 @@ cdef cycle_t scratchpad_next(Sim* s, int32_t spm) noexcept nogil:
     cdef int64_t rounds = 0, often = 0
     cdef Requester* a
     p.look.calm = NEVER
-    p.look.rolls = p.look.laid = False
+    p.look.rolls = False
     if p.n_order == 0 or s.share.devices != NULL and p.n_pairs == 0 and first_asking(s, p) == NEVER:  # flows wait for their bursts
         return NEVER
     if s.stops.on_conflict or p.n_asks or p.n_pairs:
@@ -155,6 +156,7 @@ cdef cycle_t scratchpad_next(Sim* s, int32_t spm) noexcept nogil:
         soon = p.done + p.backpressure - 1
         to = min(to, max(soon, p.done + BLOCK - 1), look_again(s, p))
         rounds = -patience(p)
+    stop_rolling(s, p)
     for k in range(n_order):
         a = &s.requester[order[k]]
         rounds += a.rounds
@@ -179,6 +181,8 @@ cdef void touch_flow(void* sim, slot_t flow, cycle_t now) noexcept nogil:
         component_flow_changed(s, flow)
     elif s.requester[flow].spm != NONE:         # else it is a queue of a cache, which makes no requests to a scratchpad
         scratchpad_touch(s, s.requester[flow].spm, now)
+        if s.n_spm == 1:
+            touch_lane(s, flow)
         if s.requester[flow].paired:
             scratchpad_touch(s, s.requester[far_requester(s, flow)].spm, now)
 

@@ -87,7 +87,7 @@ cdef void catch_up(Sim* s) noexcept nogil:
     """Before the state is read: run every scratchpad up to the run's cycle. No horizon is kept, so that equal states look the same."""
     cdef int32_t k
     for k in range(s.n_spm):
-        scratchpad_advance(s, k, s.cycle)
+        scratchpad_advance(s, k, s.cycle)           # also stops rolling, even if the scratchpad has reached this cycle
         s.spm[k].look.touched = True
         s.spm[k].look.calm = NEVER
         s.spm[k].look.rolls = s.spm[k].look.laid = False

@@ -11,6 +11,7 @@ from kernbench_core.fast.choices import chosen_paths, paths_without
 from kernbench_core.fast.block cimport block_advance, block_can
 from kernbench_core.fast.closed_forms cimport closed_form_advance
 from kernbench_core.fast.conflict_free cimport conflict_free_can, conflict_free_over
+from kernbench_core.fast.lanes cimport stop_rolling
 from kernbench_core.fast.speculative cimport speculative_advance, speculative_can
 from kernbench_core.fast.uncontended cimport uncontended_can
 from kernbench_core.model.bank cimport Requester
@@ -69,6 +70,7 @@ cdef void model_cycle(Sim* s, Spm* p) noexcept nogil:
 cdef void scratchpad_advance(Sim* s, int32_t spm, cycle_t to) noexcept nogil:
     """Run the cycles before `to` that have not been run; only the last may have an event."""
     cdef Spm* p = &s.spm[spm]
+    stop_rolling(s, p)
     p.look.laid = False
     while p.done < to:
         if not fast_path(s, p, to):

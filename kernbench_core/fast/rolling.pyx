@@ -5,10 +5,9 @@ this, a bound is computed requester by requester. A single scratchpad needs no b
 the machine, and stops after its own first event. Its requesters are on a timing wheel (fast/timing_wheel.pxd), so the cost of a cycle is
 proportional to its requests. This is for many slow flows, which make requests far less often than once in a block.
 
-The code is compiled a second time for runs that trace requests: a usual request writes only a note, and the record of a run that it ends.
+In runs that trace no requests, the usual requests of flows are made by their lanes (fast/lanes.pyx). The code is compiled a second time for
+runs that trace requests: a usual request writes only a note, and the record of a run that it ends.
 """
-from libc.string cimport memset
-
 from kernbench_core.model.arbiter.oldest_first cimport by_age
 from kernbench_core.model.bank cimport Requester, Spm
 from kernbench_core.trace.events cimport REC_RUN, TRACE_FULL, FlowTrace
@@ -21,11 +20,11 @@ from kernbench_core.fast.address_runs cimport apart_of, follows
 from kernbench_core.model.arbiter.oldest_first cimport order_of
 from kernbench_core.model.share.membership cimport Flow
 from kernbench_core.model.sim cimport Sim
-from kernbench_core.model.bank_counters cimport tally_eight
 from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 from kernbench_core.fast.paths cimport ROLLING_PATH, paths
-from kernbench_core.fast.block_ports cimport PORTS, Walk, take
-from kernbench_core.fast.timing_wheel cimport RIMS, SPOKES, Wheel, wheel_lay, wheel_put
+from kernbench_core.fast.block_ports cimport Walk, take
+from kernbench_core.fast.lanes cimport close_lane, close_lanes, count_ports, lay_wheel, open_lane, put_far, put_moved
+from kernbench_core.fast.timing_wheel cimport RIMS, SPOKES, WORDS, Lane, Wheel
 
 cdef extern from *:
     int trailing_zeros "__builtin_ctzll"(uint64_t v) noexcept nogil
@@ -33,12 +32,6 @@ cdef extern from *:
 cdef enum:
     SLOW = 6                  # cycles between lines: in most blocks such a flow makes at most one request
     FLOWS = 12                # with fewer slow flows, blocks are faster
-    WORDS = 64                # words of ports before they are counted
-
-cdef struct Ports:            # ports of the cycles that are not counted yet, one cycle after another
-    uint64_t[WORDS + 2 * PORTS + 8] word
-    int32_t n
-
 
 cdef bint may_roll(Sim* s, Spm* p) noexcept nogil:
     """Whether rolling is faster, and nothing needs a horizon."""
@@ -57,9 +50,8 @@ cdef bint may_roll(Sim* s, Spm* p) noexcept nogil:
     return False
 
 
-cdef inline bint ask_line(
-        Sim* s, Spm* p, Walk* w, slot_t requester, Requester* a, nbytes_t apart, int32_t hop, bint traced) noexcept nogil:
-    """The usual request of a flow that is due, of one whole line that is granted; false for any other, and nothing is done.
+cdef inline bint ask_traced(Sim* s, Spm* p, Walk* w, slot_t requester, Requester* a, nbytes_t apart, int32_t hop) noexcept nogil:
+    """The usual request of a traced flow that is due, of one whole line that is granted; false for any other, and nothing is done.
 
     `apart`, `hop`: as in `run_on`.
     """
@@ -76,16 +68,15 @@ cdef inline bint ask_line(
         return False
     if taken[ports - 1] & mask or last and (f.at.run_left != line or not follows(f, apart, line)):
         return False
-    if traced:
-        open_run(t, f, f.at.run_left, f.bank)
-        run_asked(t, w.begin)
-        put_note(w, requester, 0, 0 if side else mask, mask if side else 0)
-        if w.trace.level > TRACE_FULL:          # every request is an event
-            f.asked = line
-            record_served(s, p, requester, NEVER, w.begin)
-        elif last:
-            emit_moved(s, f, t, REC_RUN, w.begin)
-            t.asked = NEVER
+    open_run(t, f, f.at.run_left, f.bank)
+    run_asked(t, w.begin)
+    put_note(w, requester, 0, 0 if side else mask, mask if side else 0)
+    if w.trace.level > TRACE_FULL:              # every request is an event
+        f.asked = line
+        record_served(s, p, requester, NEVER, w.begin)
+    elif last:
+        emit_moved(s, f, t, REC_RUN, w.begin)
+        t.asked = NEVER
     take(taken, ports, mask)
     f.left -= line
     f.carry = carry
@@ -103,15 +94,6 @@ cdef inline bint ask_line(
     return True
 
 
-cdef void count(Spm* p, Ports* x) noexcept nogil:
-    """Count the ports that were taken."""
-    cdef int32_t k
-    for k in range((x.n + 7) // 8):
-        tally_eight(&p.grants, x.word + 8 * k)
-    memset(x.word, 0, (x.n + 7) // 8 * 8 * sizeof(uint64_t))
-    x.n = 0
-
-
 cdef inline void walk_requester(Sim* s, Spm* p, Walk* w, slot_t requester, bint traced) noexcept nogil:
     """Handle any requester that is due."""
     p.look.due[0] = requester
@@ -124,32 +106,87 @@ cdef inline void walk_requester(Sim* s, Spm* p, Walk* w, slot_t requester, bint 
 cdef inline void aged_cycle(Sim* s, Spm* p, Walk* w, slot_t* order, bint traced) noexcept nogil:
     """A cycle in which aged requests come first."""
     cdef int32_t k
+    close_lanes(s, p)
     for k in range(p.n_order):
         if min(s.requester[order[k]].next_at, s.requester[order[k]].backpressure_at) <= w.begin:
             walk_requester(s, p, w, order[k], traced)
     p.look.laid = False
 
 
-cdef inline void cycle(Sim* s, Spm* p, Walk* w, nbytes_t apart, int32_t hop, bint traced) noexcept nogil:
-    """Handle the requesters that are due in cycle `w.begin`, in tie-break order."""
+cdef inline void step_lane(Lane* g, cycle_t now, int32_t banks, int32_t chunk, int32_t hop) noexcept nogil:
+    """The request of an open lane was granted in cycle `now`: go on to the next. There is no branch, as it could not be predicted."""
+    cdef int64_t carry = g.carry - g.rest, late = carry >> 63               # all ones, or zero
+    cdef int32_t run = g.run - 1, over = -<int32_t>(run == 0), bank = g.bank + 1 + (hop & over)
+    g.carry = carry + (g.num & late)
+    g.at = now + g.every - late
+    g.bank = bank - (banks & -<int32_t>(bank >= banks))
+    g.run = run + (chunk & over)
+    g.lines -= 1
+
+
+cdef inline bint other_request(Sim* s, Spm* p, Walk* w, slot_t requester, nbytes_t apart, int32_t hop, bint traced) noexcept nogil:
+    """Handle a requester that is due without a lane; false if it was the usual request of a traced flow."""
+    cdef Lane* g = &s.lane[requester]
+    cdef Requester* a = &s.requester[requester]
+    cdef bint usual = False
+    if traced and not a.compute:
+        usual = ask_traced(s, p, w, requester, a, apart, hop)
+    if not usual:
+        if g.opened:
+            close_lane(s, requester, w.begin)
+        walk_requester(s, p, w, requester, traced)
+    g.at = min(a.next_at, a.backpressure_at)
+    return not usual
+
+
+cdef inline bint cycle(Sim* s, Spm* p, Walk* w, int32_t ports, nbytes_t apart, int32_t hop, bint traced) noexcept nogil:
+    """Handle the requesters that are due in cycle `w.begin`, in tie-break order; true if one made an unusual request. `ports`: the ports of
+    each kind, where they are equally many and few, else 0. What a line needs is in variables: stores to lanes could change everything that
+    is read through a pointer."""
     cdef Wheel* x = s.wheel
-    cdef int64_t spoke = w.begin - x.first
-    cdef int32_t r, place
-    cdef uint64_t rims = x.rim[spoke], due
+    cdef Lane* lanes = s.lane
+    cdef cycle_t now = w.begin
+    cdef int32_t spoke = now & (SPOKES - 1), banks = p.banks, chunk = x.chunk, each = ports, next, r
+    cdef uint64_t* rim = x.rim
+    cdef uint64_t* taken = w.taken[0]
+    cdef uint64_t rims = rim[spoke], due, mine, this, bank
+    cdef uint64_t* words
+    cdef uint64_t* ends
+    cdef slot_t* order
     cdef slot_t requester
-    cdef Requester* a
+    cdef Lane* g
+    cdef bint usual, other = False
+    rim[spoke] = 0
     while rims:
         r = trailing_zeros(rims)
-        rims &= rims - 1
-        due = x.due[r][spoke]
+        this = rims & -rims
+        rims ^= this
+        words = x.due[r]
+        order = x.order + 64 * r
+        due = words[spoke]
+        words[spoke] = 0
         while due:
-            place = 64 * r + trailing_zeros(due)
-            due &= due - 1
-            requester = p.order[place]
-            a = &s.requester[requester]
-            if a.compute or not ask_line(s, p, w, requester, a, apart, hop, traced):
-                walk_requester(s, p, w, requester, traced)
-            wheel_put(x, a, place)
+            mine = due & -due
+            requester = order[trailing_zeros(due)]
+            due ^= mine
+            g = &lanes[requester]
+            usual = not traced and (g.lines or open_lane(s, p, requester))
+            if ports == 0:
+                each = w.ports[1] if g.side else w.ports[0]
+            ends = taken + g.side
+            bank = <uint64_t>1 << g.bank
+            if usual and not ends[each - 1] & bank:
+                take(ends, each, bank)
+                step_lane(g, now, banks, chunk, hop)
+            else:
+                other = other_request(s, p, w, requester, apart, hop, traced) or other
+            if g.at - now < SPOKES:
+                next = g.at & (SPOKES - 1)
+                words[next] |= mine
+                rim[next] |= this
+            elif g.at != NEVER:
+                x.far[r] |= mine
+    return other
 
 
 cdef inline bint event(Sim* s, int32_t ends, int64_t records) noexcept nogil:
@@ -157,52 +194,63 @@ cdef inline bint event(Sim* s, int32_t ends, int64_t records) noexcept nogil:
     return s.n_pressed or s.n_done_flow or s.n_done_compute or s.n_rejoin or s.ends.n != ends or records and s.trace.n >= records
 
 
-cdef inline cycle_t run_on(Sim* s, Spm* p, cycle_t to, bint traced) noexcept nogil:
+cdef inline bint comes_later(Spm* p, Wheel* x, cycle_t to) noexcept nogil:
+    """Move to the next cycle in which a requester may be due; true if it is not known yet, or is not before `to`."""
+    cdef cycle_t at = p.done, end = min(x.turn, to)
+    while at < end and x.rim[at & (SPOKES - 1)] == 0:
+        at += 1
+    p.done = at
+    return at == end
+
+
+cdef inline cycle_t run_on(Sim* s, Spm* p, cycle_t to, int32_t ports, bint traced) noexcept nogil:
     cdef Wheel* x = s.wheel
     cdef Walk w
-    cdef Ports ports
-    cdef uint64_t todo
     cdef int32_t ends = s.ends.n
     cdef int64_t records = max(s.trace.full, s.trace.n + 1) if traced else 0
     cdef slot_t* order
+    cdef bint over = event(s, ends, records)
     # From the end of a run to the next one of the flow: bytes of the other channels, and banks. 0 bytes: runs may end inside a line.
     cdef nbytes_t apart = apart_of(s.memory, p)
     cdef int32_t hop = <int32_t>((apart >> p.line_shift) % p.banks) if apart else 0
     open_walk(&w, p, 1)
     if traced:
         open_notes(s, &w)
-    memset(ports.word, 0, sizeof(ports.word))
-    ports.n = 0
-    while p.done < to and not event(s, ends, records):
-        if not p.look.laid or p.done >= x.first + SPOKES:
-            wheel_lay(x, p, s.requester)
-        if p.n_watch == 0:                      # else the activity of DMA engines is handled after this cycle
-            todo = x.busy >> (p.done - x.first)
-            p.done += trailing_zeros(todo) if todo else x.first + SPOKES - p.done
-            if todo == 0 or p.done >= to:
-                p.done = min(p.done, to)
-                continue
+    if p.look.laid and x.any_moved:
+        put_moved(s, p)
+    while p.done < to and not over:
+        if not p.look.laid:
+            lay_wheel(s, p)
+        if p.done >= x.turn:
+            put_far(s, p)
+        if p.n_watch == 0 and comes_later(p, x, to):  # else the activity of DMA engines is handled after this cycle
+            continue
         w.begin = p.done
-        w.taken[0] = ports.word + ports.n
+        w.taken[0] = x.word + x.words
         w.taken[1] = w.taken[0] + w.ports[0]
         order = order_of(s, p, p.done)
         if order == p.order:
-            cycle(s, p, &w, apart, hop, traced)
+            over = cycle(s, p, &w, ports, apart, hop, traced) or traced
         else:
             aged_cycle(s, p, &w, order, traced)
+            over = True
         if traced:
             close_notes(s, p, &w)
-        ports.n += w.ports[0] + (w.ports[1] if w.split else 0)
-        if ports.n >= WORDS:
-            count(p, &ports)
+        x.words += w.ports[0] + (w.ports[1] if w.split else 0)
+        if x.words >= WORDS:
+            count_ports(s, p)
         if p.n_watch:
             activity_phase(s, p)
         p.done += 1
-    count(p, &ports)
-    return p.done - 1 if event(s, ends, records) else to
+        over = over and event(s, ends, records)
+    return p.done - 1 if over else to
 
 
 cdef cycle_t roll(Sim* s, Spm* p, cycle_t to) noexcept nogil:
     """Run the cycles before `to`, up to and including the first that has an event, or enough records of a trace; return this cycle, or
     `to`."""
-    return run_on(s, p, to, True) if s.trace != NULL and s.trace.level >= TRACE_FULL else run_on(s, p, to, False)
+    if s.trace != NULL and s.trace.level >= TRACE_FULL:
+        return run_on(s, p, to, 0, True)
+    if p.ports[0] == 2 and (p.ports[1] == 2 or not p.split):
+        return run_on(s, p, to, 2, False)
+    return run_on(s, p, to, 0, False)

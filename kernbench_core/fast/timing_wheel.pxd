@@ -1,36 +1,59 @@
-"""The requesters of a scratchpad that are due in each of the next cycles."""
-from libc.string cimport memset
-
-from kernbench_core.model.bank cimport Requester, Spm
-from kernbench_core.types cimport cycle_t, int32_t, int64_t, uint64_t
+"""The requesters of a scratchpad that are due in each of the next cycles, and the lanes of its flows."""
+from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 
 cdef enum:
-    SPOKES = 64               # cycles
+    SPOKES = 64               # cycles: the wheel has one spoke for each, and comes round to the first spoke after the last
     RIMS = 64                 # words for the requesters of a cycle: with more than 64 * RIMS requesters there is no wheel
+    WORDS = 64                # words of ports before they are counted
+    CYCLE = 24                # more than the words of a cycle, and those that SIMD instructions load after them
 
-cdef struct Wheel:            # made again when requesters come, leave or change their rates (`Spm.laid`)
-    cycle_t first             # the cycle of the first column
-    uint64_t busy             # one bit for each cycle from `first` on in which a requester is due
+# The coming requests of a flow, one line each, in the form that fast/rolling.pyx needs. While a lane is open, it is valid in place of the
+# flow's carry, cursor and bytes. The struct fits into one line of the processor's cache.
+cdef struct Lane:
+    cycle_t at                # cycle of the next request; if the lane is closed: the cycle at which the wheel has the requester
+    int64_t carry             # the carry after that request
+    int64_t num               # as in Flow
+    int64_t rest              # as in Flow
+    int32_t every             # as in Flow
+    int32_t bank              # the bank of the next request
+    int32_t run               # lines to the end of the run
+    int32_t lines             # lines that the lane can still request; 0: also if it is paused
+    int32_t opened            # the same when it was opened; 0: it is closed
+    int32_t paused            # the same when it was paused: until the next request, the flow itself has the carry; 0: it is not paused
+    int32_t side              # where its words of ports begin among those of a cycle
+    int32_t place             # position on the wheel
+
+cdef struct Wheel:            # made again when requesters come; a requester that leaves only has no next cycle
+    int32_t n                 # requesters when the wheel was made
     int32_t rims              # words in use
-    uint64_t[SPOKES] rim      # a bit for each word of the cycle that is not 0
-    uint64_t[RIMS][SPOKES] due  # one bit for each position in `Spm.order`, with 64 positions in a word
+    cycle_t turn              # the cycle in which `far` is examined again
+    uint64_t[SPOKES] rim      # a bit for each word of the spoke that may not be 0
+    uint64_t[RIMS][SPOKES] due  # one bit for each position, with 64 positions in a word
+    uint64_t[RIMS] far        # requesters that are due SPOKES cycles later, or more
+    uint64_t[RIMS] moved      # requesters whose flow was changed: their next cycle must be read again
+    bint any_moved            # whether there are such
+    bint any_open             # whether a lane may be open
+    slot_t[64 * RIMS] order   # [n] requesters in tie-break order
+    uint64_t[WORDS + CYCLE] word  # ports taken in cycles that are not counted yet, one cycle after another
+    int32_t words             # number of these words
+    nbytes_t line             # [B] a line; -1 for a blocked map, whose flows have no lanes
+    int32_t shift             # log2(line)
+    nbytes_t interleave       # [B] the length of a whole run
+    nbytes_t apart            # [B] from the end of a run to the beginning of the next one of the flow; 0: lanes end with their run
+    int32_t chunk             # lines of a whole run
+    int32_t hop               # banks from the end of a run to the beginning of the next
 
-cdef inline void wheel_put(Wheel* x, Requester* a, int32_t place) noexcept nogil:
-    """Add a requester at the cycle of its next request, or in which it leaves its resources."""
-    cdef int64_t spoke = min(a.next_at, a.backpressure_at) - x.first
-    if spoke < SPOKES:
+cdef inline void wheel_put(Wheel* x, Lane* g, int32_t place, cycle_t now) noexcept nogil:
+    """Add a requester at the cycle `at` of its lane; `now`: the cycle that the wheel has reached."""
+    cdef int32_t spoke = g.at & (SPOKES - 1)
+    if g.at - now < SPOKES:
         x.due[place >> 6][spoke] |= <uint64_t>1 << (place & 63)
         x.rim[spoke] |= <uint64_t>1 << (place >> 6)
-        x.busy |= <uint64_t>1 << spoke
+    elif g.at != NEVER:
+        x.far[place >> 6] |= <uint64_t>1 << (place & 63)
 
-cdef inline void wheel_lay(Wheel* x, Spm* p, Requester* requesters) noexcept nogil:
-    """Add all requesters, from the scratchpad's next cycle on."""
-    cdef int32_t k
-    x.first = p.done
-    x.busy = 0
-    x.rims = (p.n_order + 63) >> 6
-    memset(x.rim, 0, sizeof(x.rim))
-    memset(x.due, 0, x.rims * SPOKES * sizeof(uint64_t))
-    for k in range(p.n_order):
-        wheel_put(x, &requesters[p.order[k]], k)
-    p.look.laid = True
+cdef inline void wheel_take(Wheel* x, Lane* g) noexcept nogil:
+    """Remove a requester; words in which it was alone keep their marks."""
+    cdef uint64_t mine = <uint64_t>1 << (g.place & 63)
+    x.due[g.place >> 6][g.at & (SPOKES - 1)] &= ~mine
+    x.far[g.place >> 6] &= ~mine

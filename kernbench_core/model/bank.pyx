@@ -1,7 +1,7 @@
 """The ordered list of requesters."""
 from libc.string cimport memmove
 
-from kernbench_core.fast.fast_state cimport requesters_changed
+from kernbench_core.fast.fast_state cimport requester_left, requesters_changed
 from kernbench_core.types cimport int32_t, slot_t
 
 
@@ -27,4 +27,4 @@ cdef void order_remove(Spm* p, slot_t requester) noexcept nogil:
         i += 1
     p.n_order -= 1
     memmove(p.order + i, p.order + i + 1, (p.n_order - i) * sizeof(slot_t))
-    requesters_changed(&p.look)
+    requester_left(&p.look)

@@ -14,7 +14,7 @@ from kernbench_core.model.perturbed cimport Perturbed
 from kernbench_core.plugin.component_tables cimport PluggedArbiter, Plugs
 from kernbench_core.model.share.membership cimport Flow, Route, Routes, Share
 from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
-from kernbench_core.fast.timing_wheel cimport Wheel
+from kernbench_core.fast.timing_wheel cimport Lane, Wheel
 
 cdef struct Stops:            # the conditions that stop a run early (`kbsim step --until`)
     int32_t start_of          # entry, or NONE: the run stops when the entry starts
@@ -96,6 +96,7 @@ cdef struct Sim:
     cycle_t* horizon          # a tree for each group: [leaves + place] is the cycle before which the scratchpad has no event;
     int32_t leaves            # [i] is the smaller of [2 * i] and [2 * i + 1], so [1] is the smallest of all
     Wheel* wheel              # of a single scratchpad
+    Lane* lane                # of each requester of a single scratchpad
     int32_t* paired  # scratchpads with requesters of flows between scratchpads, which are run cycle by cycle (model/pair.pyx)
     slot_t* pair              # those flows
     int32_t n_paired          # number of these scratchpads

@@ -32,7 +32,7 @@ from kernbench_core.model.sim cimport Sim, memory_of
 from kernbench_core.model.bank_counters cimport Tally
 from kernbench_core.types cimport (
     CHANNELS, COMM, NEVER, NONE, OLDEST_FIRST, OP_BARRIER, OP_END, PLUGGED_IN, cycle_t, int8_t, int32_t, int64_t, slot_t, uint64_t)
-from kernbench_core.fast.timing_wheel cimport Wheel
+from kernbench_core.fast.timing_wheel cimport Lane, Wheel
 
 
 cdef int lay_out_routes(Sim* s, Arena a, dict m) except -1:
@@ -473,6 +473,7 @@ cdef int lay_out(Sim* s, Arena a, dict machine, dict program) except -1:
     a.keep_before(&s.requester[0].ends_at)
     a.own(<void**>&s.tie_break, requesters, sizeof(TieBreak))
     a.own(<void**>&s.paired, s.far_requesters * s.n_spm, sizeof(int32_t), False)
+    a.own(<void**>&s.lane, s.n_flows + s.n_compute if s.n_spm == 1 else 0, sizeof(Lane), False)
     a.own(<void**>&s.pair, s.far_requesters * s.n_flows, sizeof(slot_t), False)
     a.alias(<void**>&s.share.requester, s.requester)
     a.own(<void**>&s.mask, <size_t>requesters * 2 * s.mask_words if s.mask_words > 1 else 0, sizeof(uint64_t))

@@ -1,16 +1,24 @@
 """`shared_bw_v1` of docs/model/sharing.md, P4: the rate of a flow is the smallest of its shares by weight along its route."""
+from libc.string cimport memset
+
 from kernbench_core.model.share.membership cimport Flow, Resource, Share, set_rate
 from kernbench_core.types cimport NONE, cycle_t, int32_t, int64_t, slot_t
 
-cdef inline void equal_share(Share* s, slot_t flow, cycle_t now) noexcept nogil:
+cdef enum:
+    KNOWN = 64                # routes whose rate is kept while the rates of a cycle are set
+
+cdef struct KnownRate:        # flows of one route and one weight have the same rate
+    int32_t first             # the route, by its first resource in Share.path; -1: no rate is kept here
+    int32_t length            # of the route
+    int32_t weight            # of the flow
+    int64_t num               # rate num/den [B/cycle]
+    int64_t den               # the denominator of that rate
+
+cdef inline void find_rate(Share* s, Flow* f, KnownRate* rate) noexcept nogil:
     """The smallest num * w / (den * W) along the route."""
-    cdef Flow* f = &s.flow[flow]
     cdef int64_t num = 0, den = 1, n, d
     cdef int32_t h
     cdef Resource* r
-    if f.rated == now:                  # it is a member of several resources that changed
-        return
-    f.rated = now
     for h in range(f.route.length):
         r = &s.res[s.path[f.route.first + h]]
         n = r.num * f.weight
@@ -18,14 +26,31 @@ cdef inline void equal_share(Share* s, slot_t flow, cycle_t now) noexcept nogil:
         if h == 0 or n * den < num * d:     # both sides are below 2**62: the terms are checked when the machine is loaded
             num = n
             den = d
-    set_rate(s, flow, num, den, now)
+    rate.first = f.route.first
+    rate.length = f.route.length
+    rate.weight = f.weight
+    rate.num = num
+    rate.den = den
+
+cdef inline void equal_share(Share* s, slot_t flow, cycle_t now, KnownRate* known) noexcept nogil:
+    """Set the rate of a flow, unless this was done in this cycle."""
+    cdef Flow* f = &s.flow[flow]
+    cdef KnownRate* rate = &known[f.route.first & (KNOWN - 1)]
+    if f.rated == now:                  # it is a member of several resources that changed
+        return
+    f.rated = now
+    if rate.first != f.route.first or rate.length != f.route.length or rate.weight != f.weight:
+        find_rate(s, f, rate)
+    set_rate(s, flow, rate.num, rate.den, now)
 
 cdef inline void shared_bw_rates(Share* s, cycle_t now) noexcept nogil:
     """Set the rates of all flows on resources whose membership changed."""
+    cdef KnownRate[KNOWN] known
     cdef int32_t i
     cdef slot_t node
+    memset(known, -1, sizeof(known))
     for i in range(s.n_dirty):
         node = s.res[s.dirty[i]].first
         while node != NONE:
-            equal_share(s, node >> s.hop_shift, now)
+            equal_share(s, node >> s.hop_shift, now, known)
             node = s.node_next[node]

@@ -1,0 +1,203 @@
+"""Opens and closes the lanes of flows, and makes the timing wheel.
+
+A flow that requests whole lines at a constant rate does the same for every line: it takes a port of the next bank, pays for the line, and
+waits `every` cycles or one more. Its lane (fast/timing_wheel.pxd) has the few numbers of which this needs, and the number of lines up to
+the first request that may be another one. Rolling opens a lane when the flow is due. The lane is closed, and the flow brought up to date,
+before a request of another kind, before the rate of the flow changes, and before code other than rolling reads the flow.
+"""
+from libc.string cimport memcpy, memset
+
+from kernbench_core.fast.address_runs cimport apart_of
+from kernbench_core.model.bank cimport Requester
+from kernbench_core.model.bank_counters cimport tally_eight
+from kernbench_core.model.division cimport quotient
+from kernbench_core.model.dram.extent cimport Dram
+from kernbench_core.model.share.membership cimport Flow
+from kernbench_core.fast.timing_wheel cimport SPOKES, Lane, Wheel, wheel_put, wheel_take
+from kernbench_core.types cimport NEVER, int32_t, int64_t, nbytes_t, uint64_t
+
+cdef extern from *:
+    int trailing_zeros "__builtin_ctzll"(uint64_t v) noexcept nogil
+
+
+cdef enum:
+    MOST = 1 << 30            # lines of a lane, and cycles between them
+
+
+cdef inline void put_again(Sim* s, Spm* p, int32_t place) noexcept nogil:
+    """Put a requester at the cycle of its next request, or at the cycle in which it leaves its resources."""
+    cdef slot_t requester = s.wheel.order[place]
+    cdef Lane* g = &s.lane[requester]
+    if g.opened == 0 or g.paused:
+        g.at = min(s.requester[requester].next_at, s.requester[requester].backpressure_at)
+    wheel_put(s.wheel, g, place, p.done)
+
+
+cdef void lay_wheel(Sim* s, Spm* p) noexcept nogil:
+    """Put all requesters on the wheel, from the scratchpad's next cycle on."""
+    cdef Wheel* x = s.wheel
+    cdef Dram* d = s.memory
+    cdef int32_t k
+    x.n = p.n_order
+    x.rims = (p.n_order + 63) >> 6
+    x.turn = p.done + SPOKES
+    x.any_moved = False
+    memset(x.rim, 0, sizeof(x.rim))
+    memset(x.due, 0, x.rims * sizeof(x.due[0]))
+    memset(x.far, 0, x.rims * sizeof(uint64_t))
+    memset(x.moved, 0, x.rims * sizeof(uint64_t))
+    memcpy(x.order, p.order, p.n_order * sizeof(slot_t))
+    x.line = p.line if p.line_shift >= 0 and not p.blocked else -1
+    x.shift = p.line_shift
+    x.interleave = d.interleave
+    x.apart = apart_of(d, p) if x.line > 0 and d.interleave & (p.line - 1) == 0 else 0
+    x.chunk = <int32_t>(d.interleave >> p.line_shift) if x.apart else 0
+    x.hop = <int32_t>((x.apart >> p.line_shift) % p.banks) if x.apart else 0
+    for k in range(x.n):
+        s.lane[x.order[k]].place = k
+        put_again(s, p, k)
+    p.look.laid = True
+
+
+cdef void put_moved(Sim* s, Spm* p) noexcept nogil:
+    """Put the requesters whose flow was changed."""
+    cdef Wheel* x = s.wheel
+    cdef uint64_t todo
+    cdef int32_t r
+    for r in range(x.rims):
+        todo = x.moved[r]
+        x.moved[r] = 0
+        while todo:
+            put_again(s, p, 64 * r + trailing_zeros(todo))
+            todo &= todo - 1
+    x.any_moved = False
+
+
+cdef void put_far(Sim* s, Spm* p) noexcept nogil:
+    """Put the requesters that are due in the next SPOKES cycles, and have not been before."""
+    cdef Wheel* x = s.wheel
+    cdef uint64_t todo
+    cdef int32_t r
+    for r in range(x.rims):
+        todo = x.far[r]
+        x.far[r] = 0
+        while todo:
+            put_again(s, p, 64 * r + trailing_zeros(todo))
+            todo &= todo - 1
+    x.turn = p.done + SPOKES
+
+
+cdef inline void settle_carry(Lane* g, Flow* f, Requester* a, cycle_t now) noexcept nogil:
+    """The flow itself has the carry from now on; `now`: the cycle of the lane's next request, or an earlier one."""
+    f.carry = g.carry + f.cost - (g.at + 1 - now) * f.num
+    f.seen = now
+    a.next_at = g.at
+
+
+cdef bint open_lane(Sim* s, Spm* p, slot_t requester) noexcept nogil:
+    """Open the lane of a requester that is due in cycle `p.done`; false if its request is not a whole line, or if it was denied."""
+    cdef Wheel* x = s.wheel
+    cdef Lane* g = &s.lane[requester]
+    cdef Requester* a = &s.requester[requester]
+    cdef Flow* f
+    cdef int64_t carry, lines, turns
+    cdef nbytes_t row, turn = x.apart + x.interleave
+    if a.compute or a.first_denied != NEVER:
+        return False
+    f = &s.share.flow[requester]
+    if g.opened and g.paused == 0:
+        close_lane(s, requester, p.done)
+    carry = f.carry + (p.done + 1 - f.seen) * f.num - f.cost
+    if <uint64_t>carry >= <uint64_t>f.num or f.piece != x.line or f.every == 0 or f.every >= MOST:
+        return False
+    if g.paused:
+        g.lines = g.paused
+        g.paused = 0
+    else:
+        lines = f.at.run_left >> x.shift
+        g.run = <int32_t>min(lines, MOST)
+        if x.apart and lines << x.shift == f.at.run_left:       # the row goes on behind the run
+            row = f.at.row_end - (f.at.dram + f.at.run_seen + x.apart)
+            if row > 0:
+                turns = quotient(row, turn)
+                lines += turns * x.chunk + (min(row - turns * turn, x.interleave) >> x.shift)
+        if lines < 2:                           # the last line may be cut, or continue in the next row
+            return False
+        g.lines = g.opened = <int32_t>min(lines, MOST) - 1
+        g.bank = f.bank
+        g.side = p.ports[0] if p.split and a.to_writes else 0
+    g.at = p.done
+    g.carry = carry
+    g.num = f.num
+    g.rest = f.rest
+    g.every = <int32_t>f.every
+    x.any_open = True
+    return True
+
+
+cdef void close_lane(Sim* s, slot_t requester, cycle_t now) noexcept nogil:
+    """Bring the flow of an open lane up to date, before its request of cycle `now` or a later one."""
+    cdef Wheel* x = s.wheel
+    cdef Lane* g = &s.lane[requester]
+    cdef Flow* f = &s.share.flow[requester]
+    cdef int64_t lines = g.opened - g.lines - g.paused, over = lines - (f.at.run_left >> x.shift), turns
+    if over < 0:
+        f.at.run_left -= lines << x.shift
+    else:
+        turns = quotient(over, x.chunk)
+        f.at.dram += f.at.run_seen + x.apart + turns * (x.apart + x.interleave)
+        f.at.addr = f.at.dram + f.at.shift
+        f.at.run_seen = min(x.interleave, f.at.row_end - f.at.dram)
+        f.at.run_left = f.at.run_seen - ((over - turns * x.chunk) << x.shift)
+    f.left -= lines << x.shift
+    f.bank = g.bank
+    if g.paused == 0:
+        settle_carry(g, f, &s.requester[requester], now)
+    g.lines = g.opened = g.paused = 0
+
+
+cdef void count_ports(Sim* s, Spm* p) noexcept nogil:
+    """Count the ports that were taken."""
+    cdef Wheel* x = s.wheel
+    cdef int32_t k
+    for k in range((x.words + 7) // 8):
+        tally_eight(&p.grants, x.word + 8 * k)
+    memset(x.word, 0, (x.words + 7) // 8 * 8 * sizeof(uint64_t))
+    x.words = 0
+
+
+cdef void close_lanes(Sim* s, Spm* p) noexcept nogil:
+    """Bring all flows up to date."""
+    cdef int32_t k
+    if not s.wheel.any_open:
+        return
+    for k in range(p.n_order):
+        if s.lane[p.order[k]].opened:
+            close_lane(s, p.order[k], p.done)
+    s.wheel.any_open = False
+
+
+cdef void stop_rolling(Sim* s, Spm* p) noexcept nogil:
+    """Other code may run the scratchpad, or read its state: bring flows and the counts of grants up to date."""
+    if s.n_spm > 1:
+        return
+    if s.wheel.words:
+        count_ports(s, p)
+    close_lanes(s, p)
+
+
+cdef void touch_lane(Sim* s, slot_t flow) noexcept nogil:
+    """A flow is changed before the next cycle of its scratchpad."""
+    cdef Spm* p = &s.spm[s.requester[flow].spm]
+    cdef Wheel* x = s.wheel
+    cdef Lane* g = &s.lane[flow]
+    if g.lines:
+        settle_carry(g, &s.share.flow[flow], &s.requester[flow], p.done)
+        g.paused = g.lines
+        g.lines = 0
+    elif g.opened and g.paused == 0:
+        close_lane(s, flow, p.done)
+    if p.look.laid:
+        wheel_take(x, g)
+        x.moved[g.place >> 6] |= <uint64_t>1 << (g.place & 63)
+        x.any_moved = True

@@ -141,7 +141,8 @@ def queues_of(
     if entry.registry is not None:
         return Queues(slots, slot_bytes, tier, protocol)
     own = slots or entry.slots or registry.slots, slot_bytes or entry.slot_bytes or registry.slot_bytes
-    computed = entry.module.startswith("kernbench.") and COLLECTIVES[entry.collective].moves
+    # In a direct exchange, the messages to all other ranks together keep the port of a chip busy.
+    computed = entry.module.startswith("kernbench.") and COLLECTIVES[entry.collective].moves and entry.name != "direct"
     if config is not None and group is not None and computed and of_chips(config, group):
         own = sizes_for(config, group, entry, slots or entry.slots, slot_bytes, own[1], BESIDE if shares else ALONE)
     return Queues(*own, tier or registry.tier, protocol)

@@ -33,7 +33,7 @@ from kernbench.common.files import write_whole
 from kernbench.common.package_digest import package_digest
 from kernbench.common.parse_cache import cache_folder
 from kernbench.components.builtin.ipcq_ring import PLAIN, Protocol
-from kernbench.config import SystemConfig, load_config
+from kernbench.config import SystemConfig
 from kernbench.sim_engine.result import MODEL_VERSION
 from kernbench.version import VERSION
 
@@ -230,8 +230,7 @@ class Tuner:
     def _error_near(self, name: str) -> Line:
         shape = self.group.shape
         network = self.config.system.kind if shape.sips > 1 else ""
-        known = errors_of_model(BOARDS if of_chips(self.config, self.group) and not self._resized else GROUPS)
-        return error_near(known.get(name, ()), shape, self.group.kind_name, network)
+        return error_near(errors_of_model().get(name, ()), shape, self.group.kind_name, network)
 
     def _lanes(self, entry: Entry, nbytes: int, itemsize: int, queues: Queues) -> int:
         outline = self.outline(entry)
@@ -396,17 +395,16 @@ def known_times(digest: str, group: Group) -> dict[str, list[tuple[int, int]]]:
 
 
 @cache
-def errors_of_model(which: str = GROUPS) -> Mapping[str, Sequence[KnownError]]:
+def errors_of_model() -> Mapping[str, Sequence[KnownError]]:
     """Return the errors of the model at the groups that were simulated for the package, by full name of the algorithm.
 
-    `which` is `GROUPS`, or `BOARDS` for groups whose ranks are chips.
+    Boards are left out: their times count only for the same board and group.
     """
     found: dict[str, list[KnownError]] = {}
-    for one in _file()[which]:
+    for one in _file()[GROUPS]:
         shape, topology = Shape(*one["shape"]), one["topology"]
         kinds = [setting.partition("=")[2] for setting in one["overrides"] if setting.startswith("system.kind=")]
-        usual = "ring" if which == GROUPS else load_config(one["machine"], kind=SystemConfig).system.kind
-        network = "" if shape.sips == 1 else kinds[-1] if kinds else usual
+        network = "" if shape.sips == 1 else kinds[-1] if kinds else "ring"  # that of the presets
         for name, rows in one["times"].items():
             line = [(log(max(1, size)), log(ratio)) for size, _, ratio in rows]
             found.setdefault(name, []).append(KnownError(shape, topology, line, network))

@@ -113,6 +113,17 @@ def test_memory_of_a_chip_is_that_of_the_parameters_and_the_cache(name: str) -> 
     assert ChipStep(model, chip, profile, shards=8).weight_bytes() == -(-model.parameters * 2 // 8)
 
 
+@pytest.mark.parametrize("shards", [1, 4, 8, 16])
+def test_a_chip_keeps_the_keys_of_the_heads_that_its_kernels_read(shards: int) -> None:
+    """10 KV heads: a chip of four has three of them, because heads are whole."""
+    model = load_model("phi-4")
+    assert model.description is not None
+    step = ChipStep(model, load_config("h100"), load_runtime("vllm"), shards=shards)
+    read = {op.kv_heads: times for op, times in kernels(model, DECODE, shards).items() if isinstance(op, Attention)}
+    assert step.token_bytes() == sum(2 * 2 * 128 * heads * times for heads, times in read.items())
+    assert set(read) == {-(-10 // shards)}
+
+
 def test_fewer_bits_of_activations_are_faster_and_of_weights_alone_are_not() -> None:
     """A prompt of 4096 tokens, which the tensor engines limit."""
     model, chip, profile = load_model("llama3-8b"), load_config("h100"), load_runtime("vllm")

@@ -377,7 +377,7 @@ class ChipStep(MachineStep):
         elements = 0
         for block in self._blocks:
             if isinstance(block.mixer, Attention):
-                elements += 2 * max(1, block.mixer.kv_heads // self._shards) * block.mixer.head_dim
+                elements += 2 * -(-block.mixer.kv_heads // self._shards) * block.mixer.head_dim
             elif isinstance(block.mixer, LatentAttention):  # every chip has all latent vectors
                 elements += block.mixer.token_elements
         return -(-elements * self.kv_bits // 8)

@@ -37,6 +37,9 @@ class Chip(Section):
     calibrated: Flag = Field(default=False, description="whether its sustained rates were fitted to measurements of this chip")
     cores: Count = Field(description="cores that take blocks of a kernel: SM, CU, Tensix, arrays")
     core_macs: Factors = Field(description="[MAC/cycle] rated rate of one core by bits of the operands")
+    float8: Flag = Field(
+        default=True, description="whether its multipliers take floats of 8 bits; if not, kernels expand them to 16 bits"
+    )
     rated_memory_gb_s: Rate = Field(description="[GB/s] the vendor's DRAM bandwidth")
     rated_clock_ghz: Rate = Field(description="[GHz] clock at which the rated product rate holds")
     power_w: Rate | None = Field(default=None, description="[W] the vendor's limit of power")
@@ -91,6 +94,10 @@ class Chip(Section):
         rated = 2 * self.cores * self.macs(16) * self.rated_clock_ghz  # [GFLOPS]
         allowed = self.power_w * 1000 / (rated * self.flop_pj)
         return min(Fraction(1), Fraction(float(allowed) ** (1 / 3)))
+
+    def multiplied_bits(self, bits: int, *, floats: bool) -> int:
+        """Bits of the elements that the multipliers take for operands of `bits` bits."""
+        return 16 if bits <= 8 and floats and not self.float8 else bits
 
     def macs(self, bits: int) -> Any:
         """[MAC/cycle] The rate of one core for operands of `bits` bits: the rate of the next wider type that the core has, else

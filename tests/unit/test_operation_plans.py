@@ -16,6 +16,7 @@ from kernbench.config.runtime import OpCost, load_runtime
 from kernbench.workloads.ops.attention import makespan
 from kernbench.workloads.ops.chip_view import ChipView
 from kernbench.workloads.ops.kernel import Kernel
+from kernbench.workloads.ops.named import DEFAULTS, operation_of
 from kernbench.workloads.ops.operation import Attention, Collective, Operation, Product, Sequences, Vector
 from kernbench.workloads.ops.products import hindered_cycles, plan_product, product_plans
 from kernbench.workloads.ops.timing import OperationTimer
@@ -186,6 +187,18 @@ def test_long_messages_of_trainium_use_its_links_and_short_ones_do_not() -> None
         sent = size * 2 * 15 / 16
         wanted = 4 * slower * float(chip.link_latency_ns) + sent / (rated * share)
         assert timer.device_ns(Collective("all_reduce", 16, size)) == pytest.approx(wanted)
+
+
+def test_floats_of_8_bits_are_expanded_where_no_multiplier_takes_them() -> None:
+    """An A100 has multipliers for integers of 8 bits alone, an H100 also for floats."""
+    took = {}
+    for name in ("a100", "h100"):
+        timer = OperationTimer(load_config(name), load_runtime("none"), simulate=False)
+        for dtype in ("f16", "i8", "f8e4m3"):
+            values = {"m": 8192, "n": 8192, "k": 8192, "dtype": dtype}
+            took[name, dtype] = timer.device_ns(operation_of("matmul", DEFAULTS | values, "x"))
+    assert took["a100", "i8"] < 0.55 * took["a100", "f16"] and took["a100", "f8e4m3"] > 0.9 * took["a100", "f16"]
+    assert took["h100", "i8"] == took["h100", "f8e4m3"] < 0.55 * took["h100", "f16"]
 
 
 def test_a_message_that_the_cache_does_not_hold_is_sent_more_slowly() -> None:

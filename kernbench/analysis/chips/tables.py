@@ -277,9 +277,13 @@ TYPES = {
 }  # fmt: skip
 
 
+def _type_name(row: Cells) -> str:
+    return (row.get("dtype") or "").lower().removeprefix("torch.")
+
+
 def _type(row: Cells) -> tuple[int, float]:
     """Bits of the multiplier and bytes of an element of an operation; 16 bits without the column `dtype`."""
-    text = (row.get("dtype") or "").lower().removeprefix("torch.")
+    text = _type_name(row)
     if text not in TYPES:
         raise ValueError(f"dtype = {row['dtype']!r}, but it must be one of {', '.join(filter(None, TYPES))}")
     return TYPES[text]
@@ -342,7 +346,7 @@ def _operation(row: Cells, context: Context) -> Case | None:
             count = 1
         bits, size = _type(row)
         name_of_one = "matmul" if count > 1 or times > 1 else name
-        op = Product(m, n, k, size, size, max(2.0, size), bits, count, name_of_one)
+        op = Product(m, n, k, size, size, max(2.0, size), bits, count, name_of_one, floats=not _type_name(row).startswith("i"))
     elif kind == "attention":
         return None
     else:
@@ -614,7 +618,7 @@ def _bandwidth(row: Cells, context: Context) -> Case:
 def _best_product(row: Cells, context: Context) -> Case:
     m, n, k = _shape(row, "mnk")
     bits, size = _type(row)
-    op = Product(m, n, k, size, size, max(2.0, size), bits)
+    op = Product(m, n, k, size, size, max(2.0, size), bits, floats=not _type_name(row).startswith("i"))
     return _rooflined(row, context, lambda timer: 2e-3 * op.macs / timer.time(op).ns, rate=True)
 
 

@@ -70,7 +70,8 @@ def operation_of(name: str, given: Mapping[str, Any], where: str, shown: Callabl
     if name == "matmul":
         if at["w"] is not None and at["w"] > bits:
             raise refuse("w", f"it must be at most {bits}, the bits of {at['dtype']} ({shown('dtype')})")
-        return Product(at["m"], at["n"], at["k"], size, (at["w"] or bits) / 8, max(2.0, size), bits)
+        floats = DTYPES[at["dtype"]].kind == "float"
+        return Product(at["m"], at["n"], at["k"], size, (at["w"] or bits) / 8, max(2.0, size), bits, floats=floats)
     if name == "attention":
         if not at["batch"] and not at["prefill"]:
             rule = f"a step needs at least one sequence: {shown('batch')} or {shown('prefill')} must be greater than 0"

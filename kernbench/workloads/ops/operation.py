@@ -21,6 +21,7 @@ class Product:
     name: str = "matmul"
     kind: str = "matmul"
     passes: int = 1  #: of the multiplier over each product: math fidelity on a Tensix
+    floats: bool = False  #: whether elements of 8 bits or fewer are floats
     near: tuple[bool, bool, bool] = (False, False, False)  #: left, right and result lie in the cores' scratchpads
 
     @property

@@ -66,7 +66,7 @@ def _kernel(op: Product, body: float, after: float = 0.0, **notes: float | int |
 
 def _blocks(view: ChipView, op: Product, *, every: bool) -> Iterator[Kernel]:
     chip = view.chip
-    rate, per_core = view.macs(op.bits), view.cache_rate / chip.cores
+    rate, per_core = view.macs(chip.multiplied_bits(op.bits, floats=op.floats)), view.cache_rate / chip.cores
     splits = SPLITS if ceil(op.m / FULL_TILE) * ceil(op.n / FULL_TILE) * op.count <= SPLIT_WAVES * chip.cores else (1,)
     best: dict[tuple[int, ...], tuple[float, float, float, dict[str, float | int | str]]] = {}  # score, body, after, notes
     loads = sum(op.parts[:2]) / view.memory_rate

@@ -57,7 +57,7 @@ def ccl_json_schema() -> Shape:
         "protocols": {**list_of({"enum": list(PROTOCOLS)}), "description": "of each row, if the tuner chose them"},
         "warmup": {**COUNT, "description": "launches before those that are timed"},
         "iters": {**COUNT, "description": "launches whose mean is the time"},
-        "runtime": {**TEXT, "description": "the profile whose costs of the host are in the times, if one was given"},
+        "runtime": {**TEXT, "description": "the profile whose costs of each launch are in the times, if one was given"},
         "rows": list_of(closed({**row, "in_place": or_null(place)}, ("in_place",))),
         "unfinished": {**list_of(COUNT), "description": "[B] sizes that were asked for and are not in rows"},
         "result": result,

@@ -67,24 +67,26 @@ class Row:
 
 @dataclass(frozen=True)
 class HostCost:
-    """The time that the host spends on each launch of a collective, from a runtime profile."""
+    """The time of each launch of a collective beside the steps between ranks, from a runtime profile."""
 
     profile: str
-    before_ns: Fraction  #: before the ranks begin
-    beside_ns: Fraction  #: while they run
-    after_ns: Fraction  #: after they have ended
+    before_ns: Fraction  #: of the host before the kernel begins
+    kernel_ns: Fraction  #: of the device in the kernel, in addition to the steps
+    beside_ns: Fraction  #: of the host while the kernel runs
+    after_ns: Fraction  #: of the host after the kernel
 
     @classmethod
     def of(cls, name: str, collective: str) -> HostCost:
         """Return the cost from a profile name or a file. Raises InputError if there is no such profile and no such file."""
         profile = load_runtime(name)
         kind = (collective, "collective")
-        return cls(name, profile.launch(*kind), profile.behind(*kind), Fraction(profile.sync_ns))
+        kernel, after = Fraction(profile.collective_ns), Fraction(profile.sync_ns)
+        return cls(name, profile.launch(*kind), kernel, profile.behind(*kind), after)
 
     def seconds(self, alone: Fraction) -> Fraction:
         """Return the time [s] of a launch whose ranks take `alone` seconds."""
         nano = Fraction(1, 10**9)
-        return self.before_ns * nano + max(alone, self.beside_ns * nano) + self.after_ns * nano
+        return self.before_ns * nano + max(alone + self.kernel_ns * nano, self.beside_ns * nano) + self.after_ns * nano
 
 
 @dataclass(frozen=True)

@@ -90,6 +90,10 @@ class Runtime(Section):
     behind_ns: dict[str, Energy] = Field(
         default_factory=dict, description="[ns] of the host after a launch, beside the kernel; keys as in `launch_ns`"
     )
+    collective_ns: Energy = Field(
+        default=Fraction(0),
+        description="[ns] of the device in a kernel of a collective, beside the steps between ranks that `kbsim ccl` simulates",
+    )
     step_ns: Energy = Field(
         default=Fraction(0), description="[ns] of the host a step of a model: scheduler, sampler, tokens out"
     )

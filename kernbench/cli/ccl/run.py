@@ -238,7 +238,7 @@ RuntimeProfile = Annotated[
     typer.Option(
         "--runtime",
         metavar="NAME|FILE",
-        help="Runtime profile (nccl_tests, ...), which adds the time that the host needs for each launch of a collective.",
+        help="Runtime profile (nccl_tests, ...), which adds the time of each launch beside the steps between ranks.",
         show_default="the ranks alone",
     ),
 ]

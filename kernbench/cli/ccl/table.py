@@ -96,9 +96,13 @@ def head(asked: Asked, width: int) -> Iterator[widgets.Text]:
     if (asked.warmup, asked.iters) != (0, 1):
         yield widgets.Text(f"# mean of {counted(asked.iters, 'iteration')} after {asked.warmup:,} to warm up", "dim")
     if asked.host is not None:
-        parts = [(asked.host.before_ns, "before"), (asked.host.beside_ns, "beside"), (asked.host.after_ns, "after")]
+        host = asked.host
+        parts = [
+            (host.before_ns, "before the kernel"), (host.kernel_ns, "in the kernel beside its steps"),
+            (host.beside_ns, "of the host in parallel"), (host.after_ns, "after the kernel"),
+        ]  # fmt: skip
         costs = ", ".join(f"{_number(float(ns) / 1e3)} us {where}" for ns, where in parts if ns) or "no time"
-        yield widgets.Text(f"# with the host by {asked.host.profile}: {costs} each launch", "dim")
+        yield widgets.Text(f"# each launch with {host.profile}: {costs}", "dim")
     shown = columns(asked, width)
     if asked.in_place:
         if KIND[0] not in shown:

@@ -38,7 +38,8 @@ cdef class Scan:
     cdef list _slots
     cdef Layout _last
     cdef const unsigned char* _head     # of `_HEAD`
-    cdef const unsigned char* _p
+    cdef bytes _block
+    cdef const unsigned char* _p        # of `_block`
     cdef Py_ssize_t _head_size, _size, _at
     cdef long long _value
 
@@ -48,10 +49,10 @@ cdef class Scan:
         p="const unsigned char*", size=Py_ssize_t, start=Py_ssize_t, end=Py_ssize_t, left=Py_ssize_t, mixed="unsigned int",
         slot=Py_ssize_t, layout=Layout, member=Member, line=Line,
     )
-    cpdef Py_ssize_t next(self, bytes block, Py_ssize_t at) except -2
+    cpdef Py_ssize_t next(self, Py_ssize_t at) except -2
 
     @cython.locals(kind=int, true=bint)
-    cdef bint _take(self, bytes block, Member member) except -1
+    cdef bint _take(self, Member member) except -1
 
     @cython.locals(p="const unsigned char*", size=Py_ssize_t, start=Py_ssize_t, at=Py_ssize_t, value="long long")
     cdef bint _int(self) noexcept
@@ -59,16 +60,16 @@ cdef class Scan:
     @cython.locals(
         p="const unsigned char*", size=Py_ssize_t, start=Py_ssize_t, end=Py_ssize_t, mixed="unsigned int", slot=Py_ssize_t, known=Text
     )
-    cdef bint _text(self, bytes block, Member member) except -1
+    cdef bint _text(self, Member member) except -1
 
     @cython.locals(found=Text)
     cdef Text _known(self, bytes text, Member member)
 
     @cython.locals(p="const unsigned char*", size=Py_ssize_t, start=Py_ssize_t, at=Py_ssize_t)
-    cdef bint _number(self, bytes block, Member member) except -1
+    cdef bint _number(self, Member member) except -1
 
     @cython.locals(p="const unsigned char*", size=Py_ssize_t, at=Py_ssize_t, found=list)
-    cdef bint _list(self, bytes block, Member member) except -1
+    cdef bint _list(self, Member member) except -1
 
 
 @cython.locals(i=Py_ssize_t)

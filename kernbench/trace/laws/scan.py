@@ -78,19 +78,22 @@ class Scan:
             if event.name not in ("TRACE_META", "TRACE_END"):
                 self._layouts[event.name.encode()] = Layout(event)
         self._last = Layout(EVENTS[0])  # layout of the last line that was read
-        self._p = b""  # the block of lines
+        self._block = b""  # lines
+        self._p = self._block
         self._size = 0
         self._at = 0  # offset of the next value
         self._value = 0
 
     def open(self, block: bytes) -> None:
-        """Read lines of this block from now on; the block must be kept until the last line is read."""
-        self._p = block
+        """Read lines of this block from now on."""
+        self._block = block
+        self._p = self._block
         self._size = len(block)
 
-    def next(self, block: bytes, at: int) -> int:
+    def next(self, at: int) -> int:
         """Read the line that begins at an offset of the open block, and return the offset after it; -1 if msgspec has to read
-        the line."""
+        the line.
+        """
         p = self._p
         size = self._size
         layout = self._last.next
@@ -105,7 +108,7 @@ class Scan:
             slot = (mixed ^ (mixed >> 8)) & (_SLOTS - 1)
             layout = self._slots[slot]
             if layout is None or not _same(p, size, at, layout.head, layout.size):
-                layout = self._layouts.get(block[start:end])
+                layout = self._layouts.get(self._block[start:end])
                 if layout is None or not _same(p, size, at, layout.head, layout.size):
                     return -1
                 self._slots[slot] = layout
@@ -128,7 +131,7 @@ class Scan:
             left -= 1
             if _same(p, size, self._at, member.key, member.size):
                 self._at += member.size
-                if not self._take(block, member):
+                if not self._take(member):
                     return -1
             elif member.required:
                 return -1
@@ -139,7 +142,7 @@ class Scan:
             return -1
         return end + 2
 
-    def _take(self, block: bytes, member: Member) -> bool:
+    def _take(self, member: Member) -> bool:
         """Read the value of a field, and move past it."""
         kind = member.kind
         if kind == 0 or (kind == 4 and self._at < self._size and self._p[self._at] != 34):
@@ -149,16 +152,16 @@ class Scan:
                 self.line.put(member.place, self._value)
             return True
         if kind == 1 or kind == 4:
-            return self._text(block, member)
+            return self._text(member)
         if kind == 2:
-            return self._number(block, member)
+            return self._number(member)
         if kind == 3:
             true = _same(self._p, self._size, self._at, _TRUE, 4)
             if not true and not _same(self._p, self._size, self._at, _FALSE, 5):
                 return False
             self._at += 4 if true else 5
             return True
-        return self._list(block, member)
+        return self._list(member)
 
     def _int(self) -> bool:
         """Read an integer of at most 18 digits."""
@@ -175,7 +178,7 @@ class Scan:
         self._value = value
         return True
 
-    def _text(self, block: bytes, member: Member) -> bool:
+    def _text(self, member: Member) -> bool:
         p = self._p
         size = self._size
         start = self._at + 1
@@ -196,7 +199,7 @@ class Scan:
         slot = (mixed ^ (mixed >> 8)) & (_SLOTS - 1)
         known = member.slots[slot]
         if known is None or known.size != end - start or not _same(p, size, start, known.start, known.size):
-            known = self._known(block[start:end], member)
+            known = self._known(self._block[start:end], member)
             if known is None:
                 return False
             member.slots[slot] = known
@@ -213,7 +216,7 @@ class Scan:
                 member.texts[text] = found
         return found
 
-    def _number(self, block: bytes, member: Member) -> bool:
+    def _number(self, member: Member) -> bool:
         """Read a number without sign and exponent."""
         p = self._p
         size = self._size
@@ -233,10 +236,10 @@ class Scan:
             return False
         self._at = at
         if member.place >= 0:
-            self.line.put(member.place, float(block[start:at]))
+            self.line.put(member.place, float(self._block[start:at]))
         return True
 
-    def _list(self, block: bytes, member: Member) -> bool:
+    def _list(self, member: Member) -> bool:
         """Read a list of integers or texts; texts are skipped because no law needs them."""
         p = self._p
         size = self._size
@@ -254,7 +257,7 @@ class Scan:
                         return False
                     if member.place >= 0:
                         found.append(self._value)
-                elif not self._text(block, _ANY_TEXT):
+                elif not self._text(_ANY_TEXT):
                     return False
                 at = self._at
                 if at < size and p[at] == 93:

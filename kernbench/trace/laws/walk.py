@@ -46,7 +46,7 @@ class Walk:
         scan = self._scan
         scan.open(block)
         while at < size:
-            after = scan.next(block, at)
+            after = scan.next(at)
             if after < 0:
                 break
             self._look(scan.line, number)

@@ -67,11 +67,11 @@ HOT = (
     "trace.record_order", "trace.record", "trace.record_block", "trace.record_requests",
 )
 #: Those of them whose loops the compiler unrolls or turns into SIMD code.
-UNROLLED = ("fast",)
+UNROLLED = ("fast", "trace.format")
 #: Those whose time is that of the Python that they call, or of the text that they write.
 COLD = (
     "_cython", "core", "fast.threads", "model.routes", "plugin.plugged_arbiter", "plugin.pyarbiter", "plugin.pycomponent",
-    "plugin.traced_commands", "trace.format", "trace.samples",
+    "plugin.traced_commands", "trace.samples",
 )
 #: Those that lay tables out, write snapshots or check them, once a run, and engines and channels by themselves, for tests: not
 #: optimised, which takes the compiler a third less.

@@ -253,8 +253,7 @@ def usage_problem(error: Any, arguments: Sequence[str] = ()) -> Problem:
         remedy = OPTION_REMEDIES.get((path, error.option_name), remedy) or _output_meant(path, error.option_name, command)
     elif (found := re.match(r"No such command '(.*?)'", rule)) and command is not None:
         known = [name for name, one in command.commands.items() if not one.hidden]
-        trace = path == "kbsim trace" and found[1].endswith(TRACES)
-        near = f"kbsim trace summary {found[1]}" if trace else command_meant(path, found[1], known)
+        near = _target_meant(path, found[1]) or command_meant(path, found[1], known)
         rule = f"there is no command {shown(found[1])}" + ("" if near else f"; the commands are {', '.join(known)}")
         remedy = f"did you mean {near}?" if near else ""
     elif (found := re.match(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", rule)) and command is not None:
@@ -281,6 +280,29 @@ def usage_problem(error: Any, arguments: Sequence[str] = ()) -> Problem:
         kind = "an integer" if found[2] == "integer" else "a number"
         return Problem(path, f"it must be {kind}", option, value, f"write {option} {number}" if number else "")
     return Problem(path, rule, remedy=remedy or f"see {path} --help")
+
+
+def _target_meant(path: str, name: str) -> str:
+    """The command for a bench, a program, a model, an operation, a machine or a file in the place of a command, or empty."""
+    from kernbench.config.load import machine_names
+    from kernbench.runtime_api.discovery import installed_benches
+    from kernbench.workloads.catalogue import WORKLOADS
+    from kernbench.workloads.models.files import preset_models
+    from kernbench.workloads.ops.named import operations
+
+    if path in ("kbsim", "kbsim trace") and name.endswith(TRACES):
+        return f"kbsim trace summary {name}"
+    if path != "kbsim":
+        return ""
+    for names, command in (
+        ((*installed_benches(), *WORKLOADS), "run"), (preset_models(), "llm --model"), (operations(), "op"),
+        (machine_names(), "config show"),
+    ):  # fmt: skip
+        if name in names and name not in COMMAND_SYNONYMS[path]:
+            return f"kbsim {command} {name}"
+    if name.endswith((".py", ".kbp")):
+        return f"kbsim run {name}"
+    return f"kbsim onnx {name}" if name.endswith(".onnx") else ""
 
 
 def _sentence(text: str) -> str:

@@ -59,32 +59,28 @@ cdef void lay_wheel(Sim* s, Spm* p) noexcept nogil:
     p.look.laid = True
 
 
-cdef void put_moved(Sim* s, Spm* p) noexcept nogil:
-    """Put the requesters whose flow was changed."""
-    cdef Wheel* x = s.wheel
+cdef inline void put_marked(Sim* s, Spm* p, uint64_t* marks) noexcept nogil:
+    """Put the requesters of a mask again, and clear the mask."""
     cdef uint64_t todo
     cdef int32_t r
-    for r in range(x.rims):
-        todo = x.moved[r]
-        x.moved[r] = 0
+    for r in range(s.wheel.rims):
+        todo = marks[r]
+        marks[r] = 0
         while todo:
             put_again(s, p, 64 * r + trailing_zeros(todo))
             todo &= todo - 1
-    x.any_moved = False
+
+
+cdef void put_moved(Sim* s, Spm* p) noexcept nogil:
+    """Put the requesters whose flow was changed."""
+    put_marked(s, p, s.wheel.moved)
+    s.wheel.any_moved = False
 
 
 cdef void put_far(Sim* s, Spm* p) noexcept nogil:
     """Put the requesters that are due in the next SPOKES cycles, and have not been before."""
-    cdef Wheel* x = s.wheel
-    cdef uint64_t todo
-    cdef int32_t r
-    for r in range(x.rims):
-        todo = x.far[r]
-        x.far[r] = 0
-        while todo:
-            put_again(s, p, 64 * r + trailing_zeros(todo))
-            todo &= todo - 1
-    x.turn = p.done + SPOKES
+    put_marked(s, p, s.wheel.far)
+    s.wheel.turn = p.done + SPOKES
 
 
 cdef inline void settle_carry(Lane* g, Flow* f, Requester* a, cycle_t now) noexcept nogil:

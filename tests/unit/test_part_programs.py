@@ -25,7 +25,7 @@ from kernbench.workloads.llm.run import run_llm, run_program
 from kernbench.workloads.llm.steps import Job, Stage
 from kernbench.workloads.models.files import load_model, model_of
 from kernbench.workloads.models.precision import uniform_precision
-from kernbench.workloads.routing import EVEN
+from kernbench.workloads.routing import EVEN, Routing
 from tests.model_cases import SMALL
 from tests.oracles.ref_decoder import Cost, layer_cost
 from tests.workload_programs import accesses_of, dram_accesses, scratchpad_accesses, tiny_machine, unordered
@@ -215,3 +215,20 @@ def test_one_transfer_loads_an_expert_if_no_other_transfer_hides_its_set_up(most
     assert sum(transfer_of(entry, programs.machine).bytes_total for entry in weights) == work.weights
     assert sum(work_of(entry) for entry in program.entries if entry.engine == "te") >= work.macs
     assert unordered(program, accesses_of(program, programs.machine, scratchpad_accesses)) == []
+
+
+def test_each_block_of_tokens_loads_the_expert_that_all_tokens_choose() -> None:
+    """The tiles of the next block take the place of the expert in the scratchpad."""
+    sizes = {"hidden_size": 256, "num_hidden_layers": 1, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 64}
+    mixture = {"intermediate_size": 256, "moe_intermediate_size": 16, "num_experts": 2, "num_experts_per_tok": 1}
+    config = {"model_type": "qwen3_moe", "vocab_size": 512, "max_position_embeddings": 4096, **sizes, **mixture}
+    dma = {"engines": 1, "max_concurrent_transfers": 1, "channels": {"act_weight": {"max_concurrent": 1}}}
+    machine = load_config("tpuv5e", {"dma": dma, "dram.t_setup_cycles": 4000, "spm.bank_size_bytes": 65536})
+    job = Job(prompt=512, tokens=1, phases=("prefill",), routing=Routing("file", shares=(1.0, 0.0)))
+    programs = PartPrograms(model_of(data_document(config, "m.json"), "m"), uniform_precision(), machine, job)
+    (step,) = programs.steps
+    segment = next(one for one in programs.segments(step) if one.kind == "layer")
+    entries = programs.segment_program(segment).entries
+    weights = [entry for entry in entries if isinstance(entry, DmaEntry) and entry.tensor_role == "weight"]
+    loads = Counter(str(entry.meta["phase"]) for entry in weights)
+    assert loads["MLP_ROUTER"] == loads["MLP_GATE_UP"] == 2  # two blocks of tokens

@@ -343,6 +343,7 @@ class PartLayer:
             width = min(cols, n - col)
             nbytes = bytes_of(stored * width, bits)
             slot = self._weights.take(nbytes + 2 * self._align)
+            self._loaded = -1, 0  # later tiles take the place of the latest expert
             span = Span(base + bytes_of(stored * col, bits), 1, stored * width, nbytes)
             load = self.emit.load("weight", bits, span, slot, **self.meta)
             if wait is not None:

@@ -28,7 +28,8 @@ def launch_of(target: str, config: MachineConfig | None) -> Ran:
     name = target.rpartition(".py")[2].removeprefix(":")
     if name not in launches and (name or len(launches) != 1):
         listed = ", ".join([*launches][:SHOWN]) + (", ..." if len(launches) > SHOWN else "")
-        rule = f"the script has no launch of this name; its launches are {listed}" if name else f"the script launches {listed}"
+        none = f"the script has no launch with this name; its launches are {listed}"
+        rule = none if name else f"the script launches {listed}"
         remedy = (name and meant(name, launches)) or f"name one of them, for example {path}:{next(iter(launches))}"
         raise InputError(Problem(str(path), rule, "launch" if name else "", name, remedy))
     found = launches[name or next(iter(launches))]

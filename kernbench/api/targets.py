@@ -171,13 +171,14 @@ def _no_program(name: str) -> Problem:
     if found and found != "program":
         return other_kind(name, found, "program")
     if name.lower() in PRODUCTS:
-        rule = "there is no workload or bench of this name"
-        return Problem(name, rule, remedy="for a kernel: kbsim run gemm; for one product on a chip: kbsim op matmul -c h100")
+        rule = "there is no workload or bench with this name"
+        remedy = "to run a kernel: kbsim run gemm; to time one matrix product on a chip: kbsim op matmul -c h100"
+        return Problem(name, rule, remedy=remedy)
     benches = list(installed_benches())
     near = nearest(name, [*WORKLOADS, *benches], cutoff=0.7) or file_meant(name, (*SUFFIXES, ".py"))
     remedy = f"did you mean {near}?" if near else f"a program's file ends in {', '.join(SUFFIXES)}, a bench's in .py"
     names = f"the workloads are {', '.join(sorted(WORKLOADS))}; the benches are {', '.join(benches)}"
-    rule = "there is no workload or bench of this name" + ("" if near else f"; {names}")
+    rule = "there is no workload or bench with this name" + ("" if near else f"; {names}")
     return Problem(name or '""', rule, remedy=remedy)
 
 

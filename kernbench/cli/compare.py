@@ -86,8 +86,8 @@ def compare(
             "links share bandwidth between flows. In the other model, routers forward flits."),
     ] = False,
     no_why: Annotated[
-        bool, typer.Option("--no-why", help="Report only times and bounds, but no causes. The command is then much "
-            "faster, because it leaves out the traced run that finds the causes.")
+        bool, typer.Option("--no-why", help="Report only times and bounds, without causes. With --no-why, the command is much "
+            "faster, because it needs no traced run.")
     ] = False,
     runtime: Annotated[
         str | None, typer.Option("--runtime", metavar="NAME|FILE", show_default=False, help="For chips, or boards of chips, "

@@ -40,14 +40,14 @@ def energy(
     ] = None,
     art: Annotated[
         str | None,
-        typer.Option("--art", metavar="FILE", help="An area reference table of Accelergy; prints the area of a table of "
-            "components.", show_default=False),
+        typer.Option("--art", metavar="FILE", help="An area reference table of Accelergy. The command prints the areas as a "
+            "table for a machine file.", show_default=False),
     ] = None,
     mapping: Annotated[
         str | None,
         typer.Option(
-            "--map", metavar="FILE", help="With --ert or --art: a file that names the component (and the action) for each "
-            "key of the energy section, or for each part with an area.", show_default=False
+            "--map", metavar="FILE", help="With --ert or --art: a YAML file that says which component (and action) of the "
+                "table gives each printed value.", show_default=False
         ),
     ] = None,
     accelergy: Annotated[

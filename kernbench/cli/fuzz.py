@@ -77,8 +77,8 @@ def fuzz(
     ] = "latency,start,ties,capacity,credits,stores",
     order_free: Annotated[
         list[str] | None,
-        typer.Option("--order-free", metavar="TENSOR", help="Allow the values of a tensor to depend on the order of events: "
-            "floats are compared within a tolerance, and other types are not compared. May be repeated.",
+        typer.Option("--order-free", metavar="TENSOR", help="Allow the values of this tensor to depend on the order of "
+            "events. A tensor of floats is compared within a tolerance. Any other tensor is not compared. May be repeated.",
             show_default=False),
     ] = None,
     findings: Annotated[int, typer.Option("--findings", min=1, metavar="N", help="Stop after this many findings.")] = 3,
@@ -90,8 +90,8 @@ def fuzz(
     ] = None,
     replay: Annotated[
         Path | None,
-        typer.Option("--replay", metavar="FILE", help="Repeat exactly the run of a finding that "
-            "--save wrote.", show_default=False),
+        typer.Option("--replay", metavar="FILE", help="Repeat the run of a finding from a file that --save wrote.",
+            show_default=False),
     ] = None,
     junit: Annotated[
         Path | None, typer.Option("--junit", metavar="FILE", help="Write a JUnit report to FILE.", show_default=False)

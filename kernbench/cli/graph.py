@@ -31,7 +31,8 @@ ActivationBits = Annotated[int, typer.Option("--a", metavar="BITS", help="Bits p
     "not apply: 8, 16 or 32.")]
 Partial = Annotated[bool, typer.Option("--partial", help="Leave out the nodes that cannot be lowered, and list them.")]
 Emit = Annotated[
-    Path | None, typer.Option("--emit", metavar="FILE", help="Write the program, and do not run it.", show_default=False)
+    Path | None, typer.Option("--emit", metavar="FILE", help="Write the program to FILE, without running the program.",
+        show_default=False)
 ]
 Trace = Annotated[
     Path | None,
@@ -39,8 +40,7 @@ Trace = Annotated[
         "second run.", show_default=False),
 ]
 Verify = Annotated[
-    bool, typer.Option("--verify", help="Compute the outputs of the graph tile by tile, and compare the outputs with a "
-        "reference.")
+    bool, typer.Option("--verify", help="Compute the outputs of the graph tile by tile, and compare them with a reference.")
 ]
 LiveMap = Annotated[
     Path | None, typer.Option("--live-map", metavar="FILE", help="Draw the scratchpad buffers as .svg.", show_default=False)

@@ -79,7 +79,7 @@ WeightBits = Annotated[int | None, typer.Option("--w", metavar="BITS", help="Bit
 ActivationBits = Annotated[int | None, typer.Option("--a", metavar="BITS", help="Bits of activations.", show_default="8")]
 KvBits = Annotated[int | None, typer.Option("--kv", metavar="BITS", help="Bits of the KV cache.", show_default="4")]
 Policy = Annotated[
-    Path | None, typer.Option("--policy", metavar="FILE", help="YAML file that sets how many bits each tensor has, by role, "
+    Path | None, typer.Option("--policy", metavar="FILE", help="YAML file that sets the number of bits of tensors, by role, "
         "layer and head.",
         show_default=False)
 ]
@@ -99,8 +99,8 @@ class RankKinds(StrEnum):
     SIP = "sip"
 
 
-RankKind = Annotated[RankKinds, typer.Option("--rank", help="What --tp counts: PEs, cubes, or SIPs of a system. A "
-    "cube or a SIP divides its share of each layer over all of its PEs.")]
+RankKind = Annotated[RankKinds, typer.Option("--rank", help="Meaning of one rank in --tp: a PE, a cube or a SIP of a system. "
+    "A cube or a SIP divides its share of each layer over all of its PEs.")]
 Stages = Annotated[
     int,
     typer.Option(
@@ -109,15 +109,16 @@ Stages = Annotated[
 ]
 Micro = Annotated[
     int, typer.Option("--micro-batches", metavar="N", help="Number of micro-batches that pass through the pipeline stages "
-        "one after another. The value 0 means as many micro-batches as stages.")
+        "one after another. With 0, the number of micro-batches equals the number of pipeline stages.")
 ]
 Replicas = Annotated[int, typer.Option("--dp", metavar="N", help="Number of copies of the model. The copies share the batch.")]
 
 
-Ranks = Annotated[int, typer.Option("--cp", metavar="N", help="Context parallelism: the number of ranks. Each rank has "
-    "some tokens of each sequence, with the keys and values of these tokens. Each rank has --tp PEs and all weights.")]
+Ranks = Annotated[int, typer.Option("--cp", metavar="N", help="Context parallelism: the number of ranks. Each rank holds a "
+    "part of the tokens of each sequence, and the KV cache of these tokens. Each rank consists of --tp PEs and holds all "
+    "weights.")]
 OwnRows = Annotated[bool, typer.Option("--sp", help="Sequence parallelism: between the matrix products of a layer, each of the "
-    "--tp PEs keeps only some rows of the activations. With --sp, reduce-scatters and all-gathers replace the all-reduces.")]
+    "--tp PEs keeps only some rows of the activations. With --sp, a reduce-scatter and an all-gather replace each all-reduce.")]
 
 
 class Searches(StrEnum):
@@ -128,7 +129,7 @@ class Searches(StrEnum):
 
 Search = Annotated[
     Searches | None,
-    typer.Option("--parallel", help="Run all layouts that fit the machine, and explain why the fastest layout is fast. "
+    typer.Option("--parallel", help="Run all layouts that fit the machine, and explain why the best layout is the fastest. "
         "A layout is a choice of values for --tp, --cp, --pp, --dp and --sp.",
                  show_default=False),
 ]  # fmt: skip
@@ -153,10 +154,10 @@ Reduce = Annotated[
         "for each size).",
     ),
 ]
-Experts = Annotated[bool, typer.Option("--ep", help="Give each of the --tp PEs whole experts, instead of a share of every "
-    "expert. With --dp, the PEs of all copies of the model share the experts.")]
-Predict = Annotated[bool, typer.Option("--mtp", help="Each step also runs the model's blocks that predict further tokens "
-    "(multi-token prediction).")]
+Experts = Annotated[bool, typer.Option("--ep", help="Expert parallelism: each of the --tp PEs holds some whole experts, "
+    "instead of a part of every expert. With --dp, the experts are divided over the PEs of all copies of the model.")]
+Predict = Annotated[bool, typer.Option("--mtp", help="Multi-token prediction: in each step, also run the blocks of the model "
+    "that predict more than one token ahead.")]
 Routes = Annotated[
     str,
     typer.Option(
@@ -181,28 +182,31 @@ Plot = Annotated[
 ]
 Emit = Annotated[
     Path | None,
-    typer.Option("--emit", metavar="FILE", help="Write the whole run as one program, and do not run it.", show_default=False),
+    typer.Option("--emit", metavar="FILE", help="Write the run as one program file, without running the program.",
+        show_default=False),
 ]
 Trace = Annotated[
     Path | None,
-    typer.Option("--trace", metavar="FILE", help="Also run the whole model as one program, and write the trace of this run.",
+    typer.Option("--trace", metavar="FILE", help="Run the whole model once more as one program, and write the trace of this "
+        "run.",
         show_default=False),
 ]
 LiveMap = Annotated[
     Path | None,
-    typer.Option("--live-map", metavar="FILE", help="Draw a layer's scratchpad buffers as .svg.", show_default=False),
+    typer.Option("--live-map", metavar="FILE", help="Draw the scratchpad buffers of a layer, as an .svg file.",
+        show_default=False),
 ]
 ShowPlan = Annotated[
-    bool, typer.Option("--plan", help="Show the candidate plans for a layer and the reason for the choice, "
-        "without a run.")
+    bool, typer.Option("--plan", help="Show the plans that were considered for a layer, and why one was chosen. The model is "
+        "not run.")
 ]
 HostProfile = Annotated[
-    str | None, typer.Option("--runtime", metavar="NAME|FILE", show_default=False, help="For a chip, or a board of chips: run "
-        "the kernels of this runtime profile, with the time that host software adds. Without --runtime, the layers are planned "
-        "as on an NPU.")
+    str | None, typer.Option("--runtime", metavar="NAME|FILE", show_default=False, help="For a chip or a board of chips: run "
+        "the kernels of this runtime profile, and add the time of the host software. Without --runtime, kbsim plans the "
+        "layers as for an NPU.")
 ]
-NoReuse = Annotated[bool, typer.Option("--no-reuse", help="Simulate every layer of every step, even if an equal layer "
-    "was simulated before. Slower, same result.")]
+NoReuse = Annotated[bool, typer.Option("--no-reuse", help="Simulate every layer of every step again, instead of reusing the "
+    "result of an equal layer. Slower, same result.")]
 
 
 def llm(
@@ -586,7 +590,7 @@ def _axis(text: str, known: Sequence[str] = COMPARED) -> tuple[str, list[int]]:
     if name not in known:
         near = option_meant(f"--{name}", [f"--{one}" for one in known]).removeprefix("--")
         names = ", ".join(known)
-        rule = f"there is no value {shown(name)} to compare runs by; the values are {names}"
+        rule = f"runs cannot be compared by {shown(name)}; choose one of {names}"
         raise InputError(Problem("--compare", rule, remedy=f"did you mean {near}={values}?" if near else ""))
     try:
         numbers = [count_of(number) for number in values.split(",")]

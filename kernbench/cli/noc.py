@@ -57,7 +57,7 @@ def replay(
         Asked,
         typer.Option(
             "--mode",
-            help="When transfers start: at their recorded times, or as soon as their barriers allow (closed).",
+            help="When transfers start: at their recorded times (recorded), or as soon as their barriers allow (closed).",
         ),
     ] = Asked.BOTH,
     slowest: Annotated[
@@ -202,12 +202,12 @@ def load(
     depth: Annotated[int, typer.Option("--depth", metavar="FLITS", help="Buffer size of a virtual channel, in flits.")] = 8,
     flits: Annotated[int, typer.Option("--flits", metavar="N", help="Length of a packet, in flits.")] = 1,
     switch: Annotated[
-        int, typer.Option("--switch", metavar="CYCLES", help="Number of cycles between the grant of the switch in a router and "
-            "the start of the transfer on the link.")
+        int, typer.Option("--switch", metavar="CYCLES", help="Number of cycles from the grant of a router's switch to the "
+            "start of the transfer on the link.")
     ] = 1,
     link: Annotated[int, typer.Option("--link", metavar="CYCLES", help="Latency of a link, in cycles.")] = 2,
-    credit: Annotated[int, typer.Option("--credit", metavar="CYCLES", help="Number of cycles until a returned credit can be "
-        "used again.")] = 2,
+    credit: Annotated[int, typer.Option("--credit", metavar="CYCLES", help="Number of cycles from the return of a credit "
+        "until the credit can be used again.")] = 2,
     hotspots: Annotated[
         str,
         typer.Option("--hotspots", metavar="NODE,...", help="Nodes that receive the packets of --pattern "
@@ -222,7 +222,7 @@ def load(
             "--cycles",
             metavar="CYCLES",
             min=1,
-            help="Length of the measurement, in cycles. Only packets that are created in these cycles are measured.",
+            help="Length of the measurement, in cycles. Only packets that are created during the measurement are counted.",
         ),
     ] = 10000,
     links: Annotated[int, typer.Option("--links", metavar="N", min=0, help="Show the N most loaded links.")] = 0,

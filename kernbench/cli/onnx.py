@@ -24,8 +24,8 @@ Dims = Annotated[
 GivenBounds = Annotated[
     list[str] | None,
     typer.Option(
-        "--bound", metavar="NODE=N", help="Number of iterations of a Loop node, or the branch that an If node takes (then or "
-        "else). May be repeated.",
+        "--bound", metavar="NODE=N", help="Number of iterations of a Loop node, or branch of an If node (then or else). May "
+            "be repeated.",
         show_default=False,
     ),
 ]  # fmt: skip

@@ -30,21 +30,21 @@ Profile = Annotated[
 ]
 Rows = Annotated[int, typer.Option("-m", metavar="N", parser=count_of, help="Number of rows of the matrix product or of the "
     "vector operation: 512, 8k.")]
-Columns = Annotated[int, typer.Option("-n", metavar="N", parser=count_of, help="Number of columns of the matrix product, or of "
-    "elements in a row of the vector operation.")]
+Columns = Annotated[int, typer.Option("-n", metavar="N", parser=count_of, help="Number of columns of the matrix product, or "
+    "number of elements in a row of the vector operation.")]
 Depth = Annotated[int, typer.Option("-k", metavar="N", parser=count_of, help="Depth of the product.")]
 Batch = Annotated[int, typer.Option("--batch", metavar="N", parser=count_of, help="Sequences that decode (attention).")]
-Cached = Annotated[int, typer.Option("--kv", metavar="N", parser=count_of, help="For attention: number of cached tokens of "
-    "each sequence in decode.")]
-Prefill = Annotated[int, typer.Option("--prefill", metavar="N", parser=count_of, help="For attention: number of new tokens of "
-    "one additional sequence, which is in prefill.")]
+Cached = Annotated[int, typer.Option("--kv", metavar="N", parser=count_of, help="For attention: number of tokens that each "
+    "decoding sequence has in the KV cache.")]
+Prefill = Annotated[int, typer.Option("--prefill", metavar="N", parser=count_of, help="For attention: add one sequence in "
+    "prefill, with N new tokens.")]
 Heads = Annotated[int, typer.Option("--heads", min=1, help="Query heads (attention).")]
 KvHeads = Annotated[int, typer.Option("--kv-heads", min=1, help="Key and value heads (attention).")]
 HeadDim = Annotated[int, typer.Option("--head-dim", min=1, help="Elements of a head (attention).")]
-ElementType = Annotated[str, typer.Option("--dtype", metavar="TYPE", help="Element type of operands, keys and values. A matrix "
-    "product runs on the multipliers for this type, and its result has at least 16 bits per element.")]
-Weight = Annotated[int | None, typer.Option("--w", min=1, max=32, metavar="BITS", help="Bits of an element of the k x n "
-    "operand in memory, if the operand is stored with fewer bits than the multipliers need.", show_default=False)]
+ElementType = Annotated[str, typer.Option("--dtype", metavar="TYPE", help="Element type of operands, keys and values. A "
+    "matrix product uses the multipliers for this type. The result of a matrix product has at least 16 bits per element.")]
+Weight = Annotated[int | None, typer.Option("--w", min=1, max=32, metavar="BITS", help="Bits per element of the k x n operand "
+    "in memory. Use this option if the stored operand is narrower than the inputs of the multipliers.", show_default=False)]
 Workers = Annotated[int, typer.Option("--ranks", min=2, help="Chips of the collective.")]
 Bytes = Annotated[str, typer.Option("--bytes", metavar="SIZE", help="For collectives: size of the data that each chip holds: "
     "4KiB, 8k, 1M, or a number of bytes.")]

@@ -46,8 +46,8 @@ Checks = Annotated[
 Whole = Annotated[
     bool,
     typer.Option(
-        "--all", help="Print every engine, channel, link and wait. Without this option, units that are equally "
-        "busy share one row, which shows their mean."
+        "--all", help="Print every engine, channel, link and wait. Without --all, one row shows the mean of all units that "
+            "are equally busy."
     ),
 ]
 

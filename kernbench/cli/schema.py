@@ -35,7 +35,7 @@ class Kind(StrEnum):
 
 
 def schema(
-    kind: Annotated[Kind, typer.Argument(metavar="KIND", help=f"Which schema: {', '.join(Kind)}.", show_default=False)],
+    kind: Annotated[Kind, typer.Argument(metavar="KIND", help=f"Kind of the schema: {', '.join(Kind)}.", show_default=False)],
 ) -> int:
     """Print a JSON Schema of an input file, of the lines of a trace, or of the JSON that a command prints."""
     from kernbench.analysis.json_schema import compare_json_schema, tenants_json_schema, what_if_json_schema

@@ -164,7 +164,8 @@ Stepper = ProgramStepper | BenchStepper
 
 Cycles = Annotated[
     int | None,
-    typer.Option("--cycles", "-n", min=0, metavar="N", help="Run N cycles, or fewer if the run ends.", show_default=False),
+    typer.Option("--cycles", "-n", min=0, metavar="N", help="Simulate N cycles, or stop earlier if the program ends.",
+        show_default=False),
 ]
 Until = Annotated[
     str | None,
@@ -178,7 +179,8 @@ From = Annotated[
     Path | None,
     typer.Option("--from", metavar="CKPT", help="Resume from a checkpoint of this program and machine.", show_default=False),
 ]
-Save = Annotated[Path | None, typer.Option(metavar="CKPT", help="Save a checkpoint at the end.", show_default=False)]
+Save = Annotated[Path | None, typer.Option(metavar="CKPT", help="Save a checkpoint when the command stops.",
+    show_default=False)]
 Watch = Annotated[bool, typer.Option("--watch", help="Show the state every N cycles (--cycles N), until the condition of "
     "--until is met or the run ends.")]
 

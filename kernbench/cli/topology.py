@@ -87,8 +87,7 @@ def route(
         str,
         typer.Argument(
             metavar="A",
-            help="Start of the route: a node (sip0.io0.pcie_ep), a PE (sip0.cube0.pe3, for its node pe_dma) or an address "
-            "(0x80000000, for the memory with this address).",
+            help="Start of the route: a node (sip0.io0.pcie_ep), a PE (sip0.cube0.pe3) or an address in a memory (0x80000000).",
             show_default=False,
         ),
     ],

@@ -73,7 +73,7 @@ def check_script(
         raise InputError(Problem("--check", f"it must be one or more of {', '.join(CHECKS)}", "check", checks))
     path = Path(target)
     if path.suffix == ".py" and not path.exists():
-        raise InputError(Problem(target, "the file cannot be read: No such file or directory", remedy=near_file(target)))
+        raise InputError(Problem(target, "the file does not exist", remedy=near_file(target)))
     if path.suffix != ".py" or not path.is_file():
         raise InputError(Problem("--check", "it takes a Python file that launches Triton kernels", "target", target))
     import runpy

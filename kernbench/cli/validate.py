@@ -28,13 +28,13 @@ Listed = Annotated[bool, typer.Option("--list", help="List the suites, and do no
 Page = Annotated[
     Path | None, typer.Option("--report", metavar="FILE", help="Write an HTML page with tables and plots.", show_default=False)
 ]
-Quick = Annotated[bool, typer.Option("--quick", help="Run fewer rows of each suite, but at least one row of every kind.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Run only some rows of each suite, and at least one row of every kind.")]
 Plant = Annotated[
     list[str] | None,
     typer.Option(
         "--plant",
         metavar="ENGINE=FACTOR",
-        help="Slow an engine (dma, te, ve, noc, dram) down by FACTOR, to test that a suite detects the change.",
+        help="Slow an engine (dma, te, ve, noc, dram) by FACTOR, to test that a suite detects the change.",
         show_default=False,
     ),
 ]
@@ -44,7 +44,7 @@ ScaleSim = Annotated[
         "--scalesim",
         metavar="PYTHON",
         envvar="KERNBENCH_SCALESIM",
-        help="A Python interpreter that can import SCALE-Sim. The results of kernbench and SCALE-Sim are compared.",
+        help="A Python interpreter that can import SCALE-Sim. With this option, kbsim compares its results with SCALE-Sim.",
         show_default=False,
     ),
 ]

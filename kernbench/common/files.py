@@ -42,13 +42,19 @@ def read_bounded(
             most = min(limit, max(told, STREAM_BYTES))
             content = _up_to(file, first, told, most)
     except (OSError, ValueError) as error:  # ValueError: the name contains NUL
-        reason = getattr(error, "strerror", None) or str(error)
         near = near_file(source) if isinstance(error, FileNotFoundError) else ""
-        raise InputError(Problem(source, f"{what} cannot be read: {reason}", remedy=unread or near)) from None
+        raise InputError(Problem(source, not_read(error, what), remedy=unread or near)) from None
     if content is None:
         stream = most < limit
         raise InputError(_too_large(source, what, most, "write it to a file first" if stream else remedy))
     return content
+
+
+def not_read(error: Exception, what: str = "the file") -> str:
+    """The rule of an error about a file that was not read. `what`: the name of the file in the error."""
+    if isinstance(error, FileNotFoundError):
+        return f"{what} does not exist"
+    return f"{what} cannot be read: {getattr(error, 'strerror', None) or error}"
 
 
 def near_file(path: str) -> str:

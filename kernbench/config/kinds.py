@@ -26,11 +26,11 @@ def larger(pes: int) -> str:
     return f"-c {', '.join(names[:-1])}{' or ' if len(names) > 1 else ''}{names[-1]}" if names else ""
 
 
-def a_system(who: str, config: MachineConfig, why: str = "several PEs are needed", remedy: str = "") -> SystemConfig:
+def a_system(who: str, config: MachineConfig, why: str = "a system of several PEs is needed", remedy: str = "") -> SystemConfig:
     """The machine as a system; InputError for one NPU, with machines that `who` can use. `remedy`: another remedy."""
     if isinstance(config, SystemConfig):
         return config
-    fit = f"machines that fit: {', '.join(preset_names(SystemConfig))}"
+    fit = f"use one of these machines: {', '.join(preset_names(SystemConfig))}"
     rule = f"{why}, but {config.source} is a single NPU"
     raise InputError(Problem(who, rule, remedy=f"{remedy}; {fit}" if remedy else fit))
 

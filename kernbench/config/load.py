@@ -106,7 +106,7 @@ def _model(document: Document, wanted: type[MachineConfig] | None) -> type[Machi
     if name not in allowed:
         wanted = KINDS[allowed[0]]
         rule = f"this is {_KINDS[model]}, but {_KINDS[wanted]} is expected"
-        raise InputError(Problem(document.source, rule, remedy=f"machines that fit: {', '.join(preset_names(wanted))}"))
+        raise InputError(Problem(document.source, rule, remedy=f"use one of these machines: {', '.join(preset_names(wanted))}"))
     return model
 
 
@@ -195,7 +195,8 @@ def _document(source: Source, max_bytes: int) -> tuple[Document, Path | None]:
                 found = read_document(file, max_bytes)
                 return Document(file.name, found.data, found.text, found.suffix), None
         near = file_meant(source, tuple(FORMATS)) or nearest(source, machine_names(), cutoff=0.7)
-        rule = "there is no machine of this name" + ("" if near else f"; the presets are {', '.join(preset_names()) or 'none'}")
+        presets = f"; the presets are {', '.join(preset_names()) or 'none'}"
+        rule = "there is no machine with this name" + ("" if near else presets)
         remedy = f"did you mean {near}?" if near else (
             "kbsim config list shows all machines; the name of a machine file must end in .yaml or .json"
         )

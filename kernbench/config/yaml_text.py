@@ -213,5 +213,5 @@ def _scalar(event: yaml.ScalarEvent, place: Place, path: list[Any]) -> Any:
             raise Fault(place, str(error), tuple(path), text) from None
     for pattern, reading, remedy in _TRAPS:
         if re.fullmatch(pattern, text):
-            raise Fault(place, f"the value {text} is not allowed: {reading}", tuple(path), remedy=remedy)
+            raise Fault(place, f"the value {text} is not allowed, because {reading}", tuple(path), remedy=remedy)
     return text

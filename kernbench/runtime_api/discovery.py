@@ -69,7 +69,7 @@ def load_bench(target: str) -> Bench:
         if target not in there:
             if kind_named(target) or target.lower().endswith((".json", ".yaml", ".yml")):
                 check_file(target, "bench")
-            rule = f"there is no bench of this name; the benches are {', '.join(there)}"
+            rule = f"there is no bench with this name; the benches are {', '.join(there)}"
             raise InputError(Problem(target, rule, remedy=meant(target, there) or "the name of a bench file must end in .py"))
         return there[target]
     found = {one.name: one for one in benches_of(_import_file(path), str(path))}
@@ -77,7 +77,7 @@ def load_bench(target: str) -> Bench:
         return found[name]
     if not name and len(found) == 1:
         return next(iter(found.values()))
-    rule = "the file has no bench of this name; its benches are" if name else "the file has several benches:"
+    rule = "the file has no bench with this name; its benches are" if name else "the file has several benches:"
     remedy = f"name one of them, for example {path}:{next(iter(found))}"
     raise InputError(Problem(str(path), f"{rule} {', '.join(found)}", "bench" if name else "", name, remedy))
 

@@ -186,7 +186,7 @@ def _paired(
     for name in expected:
         if name not in known:
             there = ", ".join(known) or "none is named"
-            raise InputError(Problem("verify", f"there is no output of this name; outputs: {there}", "expected", name))
+            raise InputError(Problem("verify", f"there is no output with this name; outputs: {there}", "expected", name))
     return [(known[name], array) for name, array in expected.items()]
 
 

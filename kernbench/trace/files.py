@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from kernbench.common.errors import InputError, Problem
-from kernbench.common.files import near_file
+from kernbench.common.files import near_file, not_read
 from kernbench.trace.writer import zstd_module
 
 SIZE = 1 << 18  # [B] of text held at once, and of packed data read at once
@@ -70,9 +70,8 @@ def _text(path: str) -> Iterator[bytes]:
                 return
         yield from _unpacked(path, _STARTS[kind], kind)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        reason = getattr(error, "strerror", None) or str(error)
         near = (near_file(path) or _run_meant(path)) if isinstance(error, FileNotFoundError) else ""
-        raise InputError(Problem(path, f"the file cannot be read: {reason}", remedy=near)) from None
+        raise InputError(Problem(path, not_read(error), remedy=near)) from None
 
 
 def _run_meant(path: str) -> str:

@@ -130,7 +130,7 @@ def test_a_look_at_results_needs_an_op_log(kbsim: Kbsim) -> None:
         (("run", "gone.py"), "gone.py: there is no such file; check the path"),
         (
             ("bench", "show", "gem"),
-            "gem: there is no bench of this name; the benches are flash_attention, gemm, layernorm, moe_dispatch, "
+            "gem: there is no bench with this name; the benches are flash_attention, gemm, layernorm, moe_dispatch, "
             "paged_attention, reduce, softmax, tp_mlp, vector_add; did you mean gemm?",
         ),
         (

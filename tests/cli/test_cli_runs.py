@@ -163,20 +163,20 @@ BENCH_IS_NONE = "this is a bench, but a program or a workload is expected; kbsim
 REFUSALS = [
     (("program", "show", "vector_add"), f"vector_add: {BENCH_IS_NONE}"),
     (("program", "show", "./mine.py:one"), f"./mine.py:one: {BENCH_IS_NONE}"),
-    (("run", "missing.json"), "missing.json: the file cannot be read: No such file or directory"),
+    (("run", "missing.json"), "missing.json: the file does not exist"),
     (
         ("run", "lama2-7b-decode"),
-        "lama2-7b-decode: there is no workload or bench of this name; "
+        "lama2-7b-decode: there is no workload or bench with this name; "
         "did you mean llama2-7b-decode?",
     ),
     (
         ("run", "tiles", *SMALL),
-        "tiles: there is no workload or bench of this name; "
+        "tiles: there is no workload or bench with this name; "
         "did you mean tiles.json?",
     ),
     (
         ("run", "tiles.json", "--config", "npu_mobil"),
-        "npu_mobil: there is no machine of this name; "
+        "npu_mobil: there is no machine with this name; "
         "did you mean npu_mobile?",
     ),
     (
@@ -293,7 +293,7 @@ def test_debug_shows_the_traceback_and_keeps_the_code(by: str, kbsim: Kbsim, mon
         monkeypatch.setenv("KBSIM_DEBUG", "1")
     said = kbsim("run", "missing.json", *(["--debug"] if by == "option" else []))
     assert said.code == 2
-    assert "Traceback" in said.err and said.err.endswith("No such file or directory\n")
+    assert "Traceback" in said.err and said.err.endswith("the file does not exist\n")
 
 
 def test_running_out_of_memory_is_no_bug(kbsim: Kbsim, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -148,7 +148,7 @@ def test_validate_as_json(kbsim: Kbsim) -> None:
     assert (said.code, whole["status"]) == (2, "broken")
     assert [one["status"] for one in whole["files"]] == ["invalid", "broken", "refused"]
     assert whole["files"][1]["broken"]["reason"] == "the line is cut off"
-    assert whole["files"][2]["message"] == "no.jsonl: the file cannot be read: No such file or directory"
+    assert whole["files"][2]["message"] == "no.jsonl: the file does not exist"
 
 
 def test_a_reference_trace_is_valid(kbsim: Kbsim) -> None:

@@ -39,7 +39,7 @@ COLUMNS = "columns are counter, value, unit, t_cycle, t_ns; the first two are ne
 UNITS = "control, dma0, te0, ve0, dram.ch0, noc.r1c0-r0c0, noc.r0c0-r1c0, spm"
 MEANT = "it must be the name of a simulated counter, or {simulated: ..., scale: ...}"
 REFUSED = {
-    "no file": (lambda: "no.csv", "no.csv: the file cannot be read: No such file or directory"),
+    "no file": (lambda: "no.csv", "no.csv: the file does not exist"),
     "other ending": (lambda: "hand.jsonl", "hand.jsonl: the file name must end in .json, .yaml or .yml"),
     "empty": (csv_file(""), f"bad.csv:1: there is no column counter; {COLUMNS}"),
     "nothing": (csv_file("counter,value\n"), "bad.csv: there are no counters in it"),

@@ -60,7 +60,7 @@ def test_runs_are_compared(kbsim: Kbsim) -> None:
         (("--pp", "2", "--plan"), "--pp: with --runtime, the steps of a chip are its kernels in sequence"),
         (("--kv", "4"), "--kv = 4, but on a chip, keys and values have 8 or 16 bits"),
         (("--a", "4"), "--a = 4, but on a chip, activations have 8 or 16 bits"),
-        (("--compare", "pp=1,2"), 'there is no value "pp" to compare runs by; the values are w, a, kv, prompt, batch, tp'),
+        (("--compare", "pp=1,2"), 'runs cannot be compared by "pp"; choose one of w, a, kv, prompt, batch, tp'),
         (("-m", "mixtral-8x7b"), "take fewer bits of weights (--w 8) or more chips (--tp 2)"),
         (("-m", "llama3-70b", "--w", "4", "--batch", "64", "--prompt", "8k"), "(--tp 4), a smaller batch (--batch 18)"),
         (("-m", "llama3.1-405b", "-c", "a100_8x", "--tp", "8"), "take fewer bits of weights (--w 8)"),

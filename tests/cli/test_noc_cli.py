@@ -81,7 +81,7 @@ def test_as_json(kbsim: Kbsim) -> None:
     [
         (
             ("traces/none.json",),
-            "error: traces/none.json: the file cannot be read: No such file or directory; did you mean traces/one.json?\n",
+            "error: traces/none.json: the file does not exist; did you mean traces/one.json?\n",
         ),
         (("empty",), "error: empty: the folder has no .json file\n"),
         (

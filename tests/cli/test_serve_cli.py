@@ -149,7 +149,7 @@ def test_a_page_escapes_names_and_leaves_out_what_no_request_has(kbsim: Kbsim) -
         (("--lora", "8,16"), "a larger --max-loras"),
         (("--speculative-config", "{}"), "num_speculative_tokens"),
         (("--fleet", "fleet.yaml", "--replicas", "2"), "--replicas and --prefill-replicas may not be given"),
-        (("--fleet", "fleet.yaml"), "fleet.yaml: the file cannot be read"),
+        (("--fleet", "fleet.yaml"), "fleet.yaml: the file does not exist"),
     ],
 )
 def test_options_that_need_others(given: tuple[str, ...], told: str, kbsim: Kbsim) -> None:

@@ -209,7 +209,7 @@ BAD = [
     (("run", "s.yaml", "--shard", "5/4"), 'kbsim sweep run: --shard = "5/4", but it must be I/N, with I from 1 to N'),
     (("run", "s.yaml", "--shard", "x"), 'kbsim sweep run: --shard = "x", but it must be I/N, with I from 1 to N'),
     (("report", "none.sqlite"), "none.sqlite: there is no such store; kbsim sweep run makes one"),
-    (("run", "none.yaml"), "none.yaml: the file cannot be read: No such file or directory"),
+    (("run", "none.yaml"), "none.yaml: the file does not exist"),
     (("merge", "a.sqlite", "none.sqlite"), "none.sqlite: there is no such store; kbsim sweep run makes one"),
 ]
 

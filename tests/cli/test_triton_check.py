@@ -54,7 +54,7 @@ def test_a_race_and_a_pointer_outside(
 
 def test_a_file_that_is_not_there_is_no_file_of_another_kind(kbsim: Kbsim) -> None:
     done = kbsim("run", "none.py", "--check", "memory")
-    assert done.code == 2 and done.err == "error: none.py: the file cannot be read: No such file or directory\n"
+    assert done.code == 2 and done.err == "error: none.py: the file does not exist\n"
     assert "it takes a Python file" in kbsim("run", "gemm", "--check", "memory").err
 
 

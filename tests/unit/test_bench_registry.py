@@ -73,7 +73,7 @@ def test_of_several_one_is_named(tmp_path: Path) -> None:
     remedy = f"name one of them, for example {path}:a"
     assert refusal(lambda: load_bench(path)) == f"{path}: the file has several benches: a, b; {remedy}"
     said = refusal(lambda: load_bench(f"{path}:c"))
-    assert said == f'{path}: bench = "c", but the file has no bench of this name; its benches are a, b; {remedy}'
+    assert said == f'{path}: bench = "c", but the file has no bench with this name; its benches are a, b; {remedy}'
 
 
 def test_modules_beside_the_file_can_be_imported(tmp_path: Path) -> None:
@@ -199,7 +199,7 @@ def test_settings_are_of_the_bench_or_of_the_machine() -> None:
         ("nn=4", "bench: nn = 4, but the bench has no such parameter; did you mean n?"),
         (
             "n=012",
-            'bench: n = "012", but the value 012 is not allowed: YAML versions disagree whether it is octal; '
+            'bench: n = "012", but the value 012 is not allowed, because YAML versions disagree whether it is octal; '
             "write it in decimal or as 0x..",
         ),
         ("n=[1]", "bench: n = [1], but it must be an integer"),

@@ -266,7 +266,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
         "error: bad.kbp: it is not a compiled program of version 4; make it again with `kbsim program compile`\n"
     )
     assert exit_code(["run", "gone.kbp"]) == 2
-    assert capsys.readouterr().err == "error: gone.kbp: the file cannot be read: No such file or directory\n"
+    assert capsys.readouterr().err == "error: gone.kbp: the file does not exist\n"
 
 
 def test_fields_stand_in_the_order_of_the_form() -> None:

@@ -245,7 +245,7 @@ def test_overrides_change_values_and_the_last_counts(tmp_path: Path) -> None:
     ("override", "line"),
     [
         ("dram.channels=0", "override dram.channels=0: dram.channels = 0, but it must be at least 1"),
-        ("dram.channels=on", "override dram.channels=on: dram.channels: the value on is not allowed: YAML 1.1 reads it as a boolean; write true "
+        ("dram.channels=on", "override dram.channels=on: dram.channels: the value on is not allowed, because YAML 1.1 reads it as a boolean; write true "
          "or false, or quote it"),
         ("dram.channels=", "override dram.channels=: dram.channels = null, but it must be an integer"),
         ("dram.channels", "override dram.channels: an override must have the form path=value, like dram.channels=4"),
@@ -283,7 +283,7 @@ def test_presets_are_named() -> None:
     assert preset_names(NpuConfig) == ["npu_mobile", "npu_server"]
     assert preset_names() == ["npu_mobile", "npu_server", "pod_8sip", "single_cube", "sip_4x4", "two_sips"]
     assert refused("npu_phone") == (
-        "npu_phone: there is no machine of this name; the presets are npu_mobile, npu_server, pod_8sip, single_cube, sip_4x4, two_sips; "
+        "npu_phone: there is no machine with this name; the presets are npu_mobile, npu_server, pod_8sip, single_cube, sip_4x4, two_sips; "
         "kbsim config list shows all machines; the name of a machine file must end in .yaml or .json"
     )
 

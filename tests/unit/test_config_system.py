@@ -51,7 +51,7 @@ def test_the_schema_says_which_kind_it_is() -> None:
 
 
 NEEDS_A_SYSTEM = (
-    "this is a single NPU, but a system of several PEs is expected; machines that fit: pod_8sip, single_cube, sip_4x4, two_sips"
+    "this is a single NPU, but a system of several PEs is expected; use one of these machines: pod_8sip, single_cube, sip_4x4, two_sips"
 )
 
 
@@ -59,7 +59,7 @@ NEEDS_A_SYSTEM = (
     ("source", "kind", "line"),
     [
         ("single_cube", NpuConfig, "single_cube.yaml: this is a system of several PEs, but a single NPU is expected; "
-         "machines that fit: npu_mobile, npu_server"),
+         "use one of these machines: npu_mobile, npu_server"),
         ("npu_mobile", SystemConfig, f"npu_mobile.yaml: {NEEDS_A_SYSTEM}"),
         ({}, SystemConfig, f"machine: {NEEDS_A_SYSTEM}"),
         ({"schema": 1}, MachineConfig, "machine: schema = 1, but it must be one of kernbench/npu/1, kernbench/system/1"),

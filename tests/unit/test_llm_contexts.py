@@ -282,7 +282,7 @@ def test_a_search_looks_at_ranks_and_at_rows_of_shards(made: Any) -> None:
         ("mamba2", Layout(1, cp=2), JOB, "each token needs the state after the token before it"),
         ("qwen3", Layout(1, cp=4), Job(prompt=7, tokens=1), "so the prompt must have at least 8 tokens; take --cp 3"),
         ("qwen3", Layout(1, sp=True), JOB, "it divides the rows between the PEs of --tp; take --tp 2 or more"),
-        ("qwen3", Layout(4, cp=4), JOB, "has 8 PEs, and 16 are needed; machines that fit: -c two_sips"),
+        ("qwen3", Layout(4, cp=4), JOB, "has 8 PEs, and 16 are needed; use a larger machine: -c two_sips"),
         ("qwen3", Layout(1, cp=0), JOB, "it must be an integer of at least 1"),
         ("sinks", Layout(1, 1, 2, cp=2), Job(prompt=8, tokens=1, batch=2, expert_parallel=True),
          "replicas that share experts keep whole sequences; take --cp 1 or --dp 1, or leave out --ep"),

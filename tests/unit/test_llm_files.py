@@ -89,7 +89,7 @@ def test_refused_models(tmp_path: Path, changes: dict[str, Any], message: str) -
 def test_an_unknown_name_is_refused() -> None:
     with pytest.raises(InputError) as error:
         load_model("llama9-8b")
-    assert str(error.value) == "llama9-8b: there is no model of this name; did you mean llama3-8b?"
+    assert str(error.value) == "llama9-8b: there is no model with this name; did you mean llama3-8b?"
 
 
 def test_a_policy_by_role_layer_and_head(tmp_path: Path) -> None:

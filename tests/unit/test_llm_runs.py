@@ -222,14 +222,14 @@ def test_parts_over_pes_share_weights_and_add_up() -> None:
             "npu_server",
             Job(prompt=1, tokens=1, shards=2),
             "kbsim llm: tp = 2, but npu_server.yaml has 1 PE, so tp must be 1; "
-            "machines that fit: -c single_cube, two_sips, sip_4x4 or pod_8sip",
+            "use a larger machine: -c single_cube, two_sips, sip_4x4 or pod_8sip",
         ),
         (
             "plain",
             "single_cube",
             Job(prompt=1, tokens=1, shards=9),
             "kbsim llm: tp = 9, but single_cube.yaml has 8 PEs, so tp must be from 1 to 8; "
-            "machines that fit: -c two_sips, sip_4x4 or pod_8sip",
+            "use a larger machine: -c two_sips, sip_4x4 or pod_8sip",
         ),
         (
             "mqa",

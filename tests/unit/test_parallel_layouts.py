@@ -174,7 +174,7 @@ def test_llama_3_70b_on_the_pod() -> None:
         (Layout(1, 5), 4, "pp = 5, but layouts runs 4 layers, and each stage of a pipeline needs one; take at most --pp 4"),
         (Layout(1, 1, 5), 4, "dp = 5, but each replica needs a sequence, and the batch has 4"),
         (Layout(1, 2, 1, 5), 4, "micro-batches = 5, but a replica has 4 sequences, and each micro-batch needs one"),
-        (Layout(8, 4), 4, "single_cube.yaml has 8 PEs, and 32 are needed; machines that fit: -c two_sips"),
+        (Layout(8, 4), 4, "single_cube.yaml has 8 PEs, and 32 are needed; use a larger machine: -c two_sips"),
     ],
 )
 def test_a_layout_that_cannot_be_is_refused(layout: Layout, batch: int, message: str) -> None:

@@ -174,7 +174,8 @@ def test_forms_that_cannot_be_are_refused() -> None:
     full = r"^queues of sip0.cube0.pe0: the queue from rank 1 .*: ipcq u8\[100, 16384\] takes 1638400"
     with pytest.raises(InputError, match=full):
         queues.install(line(2), slots=100)
-    with pytest.raises(InputError, match=r"^queues: several PEs are needed, but machine is a single NPU; machines that fit: "):
+    needed = "queues: a system of several PEs is needed, but machine is a single NPU; use one of these machines: "
+    with pytest.raises(InputError, match=f"^{needed}"):
         Run(sends, config=easy()).system.queues.install(line(2))
 
 

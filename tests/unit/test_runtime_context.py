@@ -218,7 +218,7 @@ def test_an_npu_has_no_pcie() -> None:
     assert str(error.value) == (
         "deploy_tensor: the copy of a tensor from the host needs a PCIe endpoint, but machine is a single NPU; "
         "copy in zero time (through=instant); "
-        "machines that fit: pod_8sip, single_cube, sip_4x4, two_sips"
+        "use one of these machines: pod_8sip, single_cube, sip_4x4, two_sips"
     )
 
 

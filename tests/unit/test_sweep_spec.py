@@ -141,7 +141,7 @@ def test_refused_heads(tmp_path: Path) -> None:
     ]
     head = "schema: kernbench/sweep/1\ntargets: [none.json, {bench: gemm, params: {k: x}}, {}]\nmachine: small.yaml\n"
     assert refused(tmp_path, "", head) == [
-        "s.yaml:2:11: targets[0]: none.json: the file cannot be read: No such file or directory",
+        "s.yaml:2:11: targets[0]: none.json: the file does not exist",
         's.yaml:2:22: targets[1]: bench gemm: k = "x", but it must be an integer',
         "s.yaml:2:53: targets[2] = an empty mapping, but it must be a name or a file, "
         "or a mapping with one of program, workload, bench, llm, op, ccl, serve",

@@ -249,7 +249,7 @@ def test_one_npu_is_no_system() -> None:
         read_system("npu_mobile")
     assert str(caught.value) == (
         "npu_mobile.yaml: this is a single NPU, but a system of several PEs is expected; "
-        "machines that fit: pod_8sip, single_cube, sip_4x4, two_sips"
+        "use one of these machines: pod_8sip, single_cube, sip_4x4, two_sips"
     )
     assert isinstance(load_config("npu_mobile"), NpuConfig)
 

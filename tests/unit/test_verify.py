@@ -179,7 +179,7 @@ def test_it_must_be_clear_which_tensor_is_meant() -> None:
     both = [Output("c", "hbm", 0x100, (2, 2), "f16"), Output("d", "hbm", 0x100, (4,), "f16")]
     apart = log_of(*[(DMA, DmaWriteCmd(tile(0, (4,), space="hbm"), addr, 8)) for addr in (0x100, 0x200)])
     remedy = "name the outputs: DataExecutor(op_log, outputs=[Output(...)])"
-    unknown = "but there is no output of this name; outputs"
+    unknown = "but there is no output with this name; outputs"
     cases: list[tuple[DataExecutor, Any, str]] = [
         (DataExecutor(gemm_log(), outputs=both), A, "one array is given for 2 outputs; name them: c, d"),
         (DataExecutor(gemm_log()), {"c": A}, f'expected = "c", {unknown}: none is named'),

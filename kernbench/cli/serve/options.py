@@ -156,8 +156,8 @@ def scenario_of(
     routing: Routes = "even",
     runtime: Annotated[
         str | None,
-        typer.Option("--runtime", metavar="NAME|FILE", help="What the host adds. With a profile, a board of chips runs the "
-            "kernels of its chips.", show_default="none; on a chip vllm"),
+        typer.Option("--runtime", metavar="NAME|FILE", help="Runtime profile: the kernels of the chips, and the time that "
+            "host software adds.", show_default="none; on a chip vllm"),
     ] = None,
     dataset_name: Annotated[
         DatasetName,
@@ -262,7 +262,8 @@ def scenario_of(
         ),
     ] = True,
     long_prefill_token_threshold: Annotated[
-        int, number("--long-prefill-token-threshold", "Largest number of tokens of one prefill in a step. The value 0 means "
+        int, number("--long-prefill-token-threshold", "Largest number of prompt tokens that one step processes for one "
+            "request. The value 0 means "
             "no limit.",
             _ENGINE, 0)
     ] = 0,
@@ -285,8 +286,8 @@ def scenario_of(
         bool,
         typer.Option(
             "--scheduler-reserve-full-isl/--no-scheduler-reserve-full-isl", rich_help_panel=_ENGINE,
-            help="Start a request only if the KV cache has room for the whole prompt. Without this option, room for the "
-            "first chunk is enough.",
+            help="Start a request only if the KV cache has space for the whole prompt. With --no-scheduler-reserve-full-isl, "
+                "space for the first chunk of the prompt is enough.",
         ),
     ] = True,
     scheduling_policy: Annotated[
@@ -308,40 +309,41 @@ def scenario_of(
         str | None,
         typer.Option(
             "--lora", metavar="N,RANK", show_default=False, rich_help_panel=_ENGINE,
-            help="LoRA: each request uses one of N adapters with the rank RANK.",
+            help="LoRA: each request uses one of N adapters, and each adapter has the rank RANK.",
         ),
     ] = None,
-    max_loras: Annotated[int, number("--max-loras", "Largest number of different LoRA adapters in one step; also the number "
-        "of adapters in device memory.",
+    max_loras: Annotated[int, number("--max-loras", "Largest number of different LoRA adapters in one step. The device memory "
+        "holds the same number of adapters.",
         _ENGINE)] = 1,
     preemption_mode: Annotated[
         PreemptionMode,
         typer.Option(
             "--preemption-mode", metavar="MODE", rich_help_panel=_ENGINE,
-            help="What happens to the KV cache of a preempted request: recompute computes the cache again, and swap moves it "
-            "to the host and back.",
+            help="How a preempted request gets its KV cache back. With recompute, the cache is computed again. With swap, the "
+                "cache moves to the host and back.",
         ),
     ] = PreemptionMode.RECOMPUTE,
     swap_space: Annotated[
         float | None,
         typer.Option(
             "--swap-space", metavar="GIB", show_default="4 with swap", rich_help_panel=_ENGINE,
-            help="Size of the host memory that each device has for the KV cache of preempted requests.",
+            help="Host memory per device for the KV caches of preempted requests.",
         ),
     ] = None,
     host_link_gb_s: Annotated[
         float | None,
         typer.Option(
             "--host-link-gb-s", metavar="GB/S", show_default="of a system's PCIe link", rich_help_panel=_ENGINE,
-            help="Bandwidth of the link between each device and its host, which carries swapped KV blocks and adapters.",
+            help="Bandwidth of the link between each device and its host. Swapped KV blocks and LoRA adapters move over the "
+                "link.",
         ),
     ] = None,
     prefix_cache: Annotated[
         PrefixCacheType,
         typer.Option(
             "--prefix-cache", metavar="KIND", rich_help_panel=_ENGINE,
-            help="Prefix cache: hash finds cached blocks by their hash, as vLLM does; radix keeps a tree of pages, as SGLang "
-            "does.",
+            help="Data structure of the prefix cache: hash for a table of block hashes, as in vLLM, or radix for a tree of "
+                "pages, as in SGLang.",
         ),
     ] = PrefixCacheType.HASH,
     cudagraph_capture_sizes: Annotated[
@@ -349,11 +351,11 @@ def scenario_of(
         typer.Option(
             "--cudagraph-capture-sizes", metavar="N,N,...", show_default="of the runtime; on an NPU none",
             rich_help_panel=_ENGINE,
-            help="Step sizes, in tokens, for which compiled graphs exist. Each step is padded to the next larger of these "
-            "sizes.",
+            help="Step sizes, in tokens, for which compiled graphs exist. Each step is padded to the next larger size in the "
+                "list.",
         ),
     ] = None,
-    exact: Annotated[bool, typer.Option("--exact", help="Simulate every distinct step exactly, instead of reading step "
+    exact: Annotated[bool, typer.Option("--exact", help="Simulate every different step exactly, instead of interpolating step "
         "times from a table.")] = False,
     allow_code: AllowCode = None,
 ) -> Scenario:  # fmt: skip
@@ -442,14 +444,14 @@ def deployment_of(
         float | None,
         typer.Option(
             "--kv-link-gb-s", metavar="GB/S", show_default="of the machine", rich_help_panel=_FLEET,
-            help="Bandwidth of the link from a prefilling engine to the decoding engines.",
+            help="Bandwidth of the link from each prefill engine to the decode engines.",
         ),
     ] = None,
     fleet: Annotated[
         Path | None,
         typer.Option(
             "--fleet", metavar="FILE", show_default=False, rich_help_panel=_FLEET,
-            help="File with groups of different engines (.yaml, .json): the machine, count, role and options of each group.",
+            help="File (.yaml, .json) that describes groups of engines: the machine, count, role and options of each group.",
         ),
     ] = None,
 ) -> Deployment:  # fmt: skip

@@ -45,7 +45,7 @@ def energy(
             "--components",
             metavar="FILE",
             help="A file that lists the components of a chip, the accesses of each component, and the energy of each access. "
-            "The energies in the file replace the energies of the machine.",
+            "The energies in this file replace the energies in the machine file.",
             show_default=False,
         ),
     ] = None,

@@ -73,7 +73,7 @@ def report(
     lanes: Annotated[Lanes | None, typer.Option("--lanes", help="The rows of --view gantt.", show_default=False)] = None,
     by: Annotated[
         By | None,
-        typer.Option("--by", help="Group a view by this field of commands: the colours of gantt, the bars of phases, or "
+        typer.Option("--by", help="Field of commands by which a view is grouped: the colours of gantt, the bars of phases, or "
             "the points of roofline.",
             show_default=False),
     ] = None,

@@ -47,8 +47,7 @@ def why(
     ] = None,
     top: Annotated[int, typer.Option("--top", metavar="N", min=1, help="Show N rows of each table.")] = 12,
     energy: Annotated[
-        bool, typer.Option("--energy", help="Also show which parts consumed the energy, as the command kbsim trace energy "
-            "does.")
+        bool, typer.Option("--energy", help="Also show the energy by part, as the command kbsim trace energy does.")
     ] = False,
     as_json: Json = False,
 ) -> int:

@@ -43,7 +43,7 @@ class MessagePart(PePart):
         if name not in self._names:
             there = ", ".join(self._names) or "none"
             raise InputError(
-                Problem(where, f"the machine has no component of this name that derives from ComponentBase; it has {there}",
+                Problem(where, f"the machine has no component with this name that derives from ComponentBase; it has {there}",
                         "to", name, "add it with `components=` of GraphEngine or Machine")
             )
         self._going = self._names.index(name)

@@ -516,7 +516,11 @@ def _check_numbers(document: Document) -> None:
 def _head(read: Reader) -> None:
     read.keys((), KEYS)
     if read.text(("schema",)) != SCHEMA:
-        read.refuse(("schema",), f"it must be {SCHEMA}", read.get(("schema",)))
+        given = read.get(("schema",))
+        if given is ABSENT:
+            read.refuse(("schema",), "this key is missing", remedy=f"write schema: {SCHEMA}")
+        else:
+            read.refuse(("schema",), f"it must be {SCHEMA}", given)
 
 
 def _sample(read: Reader) -> Sample | None:
@@ -555,7 +559,7 @@ def _goals(read: Reader) -> tuple[Goal, ...]:
             check_goal(str(name))
         except ValueError as error:
             plain_name = str(name).isidentifier()
-            rule = f"there is no metric of this name; the metrics are {', '.join(GOALS)}" if plain_name else str(error)
+            rule = f"there is no metric with this name; the metrics are {', '.join(GOALS)}" if plain_name else str(error)
             remedy = meant(SYNONYMS.get(str(name), name), (*GOALS, *DERIVED)) if plain_name else ""
             read.refuse(("goals", name), rule, remedy=remedy)
         else:

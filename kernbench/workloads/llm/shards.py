@@ -41,7 +41,7 @@ def pe_places(config: NpuConfig | SystemConfig, shards: int, first: int = 0) -> 
         allowed = f"from 1 to {config.pes}" if config.pes > 1 else "1"
         rule = f"{config.source} has {counted(config.pes, 'PE')}, so tp must be {allowed}"
         fits = larger(shards) if shards > config.pes else ""
-        raise InputError(Problem("kbsim llm", rule, "tp", shards, f"machines that fit: {fits}" if fits else ""))
+        raise InputError(Problem("kbsim llm", rule, "tp", shards, f"use a larger machine: {fits}" if fits else ""))
     if isinstance(config, NpuConfig):  # entries of an NPU name no node
         return [Place(None, 0)]
     resolver = RESOLVERS.get(config.digest(), lambda: PathRouter(build_topology(config)).resolver)

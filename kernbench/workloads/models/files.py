@@ -60,7 +60,7 @@ def load_model(name: str) -> Model:
     names = preset_models()
     check_file(name, "model")
     near = meant(name.rpartition("/")[2], names, cutoff=0.5)
-    rule = "there is no model of this name" + ("" if near else f"; the models are {', '.join(names)}")
+    rule = "there is no model with this name" + ("" if near else f"; the models are {', '.join(names)}")
     raise InputError(Problem(name, rule, remedy=near or "the name of a model file must end in .json or .yaml"))
 
 

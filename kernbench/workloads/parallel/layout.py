@@ -141,7 +141,7 @@ def check_layout(
     if layout.pes > config.pes:
         fits = larger(layout.pes)
         rule = f"{config.source} has {counted(config.pes, 'PE')}, and {layout.pes} are needed"
-        raise InputError(Problem(where, rule, "layout", layout.text, f"machines that fit: {fits}" if fits else "use fewer"))
+        raise InputError(Problem(where, rule, "layout", layout.text, f"use a larger machine: {fits}" if fits else "use fewer"))
 
 
 def cut_layers(model: Model, precision: Precision, layers: int, layout: Layout, *, by_memory: bool = False) -> list[Stage]:

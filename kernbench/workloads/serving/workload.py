@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 from kernbench.common.errors import InputError, Problem
-from kernbench.common.files import read_bounded
+from kernbench.common.files import not_read, read_bounded
 from kernbench.common.spelling import meant
 from kernbench.workloads.serving.arrivals import Arrivals
 from kernbench.workloads.serving.draws import Draws
@@ -162,7 +162,7 @@ class Workload:
         try:
             file = path.open(encoding="utf-8", newline="")
         except OSError as error:
-            raise InputError(Problem(str(path), f"the file cannot be read: {error.strerror}")) from None
+            raise InputError(Problem(str(path), not_read(error))) from None
         with file:
             try:
                 yield from (_json_lines if kind == ".jsonl" else _csv_lines)(str(path), file, names)

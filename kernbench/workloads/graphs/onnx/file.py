@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernbench.common.errors import InputError, Problem
-from kernbench.common.files import read_bounded
+from kernbench.common.files import not_read, read_bounded
 from kernbench.workloads.graphs.graph import INDEX_BITS, Graph, Node, Tensor
 from kernbench.workloads.graphs.lowering import rules
 from kernbench.workloads.graphs.onnx.check import FOLDED, check_functions, check_model, domain_of, name_of, nodes_in
@@ -79,7 +79,7 @@ def _load(path: Path) -> onnx.ModelProto:
             )
         model = onnx.load_model_from_string(read_bounded(path, LARGEST))
     except OSError as error:
-        raise InputError(Problem(str(path), f"the file cannot be read: {error.strerror}")) from None
+        raise InputError(Problem(str(path), not_read(error))) from None
     except DecodeError:
         raise InputError(Problem(str(path), "it is not an ONNX model")) from None
     if not model.graph.node:

@@ -279,7 +279,7 @@ def usage_problem(error: Any, arguments: Sequence[str] = ()) -> Problem:
         number = number_meant(value)
         kind = "an integer" if found[2] == "integer" else "a number"
         return Problem(path, f"it must be {kind}", option, value, f"write {option} {number}" if number else "")
-    return Problem(path, rule, remedy=remedy or f"see {path} --help")
+    return Problem(path, rule, remedy=remedy or _parameters_named(command, arguments) or f"see {path} --help")
 
 
 def _target_meant(path: str, name: str) -> str:
@@ -351,19 +351,27 @@ def _setting_meant(name: str, command: Any, arguments: Sequence[str]) -> str:
     """
     if "--set" not in options_of(command):
         return ""
-    if "." not in name and not _is_parameter(name.lstrip("-").partition("=")[0], arguments):
-        return ""
     path, equals, value = name.lstrip("-").partition("=")
+    if "." not in name:
+        path = next((one for one in _bench_named(arguments)[1] if one in (path, path.lower())), "")
     value = value if equals else _given(name, arguments)
-    return f"--set {path}={value if value and not value.startswith('-') else 'VALUE'}"
+    return f"--set {path}={value if value and not value.startswith('-') else 'VALUE'}" if path else ""
 
 
-def _is_parameter(name: str, arguments: Sequence[str]) -> bool:
-    """Whether a bench of the package that the command line names has a parameter of this name."""
+def _bench_named(arguments: Sequence[str]) -> tuple[str, list[str]]:
+    """The bench of the package that the command line names, with the names of its parameters; empty if there is none."""
     from kernbench.runtime_api.discovery import installed_benches
 
     known = installed_benches()
-    return any(name in known[one].params for one in arguments if one in known)
+    return next(((one, list(known[one].params)) for one in arguments if one in known), ("", []))
+
+
+def _parameters_named(command: Any, arguments: Sequence[str]) -> str:
+    """All parameters of the bench that the command line names, for an option or argument that resembles none of them."""
+    name, parameters = _bench_named(arguments)
+    if command is None or "--set" not in options_of(command) or not parameters:
+        return ""
+    return f"set parameters of {name} with --set NAME=VALUE; NAME is one of {', '.join(parameters)}"
 
 
 def _place_of_extra(path: str, text: str, command: Any, arguments: Sequence[str]) -> str:
@@ -377,6 +385,9 @@ def _place_of_extra(path: str, text: str, command: Any, arguments: Sequence[str]
     if "-k" in options and re.fullmatch(r"[\d ]+", text):
         return f"did you mean {' '.join(map(' '.join, zip(('-m', '-n', '-k'), text.split(), strict=False)))}?"
     if "--set" in options:
+        sizes, parameters = first.split("x"), _bench_named(arguments)[1]
+        if len(sizes) == 3 and all(map(str.isdecimal, sizes)) and {"m", "n", "k"}.issubset(parameters):
+            return f"did you mean {' '.join(f'--set {one}={size}' for one, size in zip('mnk', sizes, strict=True))}?"
         if re.fullmatch(r"[A-Za-z_][\w.\[\]]*=.*", first):
             return f"did you mean --set {first}?"
         key = _given("--set", arguments)

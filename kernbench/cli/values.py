@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.spelling import type_meant
 from kernbench.common.units import parse_size_text
 
-#: Names of element types in other programs, and the names in kernbench.
-TYPE_NAMES = {"half": "f16", "float": "f32", "bfloat16": "bf16", "int": "i32", "long": "i64", "char": "i8", "fp8": "f8e4m3"}
 MOST_BYTES = 1 << 40  #: of a size
 
 
@@ -40,8 +39,5 @@ def dtype_of(command: str, text: str, types: Collection[str]) -> str:
     another name elsewhere.
     """
     if text not in types:
-        plain = text.lower().replace("float", "f").replace("uint", "u").replace("int", "i").replace("fp", "f")
-        meant = TYPE_NAMES.get(text.lower(), plain)
-        remedy = f"did you mean {meant}?" if meant in types else ""
-        raise InputError(Problem(command, f"it must be one of {', '.join(types)}", "--dtype", text, remedy))
+        raise InputError(Problem(command, f"it must be one of {', '.join(types)}", "--dtype", text, type_meant(text, types)))
     return text

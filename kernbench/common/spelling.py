@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 MOST_FILES = 2000  #: most names of a folder that are compared
 MOST_FOLDERS = 50  #: most folders beside a missing file that are searched
+#: Names of element types in other programs, and the names in kernbench.
+TYPE_NAMES = {"half": "f16", "float": "f32", "bfloat16": "bf16", "int": "i32", "long": "i64", "char": "i8", "fp8": "f8e4m3"}
 _LONG = 60  # most characters of a name that are compared
 
 
@@ -42,6 +44,17 @@ def meant(name: object, known: Iterable[str], cutoff: float = 0.6) -> str:
     """`did you mean dram?`, or an empty text."""
     near = nearest(name, known, cutoff)
     return f"did you mean {near}?" if near else ""
+
+
+def type_meant(text: str, types: Collection[str]) -> str:
+    """`did you mean f16?` for `fp16` or `half`; empty if the text is not another program's name of one of the types.
+
+    >>> type_meant("fp16", ["f32", "f16"])
+    'did you mean f16?'
+    """
+    plain = text.lower().replace("float", "f").replace("uint", "u").replace("int", "i").replace("fp", "f")
+    name = TYPE_NAMES.get(text.lower(), plain)
+    return f"did you mean {name}?" if name in types else ""
 
 
 def _plain(name: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from kernbench.common.dtypes import Array
 from kernbench.common.errors import InputError, Problem
-from kernbench.common.spelling import meant
+from kernbench.common.spelling import meant, type_meant
 from kernbench.config import NpuConfig, SystemConfig
 from kernbench.config.places import Fault
 from kernbench.config.yaml_text import parse
@@ -85,7 +85,8 @@ def checked(where: str, params: Mapping[str, Param], given: Mapping[str, Any]) -
             remedy = meant(name, params) or there
             problems.append(Problem(where, "the bench has no such parameter", name, value, remedy))
         elif rule := params[name].broken(value):
-            problems.append(Problem(where, rule, name, value))
+            choices = [one for one in params[name].choices if isinstance(one, str)] if isinstance(value, str) else []
+            problems.append(Problem(where, rule, name, value, type_meant(value, choices) or meant(value, choices)))
     if problems:
         raise InputError(problems)
     values = {name: given.get(name, param.default) for name, param in params.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -68,6 +68,10 @@ class Communicators:
             room = slot_room(self._config, Queues(slots, slot_bytes, self._tier, protocol))
             self._known[key] = Communicator(ranks, table, slots, slot_bytes, protocol, room, switched)
         return self._known[key]
+
+    def fit(self, wanted: Iterable[Communicator]) -> bool:
+        """Return whether the queues of these communicators may be installed at the same time."""
+        return self._room is None or sum(one.bytes for one in wanted) <= self._room
 
     def install(self, wanted: Sequence[Communicator]) -> Mapping[Communicator, int]:
         """Install the queues of all these communicators at the same time.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -15,7 +16,7 @@ from kernbench.common.dtypes import Array, dtype_of, narrow, widen
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.halves import F16, combined
 
-#: By name: the function of `tl` and that of numpy that combine two tensors.
+#: By name: the op and the function of numpy that combine two tensors.
 _COMBINE = {
     "sum": ("add", np.add),
     "prod": ("mul", np.multiply),
@@ -23,14 +24,16 @@ _COMBINE = {
     "min": ("minimum", np.minimum),
 }
 _COMBINE |= {"avg": _COMBINE["sum"], "premul_sum": _COMBINE["sum"]}
+_BITS = {"band": ("and", np.bitwise_and), "bor": ("or", np.bitwise_or), "bxor": ("xor", np.bitwise_xor)}
+_COMBINE |= _BITS
 NAMES = tuple(_COMBINE)
-OPERATIONS = tuple(name for name in NAMES if name != "premul_sum")  #: those without a factor
+OPERATIONS = tuple(name for name in NAMES if name != "premul_sum" and name not in _BITS)  #: the operations of nccl-tests
 FLOATS_ONLY = ("avg", "premul_sum")
 
 
 @dataclass(frozen=True)
 class Reduction:
-    """A reduction: `sum`, `prod`, `max`, `min`, `avg` or `premul_sum`.
+    """A reduction: `sum`, `prod`, `max`, `min`, `avg`, `premul_sum`, `band`, `bor` or `bxor`.
 
     `avg` is the sum divided by the number of ranks. `premul_sum` multiplies the elements of each rank by a factor and adds
     the products.
@@ -51,14 +54,19 @@ class Reduction:
         if self.name in FLOATS_ONLY and dtype_of(dtype).kind != "float":
             rule = f"{self.name} multiplies or divides, so it takes floating-point elements"
             raise InputError(Problem(where, rule, "dtype", dtype, "use sum, and divide the result yourself"))
+        if self.name in _BITS and dtype_of(dtype).kind == "float":
+            raise InputError(Problem(where, f"{self.name} combines bits, so it takes integer elements", "dtype", dtype))
 
     def kernel(self, tl: Any) -> Any:
         """Return the function `f(x, y, out=...)` of `tl` that combines two tensors."""
-        return getattr(tl, _COMBINE[self.name][0])
+        op = self.op
+        if self.name not in _BITS:
+            return getattr(tl, op)
+        return lambda x, y, *, out=None: tl.binary(op, x, y, sys._getframe(1), out=out)
 
     @property
     def op(self) -> str:
-        """The name of the function of `tl` that combines two tensors."""
+        """The name of the op that combines two tensors."""
         return _COMBINE[self.name][0]
 
     def combined(self, x: Array, y: Array) -> Array:
@@ -80,7 +88,8 @@ class Reduction:
     @staticmethod
     def _scaled(x: Array, factor: float) -> Array:
         with np.errstate(all="ignore"):
-            return narrow(widen(x) * np.float32(factor), dtype_of(x.dtype).name)
+            wide = widen(x)
+            return narrow(wide * wide.dtype.type(factor), dtype_of(x.dtype).name)
 
 
 SUM = Reduction()

@@ -122,6 +122,7 @@ class Streams:
             end = next((k for k, one in enumerate(row) if isinstance(one, Operation) and not one.asynchronous), len(row))
             windows[rank] = row[:end]
         chosen = [one for one in self._matched if all(one in windows[rank] for rank in one.ranks) and one.asynchronous]
+        chosen = self._with_room(chosen)
         ranks = sorted({rank for one in chosen for rank in one.ranks})
         kernels: dict[int, list[Kernel]] = {}
         for rank in ranks:
@@ -132,6 +133,18 @@ class Streams:
             self._queues[rank] = [one for one in row if one not in chosen and not any(one is other for other in after)]
         self._matched = [one for one in self._matched if one not in chosen]
         self._launch(chosen, kernels)
+
+    def _with_room(self, operations: Sequence[Operation]) -> list[Operation]:
+        """Return the first operations whose queues fit into a scratchpad together, at least one."""
+        transfers = [one for operation in operations for one in operation.transfers if one.source != one.target]
+        wanted = {self._exchange(transfers)} if transfers else set()
+        found: list[Operation] = []
+        for one in operations:
+            wanted |= {one.communicator} if one.communicator is not None else set()
+            if found and not self._communicators.fit(wanted):
+                break
+            found.append(one)
+        return found
 
     def _launch(self, operations: Sequence[Operation], kernels: Mapping[int, Sequence[Kernel]]) -> None:
         """Make one launch: transfers together, then collectives one after another, and kernels at the same time."""

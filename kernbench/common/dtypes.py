@@ -75,7 +75,7 @@ DTYPES: dict[str, DType] = {
     )
 }
 #: Types for kernels only; collectives do not accept them.
-KERNEL_ONLY = ("f64", "f8e4m3fnuz", "f8e5m2fnuz")
+KERNEL_ONLY = ("f8e4m3fnuz", "f8e5m2fnuz")
 INT4 = DTYPES["i4"].numpy
 _BY_NUMPY = {one.numpy: one for one in DTYPES.values()}
 _BY_TEXT = {one.numpy.name: one for one in DTYPES.values()}

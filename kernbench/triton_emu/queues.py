@@ -128,7 +128,7 @@ Links = Mapping[int, Mapping[Port, tuple[int, str]]]  #: by rank, plane and dire
 WHERE = "neighbour table"
 SIMPLE = "simple"  #: the protocol of queues that name none
 PlaneForm = tuple[int, int] | tuple[int, int, str | None]  #: slots, bytes of a slot, and the protocol
-OPS = ("add", "mul", "maximum", "minimum")  #: by which a switch combines
+OPS = ("add", "mul", "maximum", "minimum", "and", "or", "xor")  #: by which a switch combines
 MOST_SLOTS = 1 << 16  #: of a queue
 MOST_BYTES = 1 << 36  #: of a slot
 

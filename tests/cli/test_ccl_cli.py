@@ -172,7 +172,7 @@ def test_two_messages_that_arrive_before_the_second_receive_is_ready(capsys: pyt
         (["all_reduce", "--algo", "rings"], "rings: there is no algorithm of all_reduce with this name; the names are ring,"),
         (["all_reduce", "-b", "1Q"], '--begin = "1Q", but the unit Q is not one of B, kB,'),
         (["all_reduce", "-b", "2K", "-e", "1K"], '--end = "1K", but it must be at least the first size, 2K'),
-        (["all_reduce", "--dtype", "f64"], '--dtype = "f64", but it must be one of f32, f16,'),
+        (["all_reduce", "--dtype", "f8e4m3fnuz"], '--dtype = "f8e4m3fnuz", but it must be one of f32, f16,'),
         (["all_reduce", "--shape", "2x2"], '--shape = "2x2", but it must be three numbers like 8x1x1'),
         (["all_reduce", "-n", "2000"], "ranks = 2000, but pod_8sip.yaml has 1024 PEs (8 SIPs x 16 cubes x 8 PEs)"),
         (

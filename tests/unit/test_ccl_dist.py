@@ -165,7 +165,7 @@ def test_tensors_are_those_of_the_rank_that_gives_them(ranks: tuple[int, ...], s
         (lambda rank: dist.from_numpy(np.zeros((2, 0))), "dist.from_numpy: an array of shape (2, 0) has no elements"),
         (
             lambda rank: dist.all_reduce(np.zeros(4)),  # type: ignore[arg-type]
-            "dist.all_reduce: it takes tensors that dist.from_numpy made, and rank 0 gives a ndarray",
+            "dist.all_reduce: it takes tensors of torch or of dist.from_numpy, and rank 0 gives a ndarray",
         ),
         (
             lambda rank: dist.all_gather(_own(rank, 32, np.float16), _own(rank)),
@@ -174,12 +174,12 @@ def test_tensors_are_those_of_the_rank_that_gives_them(ranks: tuple[int, ...], s
         (
             lambda rank: dist.all_reduce(_own(rank, dtype=np.bool_)),
             "dist.all_reduce: elements of bool cannot be added; "
-            "take one of f32, f16, bf16, f8e4m3, f8e5m2, i64, i32, i16, i8, u32, u16, u8",
+            "take one of f32, f16, bf16, f8e4m3, f8e5m2, f64, i64, i32, i16, i8, u32, u16, u8",
         ),
         (
             lambda rank: dist.broadcast(_own(rank, dtype=ml_dtypes.int4)),
             "dist.broadcast: elements of i4 cannot be moved one by one; "
-            "take one of f32, f16, bf16, f8e4m3, f8e5m2, i64, i32, i16, i8, u32, u16, u8",
+            "take one of f32, f16, bf16, f8e4m3, f8e5m2, f64, i64, i32, i16, i8, u32, u16, u8",
         ),
     ],
 )

@@ -38,6 +38,10 @@ def joined(worker: Callable[..., None]) -> Callable[..., None]:
     return begun
 
 
+def f32(*values: float) -> Any:
+    return dist.from_numpy(np.array(values, np.float32))
+
+
 def i32(*values: int) -> Any:
     return dist.from_numpy(np.array(values, np.int32))
 
@@ -211,11 +215,11 @@ def test_objects_are_refused_by_name(name: str) -> None:
 @pytest.mark.parametrize(
     ("calls", "said"),
     [
-        (lambda rank: dist.all_reduce(i32(1), op="sum"), "the reductions are SUM, AVG, MAX, MIN, PRODUCT and PREMUL_SUM"),
+        (lambda rank: dist.all_reduce(i32(1), op="sum"), "the reductions are SUM, AVG, MAX, MIN, PRODUCT, PREMUL_SUM, BAND, BOR and BXOR"),
         (lambda rank: dist.all_reduce(i32(1), op=dist.ReduceOp.AVG), "avg multiplies or divides"),
         (lambda rank: dist.all_reduce(i32(*range(rank + 1))), r"rank 0 passes 1 elements of i32, sum, and rank 1 passes 2 ele"),
         (lambda rank: dist.broadcast(i32(1), src=rank), "rank 0 passes 1 elements of i32, sum, root 0, and rank 1 passes"),
-        (lambda rank: dist.all_reduce(i32(1), op=dist.ReduceOp.BAND), 'op = "BAND", but the reductions are SUM'),
+        (lambda rank: dist.all_reduce(f32(1), op=dist.ReduceOp.BAND), "band combines bits, so it takes integer elements"),
         (lambda rank: dist.init_process_group("gloo"), "rank 0 has already joined the group"),
         (lambda rank: dist.new_group([0, 0]), "it must be different ranks from 0 to 1"),
         (lambda rank: dist.all_gather([i32(0)], i32(1)), "it takes 2 tensors of 1 i32, one for each rank, and gets 1 i32"),
@@ -255,7 +259,7 @@ def test_ranks_are_named_in_the_group_or_in_the_world() -> None:
 @pytest.mark.parametrize(
     ("calls", "said"),
     [
-        (lambda rank: dist.recv(i32(0)), "it takes either src or group_src; a receive from any rank is not modelled"),
+        (lambda rank: dist.recv(i32(0), src=1, group_src=1), "it takes either src or group_src"),
         (lambda rank: dist.send(i32(0), dst=1, group_dst=1), "it takes either dst or group_dst"),
         (lambda rank: dist.broadcast(i32(0), group_src=2), 'group_src = 2, but it must be a rank from 0 to 1'),
         (lambda rank: dist.new_subgroups_by_enumeration([[0], [0, 1]]), "no rank may be in two groups"),

@@ -23,7 +23,8 @@ CONFIG = load_config("single_cube")
 def test_a_run_gives_the_bits_of_the_reference(collective: str, op: Reduction) -> None:
     """Of five ranks, an odd number of elements."""
     entry, what = read_registry().find(collective, "ring"), COLLECTIVES[collective]
-    for dtype in ("f16", "bf16") if op.name in ("avg", "premul_sum") else ("f16", "i32"):
+    bits = ("i32", "u8") if op.name in ("band", "bor", "bxor") else ("f16", "i32")
+    for dtype in ("f16", "f64") if op.name in ("avg", "premul_sum") else bits:
         group = group_of(CONFIG, shape_for(CONFIG, 5))
         call = Call("x", entry.load(), group, 333, dtype, 1024, reduction=op, collective=what)
         outcome = run_call(CONFIG, call, what, Queues(4, 1024, "tcm"), check=True)
@@ -33,7 +34,8 @@ def test_a_run_gives_the_bits_of_the_reference(collective: str, op: Reduction) -
 def test_references_are_numpy() -> None:
     """Integers, whose reductions have no order."""
     values = [np.arange(1, 6, dtype=np.int32) * (-1) ** rank + rank for rank in range(4)]
-    for op, right in zip(OPS[:4], (np.sum, np.prod, np.max, np.min), strict=True):
+    bits = [one.reduce for one in (np.bitwise_and, np.bitwise_or, np.bitwise_xor)]
+    for op, right in zip(OPS[:4] + OPS[-3:], (np.sum, np.prod, np.max, np.min, *bits), strict=True):
         with reducing(op):
             found = values[0]
             for one in values[1:]:

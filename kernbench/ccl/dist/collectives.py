@@ -1,7 +1,7 @@
 """The collectives that workers call.
 
-A tensor is a LocalTensor, a numpy array or a torch tensor on the host. With `async_op=True`, a call returns a Work handle at
-once; otherwise it returns None when all ranks have made the call. `group` is a process group; None means all workers.
+A tensor is a LocalTensor or a torch tensor on the host. With `async_op=True`, a call returns a Work handle at once; otherwise
+it returns None when all ranks have made the call. `group` is a process group; None means all workers.
 """
 
 from __future__ import annotations
@@ -11,16 +11,17 @@ from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from kernbench.ccl.collectives import COLLECTIVES
+from kernbench.ccl.dist.errors import ArgumentError
 from kernbench.ccl.dist.process_groups import group_of, members_only, root_of
 from kernbench.ccl.dist.tensors import Given
 from kernbench.ccl.dist.work import Work, Works, together
 from kernbench.ccl.dist.workers import joined
 from kernbench.ccl.dist.world import LocalTensor, Post
 from kernbench.ccl.process_groups import ProcessGroup
-from kernbench.ccl.reduction import SUM, Reduction
+from kernbench.ccl.reduction import FLOATS_ONLY, SUM, Reduction
 from kernbench.ccl.streams import Copy
 from kernbench.common.dtypes import dtype_of
-from kernbench.common.errors import InputError, Problem
+from kernbench.common.errors import Problem
 
 
 class ReduceOp:
@@ -31,9 +32,9 @@ class ReduceOp:
     MAX: ClassVar[Reduction] = Reduction("max")
     MIN: ClassVar[Reduction] = Reduction("min")
     PRODUCT: ClassVar[Reduction] = Reduction("prod")
-    BAND: ClassVar[str] = "BAND"  #: reductions of bits; a call with one of them is refused by name
-    BOR: ClassVar[str] = "BOR"
-    BXOR: ClassVar[str] = "BXOR"
+    BAND: ClassVar[Reduction] = Reduction("band")  #: reductions of bits, for integers and truth values
+    BOR: ClassVar[Reduction] = Reduction("bor")
+    BXOR: ClassVar[Reduction] = Reduction("bxor")
 
     @staticmethod
     def PREMUL_SUM(factor: float) -> Reduction:
@@ -63,21 +64,23 @@ def _collective(
     """
     collective, ranks, where = COLLECTIVES[name], group.size(), f"dist.{given.name}"
     if not isinstance(op, Reduction):
-        known = "SUM, AVG, MAX, MIN, PRODUCT and PREMUL_SUM"
-        raise InputError(Problem(where, f"the reductions are {known} of dist.ReduceOp", "op", str(op)))
-    if given.flags and op.name not in ("max", "min", "prod"):
-        if op.name != "sum":
-            raise InputError(Problem(where, "elements are bool, which are reduced by SUM, MAX, MIN or PRODUCT", "op", op.name))
+        known = "SUM, AVG, MAX, MIN, PRODUCT, PREMUL_SUM, BAND, BOR and BXOR"
+        raise ArgumentError(Problem(where, f"the reductions are {known} of dist.ReduceOp", "op", str(op)))
+    if given.flags and op.name in FLOATS_ONLY:
+        raise ArgumentError(Problem(where, "elements are bool, which cannot be multiplied or divided", "op", op.name))
+    if given.flags and op == SUM:
         op = ReduceOp.MAX  # the sum of truth values says whether one of them is true
+    if given.complex and given.reduces and op.name not in ("sum", *FLOATS_ONLY):
+        raise ArgumentError(Problem(where, "elements are complex numbers, which are reduced by SUM, AVG or PREMUL_SUM", "op", op.name))
     count, dtype = 1, "i32"
     if x is not None and out is not None:
         if x.dtype != out.dtype:
-            raise InputError(Problem(where, f"tensors of {x.dtype} and {out.dtype} are given, and both must have one type"))
+            raise ArgumentError(Problem(where, f"tensors of {x.dtype} and {out.dtype} are given, and both must have one type"))
         count, dtype = x.size // ranks if collective.blocks_in else x.size, x.dtype
         sizes = (collective.has(count, ranks), collective.gets(count, ranks))
         if (x.size, out.size) != sizes:
             rule = f"tensors of {x.size} and {out.size} elements do not fit for {ranks} ranks"
-            raise InputError(Problem(where, rule))
+            raise ArgumentError(Problem(where, rule))
     op.check(where, dtype)
     form = (root, op, dtype, count)
     return given.call(Post(name, group, form, (x, out, before, after), async_op))
@@ -176,8 +179,40 @@ def all_gather(tensor_list: Tensors, tensor: Any, group: ProcessGroup | None = N
         return all_gather_into_tensor(tensor_list, tensor, group, async_op)
     given, members = Given("all_gather"), group_of("all_gather", group)
     x = given.one(tensor)
-    room, copies = _from_blocks(given, members, [given.one(one, written=True) for one in tensor_list], x)
+    outs = [given.one(one, written=True) for one in tensor_list]
+    if len({one.size for one in outs}) > 1:
+        return _all_gather_uneven(given, members, outs, x, async_op)
+    room, copies = _from_blocks(given, members, outs, x)
     return _collective(given, "all_gather", members, x, room, async_op, after=copies)
+
+
+def _all_gather_uneven(
+    given: Given, group: ProcessGroup, outs: Sequence[LocalTensor], own: LocalTensor, async_op: bool
+) -> Any:
+    """Collect tensors of different sizes: each rank broadcasts its own."""
+    _check_blocks(given, group, outs, own)
+    pairs = [(own if rank == given.me.rank else out, out) for rank, out in zip(group.ranks, outs, strict=True)]
+    return _of_each_root(given, "broadcast", group, pairs, async_op)
+
+
+def _of_each_root(
+    given: Given, name: str, group: ProcessGroup, pairs: Sequence[tuple[LocalTensor, LocalTensor]], async_op: bool, op: Any = SUM
+) -> Any:
+    """Post a collective for each root, with a tensor and a result. Results are copied to the host after the last one."""
+    back, works = given.back, []
+    for rank, (x, out) in zip(group.ranks, pairs, strict=True):
+        given.back = back if rank == group.ranks[-1] else []
+        works.append(_collective(given, name, group, x, out, True, op=op, root=rank))
+    return together(works, async_op)
+
+
+def _check_blocks(given: Given, group: ProcessGroup, blocks: Sequence[LocalTensor], own: LocalTensor) -> None:
+    """Raise ArgumentError if there is not one block for each rank, or if the block of this rank does not fit its tensor."""
+    mine = [(one.size, one.dtype) for one in blocks][group.rank_of(given.me.rank) :][:1]
+    if len(blocks) != group.size() or mine != [(own.size, own.dtype)] or any(one.dtype != own.dtype for one in blocks):
+        sizes = ", ".join(f"{one.size} {one.dtype}" for one in blocks)
+        rule = f"it takes {group.size()} tensors of {own.dtype}, that of this rank with {own.size} elements, and gets {sizes}"
+        raise ArgumentError(Problem(f"dist.{given.name}", rule))
 
 
 @members_only()
@@ -208,7 +243,12 @@ def reduce_scatter(
         return reduce_scatter_tensor(output, input_list, op, group, async_op)
     given, members = Given("reduce_scatter", reduces=True), group_of("reduce_scatter", group)
     y = given.one(output, written=True)
-    room, copies = _to_blocks(given, members, [given.one(one) for one in input_list], y)
+    inputs = [given.one(one) for one in input_list]
+    if len({one.size for one in inputs}) > 1:  # each rank is the root of a reduce
+        _check_blocks(given, members, inputs, y)
+        pairs = [(x, y if rank == given.me.rank else x) for rank, x in zip(members.ranks, inputs, strict=True)]
+        return _of_each_root(given, "reduce", members, pairs, async_op, op)
+    room, copies = _to_blocks(given, members, inputs, y)
     return _collective(given, "reduce_scatter", members, room, y, async_op, op=op, before=copies)
 
 
@@ -229,6 +269,7 @@ def gather(
     given, members = Given("gather"), group_of("gather", group)
     root = root_of("gather", members, "dst", dst, group_dst)
     x = given.one(tensor)
+    _check_root_only(given, root, "gather_list", gather_list)
     out, copies = given.room(members.size() * x.size, x.dtype) if root != given.me.rank else None, list[Copy]()
     if out is None:
         out, copies = _all_blocks(given, members, gather_list, x, "gather_list", True)
@@ -257,6 +298,7 @@ def scatter(
     given, members = Given("scatter"), group_of("scatter", group)
     root = root_of("scatter", members, "src", src, group_src)
     y = given.one(tensor, written=True)
+    _check_root_only(given, root, "scatter_list", scatter_list)
     x, copies = given.room(members.size() * y.size, y.dtype) if root != given.me.rank else None, list[Copy]()
     if x is None:
         x, copies = _all_blocks(given, members, scatter_list, y, "scatter_list", False)
@@ -267,19 +309,25 @@ def scatter(
     return _collective(given, "scatter", members, x, y, async_op, root=root, before=copies)
 
 
+def _check_root_only(given: Given, root: int, field: str, blocks: Tensors) -> None:
+    if root != given.me.rank and isinstance(blocks, list | tuple) and blocks:
+        rule = f"only rank {root}, the root, passes it"
+        raise ArgumentError(Problem(f"dist.{given.name} of rank {given.me.rank}", rule, field, f"{len(blocks)} tensors"))
+
+
 def _all_blocks(
     given: Given, group: ProcessGroup, blocks: Tensors, own: LocalTensor, field: str, written: bool
 ) -> tuple[LocalTensor, list[Copy]]:
     """Return memory for the blocks of all ranks at the root, and the copies between this memory and the tensors."""
     if blocks is None:
-        raise InputError(Problem(f"dist.{given.name}", f"rank {given.me.rank} is the root and must pass it", field, None))
+        raise ArgumentError(Problem(f"dist.{given.name}", f"rank {given.me.rank} is the root and must pass it", field, None))
     if isinstance(blocks, list | tuple):
         tensors = [given.one(one, written) for one in blocks]
     else:
         whole = given.one(blocks, written)
         if whole.size != group.size() * own.size:
             rule = f"tensors of {own.size} and {whole.size} elements do not fit for {group.size()} ranks"
-            raise InputError(Problem(f"dist.{given.name}", rule))
+            raise ArgumentError(Problem(f"dist.{given.name}", rule))
         tensors = [
             LocalTensor(whole.whole, whole.world, whole.rank, (own.size,), whole.offset + k * own.size)
             for k in range(group.size())
@@ -292,7 +340,7 @@ def _blocks(given: Given, group: ProcessGroup, tensors: list[LocalTensor], own: 
     if len(tensors) != group.size() or any((one.size, one.dtype) != (own.size, own.dtype) for one in tensors):
         sizes = ", ".join(f"{one.size} {one.dtype}" for one in tensors)
         rule = f"it takes {group.size()} tensors of {own.size} {own.dtype}, one for each rank, and gets {sizes}"
-        raise InputError(Problem(f"dist.{given.name}", rule))
+        raise ArgumentError(Problem(f"dist.{given.name}", rule))
     return given.room(group.size() * own.size, own.dtype)
 
 
@@ -339,7 +387,7 @@ def _split(group: ProcessGroup, tensor: LocalTensor, sizes: Sequence[int] | None
     each = list(sizes) if sizes is not None else [rows // group.size()] * group.size()
     if len(each) != group.size() or sum(each) != rows or min(each) < 0:
         rule = f"the {group.size()} split sizes must add up to the {rows} rows of the tensor, and are {each}"
-        raise InputError(Problem("dist.all_to_all", rule))
+        raise ArgumentError(Problem("dist.all_to_all", rule))
     width, found, at = tensor.size // max(1, rows), [], tensor.offset
     for one in each:
         found.append(LocalTensor(tensor.whole, tensor.world, tensor.rank, (one * width,), at))
@@ -362,7 +410,7 @@ def all_to_all(
     outputs = [given.one(one, written=True) for one in output_tensor_list]
     if not len(inputs) == len(outputs) == members.size():
         rule = f"it takes {members.size()} tensors, one for each rank, and gets {len(inputs)} and {len(outputs)}"
-        raise InputError(Problem("dist.all_to_all", rule))
+        raise ArgumentError(Problem("dist.all_to_all", rule))
     return given.call(Post("exchange", members, (None, SUM, inputs[0].dtype, 0), (inputs, outputs), async_op))
 
 
@@ -376,9 +424,12 @@ def all_reduce_coalesced(
 def all_gather_coalesced(
     output_tensor_lists: Sequence[Tensors], input_tensor_list: Sequence[Any], group: ProcessGroup | None = None, async_op: bool = False
 ) -> Any:
-    """Call `all_gather` for each tensor of a list."""
-    pairs = zip(output_tensor_lists, input_tensor_list, strict=True)
-    works = [all_gather(out, one, group, async_op=True) for out, one in pairs]
+    """Collect the list of tensors of all ranks: `output_tensor_lists` has, for each rank, a list like `input_tensor_list`."""
+    rows = list(output_tensor_lists)
+    if any(len(row) != len(input_tensor_list) for row in rows):
+        rule = f"each of its lists must have {len(input_tensor_list)} tensors, as input_tensor_list"
+        raise ArgumentError(Problem("dist.all_gather_coalesced", rule, "output_tensor_lists", str([len(row) for row in rows])))
+    works = [all_gather([row[k] for row in rows], one, group, async_op=True) for k, one in enumerate(input_tensor_list)]
     return together(works, async_op)
 
 
@@ -390,7 +441,7 @@ def _coalescing_manager(group: ProcessGroup | None = None, device: Any = None, a
     """
     me = joined("_coalescing_manager")
     if me.coalesced is not None:
-        raise InputError(Problem("dist._coalescing_manager", "a coalescing manager is already open"))
+        raise ArgumentError(Problem("dist._coalescing_manager", "a coalescing manager is already open"))
     me.coalesced = works = Works(())
     try:
         yield works

@@ -6,21 +6,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kernbench.ccl.dist.errors import ArgumentError
 from kernbench.ccl.dist.process_groups import group_of, members_only, other_of
 from kernbench.ccl.dist.tensors import Given
 from kernbench.ccl.dist.work import Work
-from kernbench.ccl.dist.world import Post
+from kernbench.ccl.dist.world import ANY, Post
 from kernbench.ccl.process_groups import ProcessGroup
-from kernbench.common.errors import InputError, Problem
+from kernbench.common.errors import Problem
 
 
 def _pair(
     name: str, field: str, tensor: Any, peer: Any, group: ProcessGroup | None, tag: int, in_group: Any, async_op: bool
-) -> Work | None:
+) -> Work:
     given, members = Given(name), group_of(name, group)
-    other = other_of(name, members, field, peer, in_group)
+    from_any = name == "recv" and peer is None and in_group is None
+    other = ANY if from_any else other_of(name, members, field, peer, in_group)
     local = given.one(tensor, written=name == "recv")
-    return given.call(Post(name, members, (), local, async_op, other, tag))
+    return given.work(Post(name, members, (), local, async_op, other, tag))
 
 
 @members_only()
@@ -39,13 +41,12 @@ def send(
 def recv(
     tensor: Any, src: int | None = None, group: ProcessGroup | None = None, tag: int = 0, group_src: int | None = None
 ) -> int:
-    """Receive a tensor from rank `src`, and return the rank of the sender.
+    """Receive a tensor from rank `src`, and return the rank of the sender among all workers.
 
-    `src` is a rank among all workers; `group_src`, if given, is a rank in the group. A send and its receive have the same
-    `tag`.
+    `src` is a rank among all workers; `group_src`, if given, is a rank in the group. Without both, the tensor comes from the
+    rank that called `send` first. A send and its receive have the same `tag`.
     """
-    _pair("recv", "src", tensor, src, group, tag, group_src, False)
-    return other_of("recv", group_of("recv", group), "src", src, group_src)
+    return _pair("recv", "src", tensor, src, group, tag, group_src, False).sender()
 
 
 @members_only()
@@ -53,9 +54,7 @@ def isend(
     tensor: Any, dst: int | None = None, group: ProcessGroup | None = None, tag: int = 0, group_dst: int | None = None
 ) -> Work:
     """Send a tensor as `send` does, but return a Work handle without waiting."""
-    found = _pair("send", "dst", tensor, dst, group, tag, group_dst, True)
-    assert found is not None
-    return found
+    return _pair("send", "dst", tensor, dst, group, tag, group_dst, True)
 
 
 @members_only()
@@ -63,9 +62,7 @@ def irecv(
     tensor: Any, src: int | None = None, group: ProcessGroup | None = None, tag: int = 0, group_src: int | None = None
 ) -> Work:
     """Receive a tensor as `recv` does, but return a Work handle without waiting."""
-    found = _pair("recv", "src", tensor, src, group, tag, group_src, True)
-    assert found is not None
-    return found
+    return _pair("recv", "src", tensor, src, group, tag, group_src, True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,5 +81,5 @@ def batch_isend_irecv(p2p_op_list: Sequence[P2POp]) -> list[Work]:
     """Start several sends and receives together. They run at the same time, in any order."""
     for one in p2p_op_list:
         if not isinstance(one, P2POp) or one.op not in (isend, irecv):
-            raise InputError(Problem("dist.batch_isend_irecv", "it must be a list of dist.P2POp objects whose op is dist.isend or dist.irecv"))
+            raise ArgumentError(Problem("dist.batch_isend_irecv", "it must be a list of dist.P2POp objects whose op is dist.isend or dist.irecv"))
     return [one.op(one.tensor, one.peer, one.group, one.tag, one.group_peer) for one in p2p_op_list]

@@ -10,9 +10,10 @@ from typing import Any, TypeVar
 
 from greenlet import getcurrent
 
+from kernbench.ccl.dist.errors import ArgumentError
 from kernbench.ccl.dist.workers import Worker, integer, joined, this_worker
 from kernbench.ccl.process_groups import DeviceMesh, ProcessGroup, lines
-from kernbench.common.errors import InputError, Problem
+from kernbench.common.errors import Problem
 
 
 BACKENDS = ("kernbench", "gloo", "nccl", "mpi")  #: names that init_process_group takes; all mean the machine
@@ -35,15 +36,15 @@ def init_process_group(backend: str | None = "kernbench", **ignored: Any) -> Non
         If the backend is not known, if `rank` or `world_size` is wrong, or if this worker has joined before.
     """
     if backend is not None and str(backend).partition(":")[2] not in BACKENDS and backend not in BACKENDS:
-        raise InputError(Problem("dist.init_process_group", "it must be kernbench", "backend", backend))
+        raise ArgumentError(Problem("dist.init_process_group", "it must be kernbench", "backend", backend))
     me = this_worker()
     for name, mine in (("rank", me.rank), ("world_size", me.world.ranks.size())):
         if ignored.get(name, -1) not in (-1, mine):
             rule = f"it is {mine}: dist.spawn numbers the workers"
-            raise InputError(Problem(f"dist.init_process_group of rank {me.rank}", rule, name, ignored[name]))
+            raise ArgumentError(Problem(f"dist.init_process_group of rank {me.rank}", rule, name, ignored[name]))
     if me.ready:
         rule = f"rank {me.rank} has already joined the group of all workers"
-        raise InputError(Problem("dist.init_process_group", rule, remedy="call dist.destroy_process_group() first"))
+        raise ArgumentError(Problem("dist.init_process_group", rule, remedy="call dist.destroy_process_group() first"))
     me.ready, me.backend = True, str(backend or "kernbench").partition(":")[2] or str(backend or "kernbench")
 
 
@@ -85,7 +86,7 @@ def get_backend(group: ProcessGroup | None = None) -> str:
 
 def get_rank(group: ProcessGroup | None = None) -> int:
     """Return the rank of this worker, or -1 if it is not a member of the group."""
-    me = this_worker()
+    me = joined("get_rank")
     return me.rank if group is None else group.rank_of(me.rank) if isinstance(group, ProcessGroup) else -1
 
 
@@ -96,7 +97,7 @@ def get_node_local_rank(fallback_rank: int | None = None) -> int:
 
 def get_world_size(group: ProcessGroup | None = None) -> int:
     """Return the number of ranks in the group, or -1 if this worker is not a member of the group."""
-    me = this_worker()
+    me = joined("get_world_size")
     found = me.world.ranks if group is None else group
     return found.size() if isinstance(found, ProcessGroup) and me.rank in found.ranks else -1
 
@@ -108,12 +109,16 @@ def get_process_group_ranks(group: ProcessGroup | None = None) -> list[int]:
 
 def get_global_rank(group: ProcessGroup, group_rank: int) -> int:
     """Return the rank among all workers for a rank in a group."""
-    return group.ranks[group_rank]
+    at = integer(group_rank)
+    if at is None or not 0 <= at < group.size():
+        rule = f"it must be a rank from 0 to {group.size() - 1}"
+        raise ArgumentError(Problem("dist.get_global_rank", rule, "group_rank", group_rank))
+    return group.ranks[at]
 
 
 def get_group_rank(group: ProcessGroup, global_rank: int) -> int:
-    """Return the rank in a group for a rank among all workers, or -1 if it is not a member."""
-    return group.rank_of(global_rank)
+    """Return the rank in a group for a rank among all workers."""
+    return group.rank_of(peer_of("get_group_rank", group, "global_rank", global_rank))
 
 
 class _World(type):
@@ -179,7 +184,7 @@ def new_group(ranks: Sequence[int] | None = None, **ignored: Any) -> ProcessGrou
     chosen = tuple(rank for rank in map(integer, given) if rank is not None)
     if len(chosen) != len(given) or not chosen or len(set(chosen)) < len(chosen) or not set(chosen) <= set(every):
         rule = f"it must be different ranks from 0 to {len(every) - 1}"
-        raise InputError(Problem(f"dist.new_group of rank {me.rank}", rule, "ranks", str(list(given))))
+        raise ArgumentError(Problem(f"dist.new_group of rank {me.rank}", rule, "ranks", str(list(given))))
     chosen = tuple(sorted(chosen))
     me.made[chosen] = me.made.get(chosen, 0) + 1
     return ProcessGroup(chosen, me.made[chosen])
@@ -191,7 +196,7 @@ def new_subgroups(group_size: int | None = None, **ignored: Any) -> tuple[Proces
     size = me.world.ranks.size()
     many = size if group_size is None else group_size
     if type(many) is not int or many < 1 or size % many:
-        raise InputError(Problem("dist.new_subgroups", f"it must divide the {size} ranks", "group_size", str(many)))
+        raise ArgumentError(Problem("dist.new_subgroups", f"it must divide the {size} ranks", "group_size", str(many)))
     groups = [new_group(range(first, first + many)) for first in range(0, size, many)]
     return groups[me.rank // many], groups
 
@@ -205,7 +210,7 @@ def new_subgroups_by_enumeration(
     every = [rank for ranks in ranks_per_subgroup_list for rank in ranks]
     if len(set(every)) < len(every):
         rule = "no rank may be in two groups"
-        raise InputError(Problem("dist.new_subgroups_by_enumeration", rule, "ranks_per_subgroup_list", str(ranks_per_subgroup_list)))
+        raise ArgumentError(Problem("dist.new_subgroups_by_enumeration", rule, "ranks_per_subgroup_list", str(ranks_per_subgroup_list)))
     groups = [new_group(ranks) for ranks in ranks_per_subgroup_list]
     return next((one for one in groups if me.rank in one.ranks), None), groups
 
@@ -229,7 +234,7 @@ def init_device_mesh(
     me = joined("init_device_mesh")
     shape, every = tuple(mesh_shape), me.world.ranks.ranks
     if prod(shape) != len(every) or not all(type(one) is int and one > 0 for one in shape):
-        raise InputError(Problem("dist.init_device_mesh", f"it must have {len(every)} ranks", "mesh_shape", str(shape)))
+        raise ArgumentError(Problem("dist.init_device_mesh", f"it must have {len(every)} ranks", "mesh_shape", str(shape)))
     groups = []
     for axis in range(len(shape)):
         made = [new_group(line) for line in lines(every, shape, axis)]
@@ -245,7 +250,7 @@ def group_of(name: str, group: Any) -> ProcessGroup:
     if group is GroupMember.NON_GROUP_MEMBER:
         raise NotMemberError(f"dist.{name}: rank {me.rank} is not a member of the group, and the call has no effect")
     if not isinstance(group, ProcessGroup):
-        raise InputError(Problem(f"dist.{name}", "it must be a group from dist.new_group", "group", str(group)))
+        raise ArgumentError(Problem(f"dist.{name}", "it must be a group from dist.new_group", "group", str(group)))
     if me.rank not in group.ranks:
         there = ", ".join(map(str, group.ranks))
         raise NotMemberError(
@@ -261,7 +266,7 @@ def peer_of(name: str, group: ProcessGroup, field: str, given: Any, pair: bool =
         every = group.ranks == me.world.ranks.ranks
         there = f"0 to {len(group.ranks) - 1}" if every else ", ".join(map(str, group.ranks))
         rule = f"it must be a{'nother' if pair else ''} rank from {there}"
-        raise InputError(Problem(f"dist.{name} of rank {me.rank}", rule, field, given))
+        raise ArgumentError(Problem(f"dist.{name} of rank {me.rank}", rule, field, given))
     return other
 
 
@@ -283,8 +288,7 @@ def _one_of(name: str, group: ProcessGroup, field: str, given: Any, in_group: An
     """Return the name and value of the argument that names a rank, converted to a rank among all workers if possible."""
     if (given is None) == (in_group is None):
         rule = f"it takes either {field} or group_{field}"
-        remedy = "a receive from any rank is not modelled: name the rank that sends" if name in ("recv", "irecv") else ""
-        raise InputError(Problem(f"dist.{name} of rank {this_worker().rank}", rule, remedy=remedy))
+        raise ArgumentError(Problem(f"dist.{name} of rank {this_worker().rank}", rule))
     if in_group is None:
         return field, given
     at = integer(in_group)

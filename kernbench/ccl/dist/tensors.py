@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from kernbench.ccl.collectives import CCL_DTYPES
+from kernbench.ccl.dist.errors import ArgumentError, TensorTypeError
 from kernbench.ccl.dist.work import Work
 from kernbench.ccl.dist.workers import Worker, ask, joined
 from kernbench.ccl.dist.world import Do, LocalTensor, Post, Read
 from kernbench.common.dtypes import Array, dtype_of
-from kernbench.common.errors import InputError, Problem
+from kernbench.common.errors import Problem
 
 
 def from_numpy(values: Any) -> LocalTensor:
@@ -47,6 +48,10 @@ def launch(kernel: Callable[..., object], *args: Any) -> None:
     ask(Do(lambda world: world.streams.kernel(me.rank, kernel, given)))
 
 
+#: Types of torch that numpy does not have: the type of their bits.
+_NOT_OF_NUMPY = {"bfloat16": "int16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}
+
+
 def _is_torch(value: Any) -> bool:
     """Return whether a value is a torch tensor on the host."""
     return type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "copy_")
@@ -55,11 +60,12 @@ def _is_torch(value: Any) -> bool:
 def _from_torch(value: Any) -> Array:
     """Return the elements of a torch tensor, without a copy if possible."""
     plain = value.detach()
-    if str(plain.dtype) == "torch.bfloat16":
-        import ml_dtypes
+    name = str(plain.dtype).removeprefix("torch.")
+    if name in _NOT_OF_NUMPY:
         import torch  # type: ignore[import-not-found,unused-ignore]
 
-        return np.asarray(plain.contiguous().view(torch.int16).numpy()).view(ml_dtypes.bfloat16)
+        bits = getattr(torch, _NOT_OF_NUMPY[name])
+        return np.asarray(plain.contiguous().view(bits).numpy()).view(dtype_of(name).numpy)
     return np.asarray(plain.numpy())
 
 
@@ -68,8 +74,9 @@ def _into_torch(value: Any, found: Array) -> None:
     import torch  # type: ignore[import-not-found,unused-ignore]
 
     plain, target = np.asarray(found, order="C"), value.detach()  # a parameter may be written too
-    if plain.dtype.name == "bfloat16":
-        target.copy_(torch.from_numpy(plain.view(np.int16)).view(torch.bfloat16))
+    if plain.dtype.name in _NOT_OF_NUMPY:
+        bits = torch.from_numpy(plain.view(_NOT_OF_NUMPY[plain.dtype.name]))
+        target.copy_(bits.view(getattr(torch, plain.dtype.name)))
     else:
         target.copy_(torch.from_numpy(plain))
 
@@ -82,6 +89,7 @@ class Given:
         self.back: list[Callable[[], None]] = []
         self.written: list[Any] = []
         self.flags = False  #: whether elements are truth values, which are reduced as bytes of 0 and 1
+        self.complex = False  #: whether elements are complex numbers, which are moved and added as pairs of numbers
 
     def one(self, tensor: Any, written: bool = False) -> LocalTensor:
         """Return a tensor as a tensor in the memory of the rank. Raises InputError for any other object."""
@@ -89,11 +97,16 @@ class Given:
             self.written.append(tensor)
         if _is_torch(tensor):
             values = _from_torch(tensor)
-            flags = self.reduces and values.dtype == np.bool_
-            self.flags = self.flags or flags
-            local = _copied(self.me, values.astype(np.uint8) if flags else values)
+            own, kind = values.dtype, values.dtype
+            if own == np.bool_ and self.reduces:
+                self.flags, kind = True, np.dtype(np.uint8)
+                values = values.astype(kind)
+            elif own.kind == "c":
+                self.complex, kind = True, np.dtype(f"f{own.itemsize // 2}")
+                values = np.ascontiguousarray(values).reshape(*values.shape, 1).view(kind)
+            local = _copied(self.me, values)
             if written:
-                self.back.append(lambda: _into_torch(tensor, to_numpy(local).astype(np.bool_) if flags else to_numpy(local)))
+                self.back.append(lambda: _into_torch(tensor, _again(to_numpy(local), own)))
             return own_tensor(self.name, self.me, local, self.reduces)
         return own_tensor(self.name, self.me, tensor, self.reduces)
 
@@ -103,22 +116,31 @@ class Given:
         return found
 
     def call(self, call: Post) -> Work | None:
+        """Post the call. Return its handle if it is asynchronous."""
+        work = self.work(call)
+        return work if call.asynchronous else None
+
+    def work(self, call: Post) -> Work:
         """Post the call.
 
-        A call that is not asynchronous returns when all ranks have made the call, and with its results on the host.
+        A call that is not asynchronous returns when all ranks have made the call, and with its results on the host. In a
+        coalescing manager, it returns at once.
         """
         together = self.me.coalesced
-        if together is not None and not call.asynchronous:
-            together.append(Work(ask(replace(call, asynchronous=True)), self.back, self.written))
-            return None
-        work = Work(ask(call), self.back, self.written)
+        sent = call if together is None else replace(call, asynchronous=True)
+        work = Work(ask(sent), self.back, self.written, call.group, self.me.rank)
         if together is not None:
             together.append(work)
-        if call.asynchronous:
-            return work
-        if self.back:
+        elif not call.asynchronous and self.back:
             work.wait()
-        return None
+        return work
+
+
+def _again(values: Array, own: np.dtype[Any]) -> Array:
+    """Return elements in the type of the tensor of torch that they came from."""
+    if own.kind == "c":
+        return values.view(own).reshape(values.shape[:-1])
+    return values.astype(own, copy=False)
 
 
 def own_tensor(name: str, me: Worker, tensor: Any, reduces: bool) -> LocalTensor:
@@ -128,8 +150,9 @@ def own_tensor(name: str, me: Worker, tensor: Any, reduces: bool) -> LocalTensor
     """
     rule, remedy = "", ""
     if not isinstance(tensor, LocalTensor):
-        rule = f"it takes tensors that dist.from_numpy made, and rank {me.rank} gives a {type(tensor).__name__}"
-    elif tensor.world.ctx is not me.world.ctx or tensor.world.group != me.world.group:
+        rule = f"it takes tensors of torch or of dist.from_numpy, and rank {me.rank} gives a {type(tensor).__name__}"
+        raise TensorTypeError(Problem(f"dist.{name}", rule))
+    if tensor.world.ctx is not me.world.ctx or tensor.world.group != me.world.group:
         rule = f"rank {me.rank} passes a tensor of another group, of {tensor.world.ranks.size()} ranks"
     elif tensor.rank != me.rank:
         rule = f"rank {me.rank} passes a tensor of rank {tensor.rank}; each rank must pass its own"
@@ -137,7 +160,7 @@ def own_tensor(name: str, me: Worker, tensor: Any, reduces: bool) -> LocalTensor
         rule = f"elements of {tensor.dtype} cannot be {'added' if reduces else 'moved one by one'}"
         remedy = f"take one of {', '.join(CCL_DTYPES)}"
     if rule:
-        raise InputError(Problem(f"dist.{name}", rule, remedy=remedy))
+        raise ArgumentError(Problem(f"dist.{name}", rule, remedy=remedy))
     assert isinstance(tensor, LocalTensor)
     return tensor
 

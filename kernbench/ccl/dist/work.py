@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kernbench.ccl.dist.workers import ask
-from kernbench.ccl.dist.world import Wait
+from kernbench.ccl.dist.world import Poll, Wait
+from kernbench.ccl.process_groups import ProcessGroup
 from kernbench.ccl.streams import Operation
 
 
@@ -18,6 +19,8 @@ class Work:
     operation: Operation
     back: list[Callable[[], None]] = field(default_factory=list, repr=False)  #: copies results to the host's tensors
     tensors: Sequence[Any] = ()  #: that the call writes
+    group: ProcessGroup | None = None
+    me: int = 0  #: the rank that made the call
 
     def wait(self, timeout: Any = None) -> bool:
         """Wait until the call has ended. Kernels that were launched after the call run at the same time as the call."""
@@ -27,11 +30,20 @@ class Work:
         return True
 
     def is_completed(self) -> bool:
-        """Return whether the call was launched. Everything that this rank calls afterwards comes later on the PE."""
-        return self.operation.launched
+        """Let the other ranks continue, and return whether the call has ended. A program may call this function in a loop."""
+        return self.operation.launched and not self.back or bool(ask(Poll(self.operation)) and self.wait())
+
+    def sender(self) -> int:
+        """Return the other rank of a receive among all workers, or -1 if no rank has sent yet."""
+        return next((rank for rank in self.operation.ranks if rank != self.me), -1)
+
+    def _source_rank(self) -> int:
+        """Return the rank in the group from which the tensor of a receive came. The receive must have ended."""
+        assert self.group is not None
+        return self.group.rank_of(self.sender())
 
     def is_success(self) -> bool:
-        """Return whether the call was launched. A call that is not valid ends the run with an error."""
+        """Return whether the call has ended. A call that is not valid ends the run with an error."""
         return self.is_completed()
 
     def exception(self) -> None:
@@ -67,7 +79,7 @@ class Future:
     value = wait
 
     def done(self) -> bool:
-        """Return whether the call was launched."""
+        """Return whether the call has ended."""
         return self._compute is None or self._is_done()
 
     def then(self, callback: Callable[[Future], Any]) -> Future:
@@ -97,7 +109,7 @@ class Works:
         return all(one.wait() for one in self._works if one is not None)
 
     def is_completed(self) -> bool:
-        """Return whether all calls were launched."""
+        """Return whether all calls have ended."""
         return all(one.is_completed() for one in self._works if one is not None)
 
 

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from greenlet import GreenletExit, getcurrent, greenlet
 
+from kernbench.ccl.dist.errors import ArgumentError
 from kernbench.ccl.dist.modes import modes, restore
-from kernbench.ccl.dist.world import Do, Post, Read, Wait, World, read
+from kernbench.ccl.dist.world import Do, Poll, Post, Read, Until, Wait, World, read
 from kernbench.ccl.group import smallest_machine
 from kernbench.ccl.streams import Operation
-from kernbench.common.errors import InputError, Problem
+from kernbench.common.errors import Problem
 from kernbench.config.allowed_code import AllowCode
 from kernbench.runtime_api import Context, bench
 from kernbench.triton_emu.errors import check_ran
@@ -22,6 +23,9 @@ from kernbench.triton_emu.user_code import failure_of, strayed
 
 if TYPE_CHECKING:
     from kernbench.ccl.dist.work import Works
+
+
+MOST_POLLS = 2_000  #: in turn without any other call: the ranks poll forever
 
 
 @dataclass
@@ -100,7 +104,7 @@ def spawn(
 def _check_spawn(ignored: dict[str, Any], known: tuple[str, ...]) -> None:
     for name, value in ignored.items():
         if name not in known:
-            raise InputError(Problem("dist.spawn", "there is no such argument", name, str(value)))
+            raise ArgumentError(Problem("dist.spawn", "there is no such argument", name, str(value)))
 
 
 def _spawned_alone(worker: Callable[..., object], args: tuple[Any, ...], ranks: int, machine: Any, how: dict[str, Any]) -> Any:
@@ -128,6 +132,7 @@ def _serve(world: World, worker: Callable[..., object], args: tuple[Any, ...]) -
         workers.append(one)
     waits: dict[int, tuple[Any, Operation | None]] = {}
     answers: dict[int, Any] = {rank: (worker, rank, *args) for rank in range(len(workers))}
+    idle = 0
     while True:
         for rank in list(answers):
             given: tuple[Any, ...] = answers.pop(rank)
@@ -140,6 +145,7 @@ def _serve(world: World, worker: Callable[..., object], args: tuple[Any, ...]) -
                     given = (operation,)
                     continue
                 waits[rank] = request, operation
+                idle = idle if isinstance(request, Poll) else 0
                 break
         for rank, (request, operation) in list(waits.items()):
             if isinstance(request, Post) and operation is not None and operation.matched:
@@ -150,17 +156,30 @@ def _serve(world: World, worker: Callable[..., object], args: tuple[Any, ...]) -
         if world.streams.pending:
             world.streams.flush()
         for rank, (request, _) in list(waits.items()):
-            if isinstance(request, Read) or (isinstance(request, Wait) and request.operation.launched):
-                answers[rank] = (read(world, request.tensor) if isinstance(request, Read) else None,)
+            if isinstance(request, Read) or (isinstance(request, Wait | Poll) and request.operation.launched):
+                answers[rank] = (read(world, request.tensor) if isinstance(request, Read) else True,)
                 del waits[rank]
-        if not answers:
+            elif isinstance(request, Until) and request.met():
+                answers[rank] = (None,)
+                del waits[rank]
+        if answers:
+            idle = 0
+            continue
+        polls = [rank for rank, (request, _) in waits.items() if isinstance(request, Poll)]
+        idle += 1
+        if not polls or idle > MOST_POLLS:
             if waits:
                 world.refuse({rank: _called(request) for rank, (request, _) in waits.items()}, world.ranks.ranks)
             return
+        for rank in polls:
+            answers[rank] = (False,)
+            del waits[rank]
 
 
 def _called(request: Any) -> str:
     """Return the name of the call that a rank has made."""
+    if isinstance(request, Poll):
+        return f"polls its {request.operation.name}"
     return f"waits for its {request.operation.name}" if isinstance(request, Wait) else str(request.name)
 
 
@@ -178,7 +197,7 @@ def _asked(worker: Any, given: tuple[Any, ...]) -> Any:
         raise error from None
     if worker.dead:
         return None
-    if not isinstance(request, Post | Wait | Read | Do):
+    if not isinstance(request, Post | Wait | Read | Do | Poll | Until):
         error = strayed(worker.runs_for, worker.gr_frame)
         worker.throw(error)
         error.add_note(f"in {worker.runs_for}")
@@ -209,7 +228,7 @@ def this_worker() -> Worker:
     found = getattr(getcurrent(), "of_group", None)
     if found is None:
         remedy = "dist.spawn(ctx, worker, ranks=8) runs workers"
-        raise InputError(Problem("dist", "this function works only in a worker", remedy=remedy))
+        raise ArgumentError(Problem("dist", "this function works only in a worker", remedy=remedy))
     assert isinstance(found, Worker)
     return found
 
@@ -218,7 +237,7 @@ def joined(name: str) -> Worker:
     me = this_worker()
     if not me.ready:
         remedy = 'call dist.init_process_group(backend="kernbench") first'
-        raise InputError(Problem(f"dist.{name}", f"rank {me.rank} has not joined the group of all workers", remedy=remedy))
+        raise ArgumentError(Problem(f"dist.{name}", f"rank {me.rank} has not joined the group of all workers", remedy=remedy))
     return me
 
 

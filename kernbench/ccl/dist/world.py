@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
@@ -15,6 +14,7 @@ from kernbench.ccl.call import Call, check_channels
 from kernbench.ccl.collectives import COLLECTIVES
 from kernbench.ccl.communicators import Communicators
 from kernbench.ccl.contract import Algorithm, switch_queues
+from kernbench.ccl.dist.errors import ArgumentError, DistError
 from kernbench.ccl.group import Group, group_of, shape_for
 from kernbench.ccl.measure import queues_of
 from kernbench.ccl.process_groups import ProcessGroup, on_machine, rooted
@@ -22,7 +22,7 @@ from kernbench.ccl.registry import Entry, read_registry
 from kernbench.ccl.streams import Operation, Streams, Transfer
 from kernbench.ccl.tuner import SIMPLE, tuner_of
 from kernbench.common.dtypes import Array, dtype_of
-from kernbench.common.errors import InputError, Problem
+from kernbench.common.errors import Problem
 from kernbench.config.allowed_code import AllowCode
 from kernbench.runtime_api import Context
 from kernbench.runtime_api.tensors import DeviceTensor
@@ -84,6 +84,24 @@ class Do:
 
 
 @dataclass(frozen=True, eq=False)
+class Poll:
+    """A rank asks whether an operation was launched."""
+
+    operation: Operation
+
+
+@dataclass(frozen=True, eq=False)
+class Until:
+    """A rank waits until something that other ranks do."""
+
+    met: Callable[[], bool]
+    name: str  #: of what it waits for
+
+
+ANY = -1  #: the peer of a receive from any rank
+
+
+@dataclass(frozen=True, eq=False)
 class Post:
     """A rank makes a call that concerns other ranks."""
 
@@ -92,7 +110,7 @@ class Post:
     form: tuple[Any, ...]  #: what all ranks must pass alike: root, reduction, type, sizes
     given: Any
     asynchronous: bool = False
-    peer: int | None = None  #: of a send or receive
+    peer: int | None = None  #: of a send or receive; ANY for a receive from any rank
     tag: int = 0
 
 
@@ -109,7 +127,7 @@ class World:
         channels: int = 0,
     ) -> None:
         if type(ranks) is not int or ranks < 1:
-            raise InputError(Problem("dist.spawn", "it must be an integer of at least 1", "ranks", ranks))
+            raise ArgumentError(Problem("dist.spawn", "it must be an integer of at least 1", "ranks", ranks))
         self.ctx, self._algorithms = ctx, algorithms
         check_channels(ctx.config, channels)
         self._channels = channels
@@ -124,7 +142,8 @@ class World:
         self.streams = Streams(ctx, self._communicators, self.group.pes)
         self._open: dict[tuple[ProcessGroup, int], Operation] = {}  # collectives that not all ranks have called
         self._count: dict[tuple[ProcessGroup, int], int] = {}  # by group and rank: its collectives so far
-        self._pairs: dict[tuple[Any, ...], deque[tuple[Operation, Post]]] = {}  # sends, and receives, without the other
+        self._pairs: list[tuple[Operation, Post, int]] = []  # sends, and receives, without the other; of which rank
+        self.stores: dict[tuple[str, ...], dict[str, bytes]] = {}  # by kind and place
 
     def tensor(self, rank: int, values: Any, empty: bool = False) -> LocalTensor:
         """Make a tensor with these elements in the memory of a rank. `empty` says whether it may have no elements."""
@@ -132,7 +151,7 @@ class World:
         if not given.size and empty:
             return replace(self.empty(rank, 1, dtype_of(given.dtype).name), shape=given.shape)
         if not given.size:
-            raise InputError(Problem("dist.from_numpy", f"an array of shape {given.shape} has no elements"))
+            raise ArgumentError(Problem("dist.from_numpy", f"an array of shape {given.shape} has no elements"))
         whole = self.ctx.from_numpy(given.reshape(-1), name=self._tensor_name(), pe=self.group.pes[rank])
         self.ctx.deploy_tensor(whole)
         return LocalTensor(whole, self, rank, given.shape)
@@ -167,27 +186,34 @@ class World:
         return operation
 
     def _post_pair(self, rank: int, call: Post, peer: int) -> Operation:
-        sends = call.name == "send"
-        key = (call.group, *((rank, peer) if sends else (peer, rank)), call.tag)
-        mine, other = (*key, call.name), (*key, "recv" if sends else "send")
-        if self._pairs.get(other):
-            operation, before = self._pairs[other].popleft()
-            source, target = (call, before) if sends else (before, call)
-            x, out = source.given, target.given
-            if (x.size, x.dtype) != (out.size, out.dtype):
-                rule = f"rank {key[1]} sends {x.size} {x.dtype}, and rank {key[2]} receives {out.size} {out.dtype}"
-                raise InputError(Problem("dist.send", rule))
-            operation.called[rank] = call
-            operation.asynchronous = operation.asynchronous and call.asynchronous
-            operation.launches = x.size > 0
-            if operation.launches:
-                operation.transfers = [Transfer(key[1], key[2], x.address, out.address, x.size, x.dtype)]
-            self.streams.add(operation, rank)
-            self.streams.match(operation)
-            return operation
+        """Handle a send or a receive. It matches the oldest call of the other side that fits."""
+        for at, (operation, before, other) in enumerate(self._pairs):
+            sends, receives = ((rank, call), (other, before)) if call.name == "send" else ((other, before), (rank, call))
+            same = before.name != call.name and (before.group, before.tag) == (call.group, call.tag)
+            if same and sends[1].peer == receives[0] and receives[1].peer in (sends[0], ANY):
+                del self._pairs[at]
+                return self._pair(operation, call, rank, (sends[0], receives[0]), sends[1].given, receives[1].given)
         operation = Operation(call.name, (rank, peer), called={rank: call}, asynchronous=call.asynchronous)
-        self._pairs.setdefault(mine, deque()).append((operation, call))
+        self._pairs.append((operation, call, rank))
         self.streams.add(operation, rank)
+        return operation
+
+    def _pair(
+        self, operation: Operation, call: Post, rank: int, ways: tuple[int, int], x: LocalTensor, out: LocalTensor
+    ) -> Operation:
+        """Complete the operation of a send or a receive with the call of the other rank."""
+        source, target = ways
+        if (x.size, x.dtype) != (out.size, out.dtype):
+            rule = f"rank {source} sends {x.size} {x.dtype}, and rank {target} receives {out.size} {out.dtype}"
+            raise DistError(Problem("dist.send", rule))
+        operation.called[rank] = call
+        operation.ranks = (source, target)
+        operation.asynchronous = operation.asynchronous and call.asynchronous
+        operation.launches = x.size > 0
+        if operation.launches:
+            operation.transfers = [Transfer(source, target, x.address, out.address, x.size, x.dtype)]
+        self.streams.add(operation, rank)
+        self.streams.match(operation)
         return operation
 
     def _check_alike(self, operation: Operation) -> None:
@@ -199,13 +225,13 @@ class World:
             first = next(k for k, one in enumerate(calls) if one.form != calls[0].form)
             a, b = (f"rank {operation.ranks[k]} passes {_shown(calls[k].form)}" for k in (0, first))
             rule = f"every rank must pass the same root and reduction, and tensors of the same type and size; {a}, and {b}"
-            raise InputError(Problem(f"dist.{operation.name}", rule))
+            raise DistError(Problem(f"dist.{operation.name}", rule))
 
     def refuse(self, called: dict[int, str], ranks: Sequence[int]) -> NoReturn:
         """Raise an error: the calls of the ranks do not match, so no rank can continue."""
         said = ", ".join(f"rank {rank} {called.get(rank, 'has ended')}" for rank in ranks)
         remedy = "a send waits for its recv: let one side receive first" if "send" in called.values() else ""
-        raise InputError(Problem("dist", f"the calls of ranks do not match: {said}", remedy=remedy))
+        raise DistError(Problem("dist", f"the calls of ranks do not match: {said}", remedy=remedy))
 
     def _prepare(self, operation: Operation, call: Post) -> None:
         """Choose the algorithm and the queues of a collective."""
@@ -258,7 +284,7 @@ class World:
         else:
             protocol = tuner.protocol(entry, count, dtype, self._channels) if len(tuner.protocols) > 1 else SIMPLE
         if rule := entry.unfit(self.ctx.config, group):  # type: ignore[arg-type]
-            raise InputError(Problem(f"dist.{name}", rule))
+            raise DistError(Problem(f"dist.{name}", rule))
         return entry, protocol
 
     @staticmethod
@@ -271,7 +297,7 @@ class World:
             out = operation.called[peer].given[1][operation.ranks.index(rank)]
             if (x.size, x.dtype) != (out.size, out.dtype):
                 rule = f"rank {rank} sends {x.size} {x.dtype} to rank {peer}, which expects {out.size} {out.dtype}"
-                raise InputError(Problem("dist.all_to_all", rule))
+                raise DistError(Problem("dist.all_to_all", rule))
             if x.size:
                 yield Transfer(rank, peer, x.address, out.address, x.size, x.dtype)
 

@@ -28,7 +28,7 @@ class SwitchQueueForm:
     way: str  #: REDUCE or MULTICAST
     root: int
     members: tuple[int, ...]
-    op: str = "add"  #: op that combines messages: add, mul, maximum or minimum
+    op: str = "add"  #: op that combines messages: add, mul, maximum, minimum, and, or, xor
 
 
 class SwitchQueue:

@@ -85,8 +85,11 @@ def checked(where: str, params: Mapping[str, Param], given: Mapping[str, Any]) -
             remedy = meant(name, params) or there
             problems.append(Problem(where, "the bench has no such parameter", name, value, remedy))
         elif rule := params[name].broken(value):
-            choices = [one for one in params[name].choices if isinstance(one, str)] if isinstance(value, str) else []
-            problems.append(Problem(where, rule, name, value, type_meant(value, choices) or meant(value, choices)))
+            near = ""
+            if isinstance(value, str):
+                choices = [one for one in params[name].choices if isinstance(one, str)]
+                near = type_meant(value, choices) or meant(value, choices, cutoff=0.75)
+            problems.append(Problem(where, rule, name, value, near))
     if problems:
         raise InputError(problems)
     values = {name: given.get(name, param.default) for name, param in params.items()}

@@ -20,6 +20,7 @@ from kernbench_core.trace.samples import Samples
 from kernbench_core.types import Allocation, EngineType, Opkind, Overlap, Status
 
 if TYPE_CHECKING:
+    STATE: str  #: snapshots of cores with another STATE cannot be restored
     from kernbench_core.standalone.dma_engine import DmaEngine
     from kernbench_core.standalone.dma_job import CompletionEvent, DmaJob, IllegalTransition, KvRange, MemoryModel, TraceEngine
     from kernbench_core.standalone.memory import CoreMemory
@@ -33,11 +34,11 @@ _STANDALONE = {
     "standalone.process": ("Environment", "Process",),
 }
 
-STATE = f"4-{state_layout()}"  #: snapshots of cores with another STATE cannot be restored
-
 
 def __getattr__(name: str) -> Any:
-    """A name of `_STANDALONE`; AttributeError for any other name."""
+    """`STATE` or a name of `_STANDALONE`; AttributeError for any other name."""
+    if name == "STATE":  # computed on use, because a run without checkpoints does not need the digest
+        return f"4-{state_layout()}"
     for module, names in _STANDALONE.items():
         if name in names:
             return getattr(import_module(f"kernbench_core.{module}"), name)

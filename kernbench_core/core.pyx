@@ -1,6 +1,4 @@
 """`Core`: the Python interface to one run of one program on one machine."""
-import hashlib
-import hmac
 import os
 
 from kernbench_core.fast.loop cimport begin_fast, catch_up, run_fast
@@ -61,6 +59,7 @@ cdef void run_until(Sim* s, cycle_t limit, bint skip, Tracer* trace) noexcept no
 
 def state_layout():
     """The data in which two builds must agree to exchange snapshots: the fields, their widths and ranges."""
+    import hashlib  # imported here and below, because a run without checkpoints needs no digest
     return hashlib.sha256(repr(state_fields()).encode()).hexdigest()[:16]
 
 
@@ -70,11 +69,13 @@ TAG = 32                      # [B]
 
 def sealed(bytes image):
     """The snapshot with a signature of this process."""
+    import hashlib
     return hashlib.blake2b(image, digest_size=TAG, key=SEAL).digest() + image
 
 
 def unsealed(bytes image):
     """The content of a sealed snapshot; ValueError if another process sealed it."""
+    import hmac
     if not hmac.compare_digest(sealed(image[TAG:])[:TAG], image[:TAG]):
         raise ValueError("a snapshot of a run with components is taken back by the process that made it, as it was made")
     return image[TAG:]
@@ -338,6 +339,8 @@ cdef class Core:
         For a run with components or a user-defined arbiter: the digest of entries, counters, engines and open jobs, and of the
         bytes that the components and the arbiter save. ValueError if one of them cannot be saved.
         """
+        import hashlib
+
         if not self.has_plugs():
             return hashlib.sha256(self.snapshot()).hexdigest()
         refuse_snapshot(self.components)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from math import lcm
 from typing import Any, Protocol
+
+import msgspec
 
 from kernbench.cmdq import Program, load_program
 from kernbench.cmdq.entries import DmaEntry, Entry, HostEntry, KvEntry, PairEntry
@@ -244,7 +246,7 @@ def with_quotas(
         channels = [(limit, priority, own.weight * weight) for (limit, priority, _), own in given]
         channels += table["channels"][len(channels) :]
         engines[number] = table | {"channels": channels, "max_concurrent": most or table["max_concurrent"]}
-    return replace(plan, machine=plan.machine | {"dma": engines})
+    return msgspec.structs.replace(plan, machine=plan.machine | {"dma": engines})
 
 
 def _joint_program(tenants: Sequence[Tenant], config: NpuConfig | SystemConfig) -> Program:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Set
-from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+import msgspec
 
 from kernbench.cmdq.plan import Plan, plan_program
 from kernbench.cmdq.program import Program
@@ -22,8 +23,7 @@ CRITICAL_PATH = "critical path"
 NEVER = -(1 << 63)  # earlier than all cycles
 
 
-@dataclass(frozen=True)
-class Bounds:
+class Bounds(msgspec.Struct, frozen=True):
     """Lower bounds of the cycles of a run, one bound for each reason."""
 
     critical_path: int  #: the longest chain of dependent jobs, each at its full speed

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+
+import msgspec
 
 from kernbench.bounds.program import Bounds, lower_bounds, plan_bounds
 from kernbench.cmdq.entries import HostEntry
@@ -16,8 +17,7 @@ from kernbench_core.numbers import EngineType
 __all__ = ["Bounds", "ProgramSummary", "lower_bounds", "summarise"]
 
 
-@dataclass(frozen=True)
-class ProgramSummary:
+class ProgramSummary(msgspec.Struct, frozen=True):
     """The summary of a program, for `kbsim program check|show`."""
 
     name: str

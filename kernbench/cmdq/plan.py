@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import msgspec
 import numpy as np
 
 from kernbench.cmdq.entries import Entry, TeEntry, VeEntry
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(msgspec.Struct, frozen=True, dict=True):
     """The core's two tables, and the names of their items in the core's order."""
 
     pe: NpuConfig  #: the NPU, or the common description of the PEs of a system
@@ -44,8 +43,8 @@ class Plan:
     scratchpads: tuple[str, ...]  #: number of scratchpads with banks; further ones represent nodes without banks
 
     reach: Reach | None = None  #: of a whole system: the routes to memories, found on first use
-    _cached: dict[str, Any] = field(default_factory=dict, repr=False)  #: data that follow from the program alone
-    extra: Mapping[int, int] = field(default_factory=dict)  #: per entry, the head latency of components [cycle]
+    _cached: dict[str, Any] = {}  #: data that follow from the program alone
+    extra: Mapping[int, int] = {}  #: per entry, the head latency of components [cycle]
     jobs: Jobs | None = None  #: of a machine with a micro-scheduler: the entries of all tables are jobs
 
     def rows(self, program: Program) -> Program:
@@ -211,7 +210,7 @@ def _with_jobs(program: Program, config: NpuConfig | SystemConfig, plan: Callabl
         table["regions"][rows] = 2
         for name in ("region_addr", "region_bytes", "region_write"):
             table[name][rows, 2] = 0
-    return replace(found, jobs=jobs)
+    return msgspec.structs.replace(found, jobs=jobs)
 
 
 def _plan_npu(program: Program, config: NpuConfig, regular: bool) -> Plan:

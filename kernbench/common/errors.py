@@ -8,8 +8,9 @@ A `Problem` is one reason for an error: location, field, value, rule and remedy.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
+
+import msgspec
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -93,8 +94,7 @@ def _shown_list(value: list[Any] | tuple[Any, ...]) -> str:
     return f"a list of {len(value)} items"
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(msgspec.Struct, frozen=True):
     """One reason why input is refused.
 
     >>> from kernbench.common.errors import Problem

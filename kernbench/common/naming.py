@@ -31,15 +31,15 @@ _NUMBER = "(?:0|[1-9][0-9]*)"
 _PE_PART = rf"pe{_NUMBER}\.(?:{'|'.join(PE_PARTS)})"
 _IN_CUBE = "|".join((*CUBE_PARTS, f"r{_NUMBER}c{_NUMBER}", f"ucie_[nesw]{_NUMBER}", _PE_PART))
 _IN_IO = "|".join(IO_PARTS)
-_NODE = re.compile(
+_NODE = (
     rf"sip(?P<sip>{_NUMBER})\.(?:io(?P<io>{_NUMBER})\.(?P<io_part>{_IN_IO})|cube(?P<cube>{_NUMBER})\.(?P<rest>{_IN_CUBE}))"
 )
-_PART = re.compile(rf"(?:pe(?P<pe>{_NUMBER})\.)?(?P<part>.*)")
-_ROUTER = re.compile(rf"r({_NUMBER})c({_NUMBER})")
-_PORT = re.compile(rf"ucie_([nesw])({_NUMBER})")
-_IO_NAME = re.compile(rf"io({_NUMBER})")
-_CODEC = re.compile(rf"dma{_NUMBER}\.codec{_NUMBER}")
-_SWITCH = re.compile(rf"{SWITCH}{_NUMBER}")
+_PART = rf"(?:pe(?P<pe>{_NUMBER})\.)?(?P<part>.*)"
+_ROUTER = rf"r({_NUMBER})c({_NUMBER})"
+_PORT = rf"ucie_([nesw])({_NUMBER})"
+_IO_NAME = rf"io({_NUMBER})"
+_CODEC = rf"dma{_NUMBER}\.codec{_NUMBER}"
+_SWITCH = rf"{SWITCH}{_NUMBER}"
 
 
 def engine(kind: str, index: int) -> str:
@@ -76,7 +76,7 @@ def codec(engine: str, index: int) -> str:
 
 def is_link(resource: str) -> bool:
     """Whether a resource other than a DRAM channel is a link, and not a codec of a DMA engine or a last-level cache."""
-    return _CODEC.fullmatch(resource) is None and resource.rpartition(".")[2] != LLC
+    return re.fullmatch(_CODEC, resource) is None and resource.rpartition(".")[2] != LLC
 
 
 def mesh_link(source: tuple[int, int], target: tuple[int, int]) -> str:
@@ -110,7 +110,7 @@ def router(row: int, col: int) -> str:
 
 def router_place(name: str) -> tuple[int, int]:
     """(row, column) of the name of a router in its cube; ValueError for any other text."""
-    match = _ROUTER.fullmatch(name)
+    match = re.fullmatch(_ROUTER, name)
     if match is None:
         raise ValueError(f"{name} is not a router's name like r0c1")
     return int(match[1]), int(match[2])
@@ -133,7 +133,7 @@ def pe_part(index: int, part: str) -> str:
 
 def io_index(name: str) -> int:
     """The number of an IO chiplet from its name: 0 for `io0`; ValueError for any other text."""
-    match = _IO_NAME.fullmatch(name)
+    match = re.fullmatch(_IO_NAME, name)
     if match is None:
         raise ValueError(f"{name} is not an IO chiplet's name like io0")
     return int(match[1])
@@ -158,18 +158,18 @@ def parse_node(node: str) -> NodeName:
     """Parse a node id. ValueError for any other text."""
     if node == HOST:
         return NodeName(HOST, HOST)
-    if _SWITCH.fullmatch(node):
+    if re.fullmatch(_SWITCH, node):
         return NodeName(SWITCH, node)
-    match = _NODE.fullmatch(node)
+    match = re.fullmatch(_NODE, node)
     if match is None:
         raise ValueError(f"{node} is not a node id like sip0.cube3.pe1.pe_dma")
     sip = int(match["sip"])
     if match["io"] is not None:
         return NodeName(match["io_part"], match["io_part"], sip, io=int(match["io"]))
-    inner = _PART.fullmatch(match["rest"])
+    inner = re.fullmatch(_PART, match["rest"])
     assert inner is not None
     part = inner["part"]
-    kind = "router" if _ROUTER.fullmatch(part) else "ucie" if part.startswith("ucie_") else part
+    kind = "router" if re.fullmatch(_ROUTER, part) else "ucie" if part.startswith("ucie_") else part
     pe = None if inner["pe"] is None else int(inner["pe"])
     return NodeName(kind, part, sip, cube=int(match["cube"]), pe=pe)
 
@@ -183,7 +183,7 @@ def place(sip: int, *, io: int | None = None, cube: int | None = None, pe: int |
 
 def ucie_place(name: str) -> tuple[str, int]:
     """(side, number) of the name of a UCIe port in its cube; ValueError for any other text."""
-    match = _PORT.fullmatch(name)
+    match = re.fullmatch(_PORT, name)
     if match is None:
         raise ValueError(f"{name} is not a UCIe port's name like ucie_n0")
     return match[1], int(match[2])
@@ -194,12 +194,12 @@ def short(name: str) -> str:
     return name.rpartition(".")[2]
 
 
-_PE = re.compile(rf"sip(?P<sip>{_NUMBER})\.cube(?P<cube>{_NUMBER})\.pe(?P<pe>{_NUMBER})")
+_PE = rf"sip(?P<sip>{_NUMBER})\.cube(?P<cube>{_NUMBER})\.pe(?P<pe>{_NUMBER})"
 
 
 def parse_pe(name: str) -> tuple[int, int, int]:
     """(sip, cube, pe) of a PE's name `sip0.cube3.pe1`; ValueError for any other text."""
-    match = _PE.fullmatch(name)
+    match = re.fullmatch(_PE, name)
     if match is None:
         raise ValueError(f"{name} is not a PE's name like sip0.cube3.pe1")
     return int(match["sip"]), int(match["cube"]), int(match["pe"])
@@ -221,12 +221,12 @@ def source_of(link: str) -> str:
     return link.partition("-")[0]
 
 
-_ROUTER_LINK = re.compile(rf"(?:.*\.)?r{_NUMBER}c{_NUMBER}-(?:.*\.)?r{_NUMBER}c{_NUMBER}")
+_ROUTER_LINK = rf"(?:.*\.)?r{_NUMBER}c{_NUMBER}-(?:.*\.)?r{_NUMBER}c{_NUMBER}"
 
 
 def joins_routers(link: str) -> bool:
     """Whether a link connects two routers of a mesh, by its name."""
-    return _ROUTER_LINK.fullmatch(link) is not None
+    return re.fullmatch(_ROUTER_LINK, link) is not None
 
 
 def hbm_channel(hbm: str, index: int) -> str:

@@ -6,6 +6,7 @@ Importing PyYAML or tomllib takes longer than a short run; a text in the cache n
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -21,7 +22,7 @@ LARGEST = 1 << 20  # [B] largest text that is cached
 LARGEST_DATA = 16 * LARGEST  # [B] largest data file that is read
 MOST_KEPT = 2000  #: cached texts; the oldest are removed first
 SUFFIX = ".data"
-_FRACTION, _DIGEST = 1, 16
+_FRACTION, _CHECKSUM = 1, 4
 
 
 def cache_folder(name: str) -> Path | None:
@@ -44,16 +45,17 @@ def kept(reader: str, text: str, parse: Callable[[], Any]) -> Any:
     home = cache_folder("texts") if len(text) <= LARGEST else None
     if home is None:
         return parse()
-    place = home / f"{_key(reader, text)}{SUFFIX}"
+    key = _key(reader, text)
+    place = home / f"{zlib.crc32(key):08x}-{len(key)}{SUFFIX}"
     try:
-        return _unpacked(read_bounded(place, LARGEST_DATA))
-    except (InputError, ValueError):  # missing, not a file, or damaged
+        return _unpacked(read_bounded(place, LARGEST_DATA), key)
+    except (InputError, ValueError):  # missing, not a file, damaged, or of another text
         pass
     data = parse()
     if os.path.lexists(place) and not place.is_file():  # reading a pipe would wait for a writer
         return data
     try:
-        packed = _packed(data)
+        packed = _packed(key, data)
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         with placed(place) as file:
             file.write(packed)
@@ -63,32 +65,32 @@ def kept(reader: str, text: str, parse: Callable[[], Any]) -> Any:
     return data
 
 
-def _key(reader: str, text: str) -> str:
-    import hashlib  # imported here, because it is not needed without a cache
-
+def _key(reader: str, text: str) -> bytes:
     status = os.stat(reader)
     told = f"{VERSION} {os.path.basename(reader)} {status.st_size} {status.st_mtime_ns}\0{text}"
-    return hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()
+    return told.encode("utf-8", "surrogatepass")
 
 
-def _packed(data: Any) -> bytes:
-    """The data with a digest in front, by which damaged files are detected."""
-    content = msgspec.msgpack.encode(data, enc_hook=_extended)
-    return _digest(content) + content
+def _packed(key: bytes, data: Any) -> bytes:
+    """The key and the data, with a checksum in front, by which damaged files are detected. The checksum is a CRC, because the
+    import of `hashlib` takes 3 ms."""
+    content = msgspec.msgpack.encode((key, data), enc_hook=_extended)
+    return _checksum(content) + content
 
 
-def _unpacked(packed: bytes) -> Any:
-    """The data of a file; ValueError for a damaged file."""
-    content = packed[_DIGEST:]
-    if packed[:_DIGEST] != _digest(content):
+def _unpacked(packed: bytes, key: bytes) -> Any:
+    """The data of a file; ValueError for a damaged file, or for the file of another key with the same name."""
+    content = packed[_CHECKSUM:]
+    if packed[:_CHECKSUM] != _checksum(content):
         raise ValueError("it is damaged")
-    return msgspec.msgpack.decode(content, ext_hook=_restored)
+    found, data = msgspec.msgpack.decode(content, ext_hook=_restored)
+    if found != key:
+        raise ValueError("it is of another text")
+    return data
 
 
-def _digest(content: bytes) -> bytes:
-    import hashlib
-
-    return hashlib.sha256(content).digest()[:_DIGEST]
+def _checksum(content: bytes) -> bytes:
+    return zlib.crc32(content).to_bytes(_CHECKSUM, "big")
 
 
 def _extended(value: Any) -> msgspec.msgpack.Ext:

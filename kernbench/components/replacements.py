@@ -13,7 +13,7 @@ from kernbench.config import NpuConfig, SystemConfig
 from kernbench.config.schema import ARBITERS
 from kernbench.config.system.parts import BUILTIN
 
-_ENGINE = re.compile(r"(?:dma|te|ve)[0-9]+")
+_ENGINE = r"(?:dma|te|ve)[0-9]+"
 
 
 def replaced_engines(engines: Sequence[str], components: Sequence[str]) -> list[int]:
@@ -22,7 +22,7 @@ def replaced_engines(engines: Sequence[str], components: Sequence[str]) -> list[
     A component with any other name is added to the machine. InputError for the name of an engine that is not there.
     """
     for name in components:
-        if _ENGINE.fullmatch(name) and name not in engines:
+        if re.fullmatch(_ENGINE, name) and name not in engines:
             rule = f"the machine has no such engine: it has {', '.join(engines)}"
             raise InputError(
                 Problem("components", rule, "name", name, "name an engine such as te0, or a part other than dma, te and ve")

@@ -27,7 +27,7 @@ WITHOUT_SFU = ("add", "copy", "layernorm", "max", "min", "mul", "rmsnorm", "soft
 
 #: The form `package.module:name`, for the JSON Schema.
 CODE_PATTERN = "[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_.]*"
-_CODE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+_CODE = r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*"
 
 def refuse(rule: str) -> Refused:
     """The error that a check raises."""
@@ -58,7 +58,7 @@ def _in_range(value: Any, low: int, limit: int) -> int:
 
 def names_code(value: str) -> bool:
     """The value is `package.module:name`."""
-    return _CODE.fullmatch(value) is not None
+    return re.fullmatch(_CODE, value) is not None
 
 
 def one_of(names: tuple[str, ...], *, code: bool = False) -> Rule:

@@ -11,7 +11,7 @@ from kernbench.common.spelling import meant
 from kernbench.common.units import SIZE_UNITS, parse_rational, plain_number
 
 MOST_GHZ = 100  #: limit of a clock: a higher number is probably in MHz or Hz
-_NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]{1,2})?)\s*([A-Za-z/]*)")
+_NUMBER = r"([0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]{1,2})?)\s*([A-Za-z/]*)"
 _SCALES = {"ghz": Fraction(1), "mhz": Fraction(1, 10**3), "khz": Fraction(1, 10**6), "hz": Fraction(1, 10**9)}
 
 
@@ -31,7 +31,7 @@ def number_meant(value: Any) -> str:
 
 def clock_meant(value: Any) -> str:
     """The clock in GHz that a number in Hz or MHz, or a number with its unit, probably means; empty for others."""
-    match = _NUMBER.fullmatch(value.strip()) if isinstance(value, str) else None
+    match = re.fullmatch(_NUMBER, value.strip()) if isinstance(value, str) else None
     unit = match[2].lower() if match else ""
     try:
         number = Fraction(match[1]) if match else parse_rational(value)

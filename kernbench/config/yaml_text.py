@@ -22,9 +22,9 @@ _CONSTANTS = {
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
-_INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)")
-_HEX = re.compile(r"0x[0-9a-fA-F]+")
-_DECIMAL = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][-+][0-9]+)?")
+_INTEGER = r"[-+]?(0|[1-9][0-9]*)"
+_HEX = r"0x[0-9a-fA-F]+"
+_DECIMAL = r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][-+][0-9]+)?"
 _QUOTE = "quote it if it is text"
 
 #: Refused texts: a pattern (compiled on first use), the interpretations of readers, and the remedy.
@@ -89,7 +89,7 @@ def _twin(key: str | int) -> str | int:
     """The same key with the other type: `8` and `"8"`."""
     if isinstance(key, int):
         return str(key)
-    return int(key) if _INTEGER.fullmatch(key) and len(key) <= MAX_DIGITS else key
+    return int(key) if re.fullmatch(_INTEGER, key) and len(key) <= MAX_DIGITS else key
 
 
 def places(text: str, wanted: Collection[tuple[str, ...]]) -> Iterator[tuple[tuple[str, ...], Place]]:
@@ -200,13 +200,13 @@ def _scalar(event: yaml.ScalarEvent, place: Place, path: list[Any]) -> Any:
     first = text[0]
     if first.isalpha() and first not in "yYnNoO":
         return text
-    if len(text) > MAX_DIGITS + 4 and (_INTEGER.fullmatch(text) or _HEX.fullmatch(text) or _DECIMAL.fullmatch(text)):
+    if len(text) > MAX_DIGITS + 4 and any(re.fullmatch(form, text) for form in (_INTEGER, _HEX, _DECIMAL)):
         raise Fault(place, f"a number must have at most {MAX_DIGITS} digits", tuple(path))
-    if _INTEGER.fullmatch(text):
+    if re.fullmatch(_INTEGER, text):
         return int(text)
-    if _HEX.fullmatch(text):
+    if re.fullmatch(_HEX, text):
         return int(text, 16)
-    if _DECIMAL.fullmatch(text):
+    if re.fullmatch(_DECIMAL, text):
         try:
             return parse_decimal(text)
         except ValueError as error:

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from kernbench.common import naming
 from kernbench.common.json_shapes import counted
 from kernbench.runtime_api.bench import Bench
@@ -142,7 +144,7 @@ class BenchReport:
             "cycles": self.result.cycles,
             "t_ns": self.result.t_ns,
             "launches": launches,
-            "bounds": [asdict(roof) for roof in self.roofs],
+            "bounds": [msgspec.structs.asdict(roof) for roof in self.roofs],
             "utilisation": [asdict(kind) for kind in self.kinds],
             "implicit_waits": self.implicit_waits,
             "notes": list(self.notes),

@@ -32,7 +32,6 @@ from kernbench.components.replacements import (
 )
 from kernbench.config import MachineConfig, NpuConfig, SystemConfig
 from kernbench.config.load import Source, config_of
-from kernbench.sim_engine import checkpoint
 from kernbench.sim_engine.perturbation import current, needs_plain_walk, perturbed_plan, submitted_jobs
 from kernbench.sim_engine.recording.options import Sink, TraceOptions
 from kernbench.sim_engine.result import MODEL_VERSION, EntryTimes, Result
@@ -418,19 +417,22 @@ class Machine:
         For a machine with components or its own arbiter, the file holds the cycle and a digest of the state, and `load`
         repeats the run to that cycle.
         """
+        from kernbench.sim_engine.checkpoint import write_checkpoint
+
         trace = b""
         if self._tracing is not None:
             trace = msgspec.json.encode({**self._tracing.state(), "file_bytes": trace_bytes})
         state = self.snapshot()
         if self.plugged:
             state = msgspec.json.encode({"cycle": self.cycle, "digest": self._core.digest()})
-        checkpoint.write_checkpoint(path, {**self._header(), "cycle": self.cycle}, state, trace)
+        write_checkpoint(path, {**self._header(), "cycle": self.cycle}, state, trace)
 
     def load(self, path: str | os.PathLike[str]) -> None:
         """Load a checkpoint of this machine and program, and continue from it.
 
         Raises InputError for any other checkpoint, and for a state that no run can have. The machine is then unchanged.
         """
+        from kernbench.sim_engine import checkpoint
         from kernbench.sim_engine.recording.metadata import read_state
 
         most = checkpoint.REPLAYED if self.plugged else self._core.most_state_bytes()
@@ -449,6 +451,8 @@ class Machine:
 
     def _run_again(self, path: str, state: bytes) -> None:
         """Run a machine with components up to the cycle of its checkpoint, because no file contains the state of components."""
+        from kernbench.sim_engine import checkpoint
+
         cycle, digest = checkpoint.replayed(path, state)
         if self.cycle:
             raise ValueError(f"cycle {self.cycle}: a run with components is resumed from cycle 0")

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
@@ -158,14 +157,13 @@ class ListedDraws(Draws):
         return drawn
 
 
-@dataclass(slots=True)
-class Perturbed:
+class Perturbed(msgspec.Struct):
     """A run with draws, while it is made and afterwards."""
 
     draws: Draws
-    ranges: Ranges = field(default_factory=Ranges)
+    ranges: Ranges = msgspec.field(default_factory=Ranges)
     machine: Any = None  #: the `Machine` that ran
-    accesses: list[Any] = field(default_factory=list)  #: accesses of kernels to memories, in the order of their effects
+    accesses: list[Any] = []  #: accesses of kernels to memories, in the order of their effects
     installed: int = 0  #: sets of queues so far
 
 
@@ -217,7 +215,7 @@ def perturbed_plan(plan: Plan, program: Program, run: Perturbed, *, kernels: boo
         "issue": issue,
     }
     engines = [spec | {"ties": _start_order(plan, run, k)} for k, spec in enumerate(machine["dma"])]
-    return replace(plan, machine=machine | {"perturbed": table, "dma": engines}, capacities=capacities)
+    return msgspec.structs.replace(plan, machine=machine | {"perturbed": table, "dma": engines}, capacities=capacities)
 
 
 def needs_plain_walk(plan: Plan) -> bool:

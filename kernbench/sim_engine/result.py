@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -35,8 +34,7 @@ class EntryTimes(msgspec.Struct, frozen=True, gc=False):
         return None if self.start is None or self.end is None else self.end - self.start
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Result:
+class Result(msgspec.Struct, frozen=True, eq=False):
     """The result of a run; for a run that still continues, `status` is `running`.
 
     `counters`: the counters by their names in docs/model/formats.md; docs/model/counters.md defines them. `metrics`: `bounds`
@@ -56,12 +54,12 @@ class Result:
     t_ns: float  #: cycles / freq_ghz
     entries: Sequence[EntryTimes]
     counters: dict[str, Any]
-    metrics: dict[str, Any] = field(default_factory=dict)
-    warnings: list[dict[str, Any]] = field(default_factory=list)
-    waiting: list[dict[str, Any]] = field(default_factory=list)  #: for a deadlock: the waits, each with its first cycle
+    metrics: dict[str, Any] = {}
+    warnings: list[dict[str, Any]] = []
+    waiting: list[dict[str, Any]] = []  #: for a deadlock: the waits, each with its first cycle
     failure: dict[str, Any] | None = None  #: for a failed run: the entry, the cycle and the reason
     #: counters of each plugged-in component: `jobs`, `bytes`, `held`
-    components: dict[str, dict[str, int]] = field(default_factory=dict)
+    components: dict[str, dict[str, int]] = {}
     program: str = ""
     machine: str = ""
 

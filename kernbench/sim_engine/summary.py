@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 import msgspec
@@ -227,8 +226,7 @@ def idle_advice(uses: Iterable[EngineUse]) -> str:
     return min(found, default=(0, ""))[1]
 
 
-@dataclass(frozen=True, slots=True)
-class Roof:
+class Roof(msgspec.Struct, frozen=True):
     """One bound."""
 
     name: str  #: the channel or link, or the engines of a PE: `sip0.cube0.pe0 te`

@@ -10,12 +10,14 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 from math import lcm
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
 
 from kernbench.common import naming
 from kernbench.common.errors import InputError, Problem, shown
@@ -278,7 +280,7 @@ def _kept(path: Path, config: SystemConfig, source: str) -> CubeMesh | None:
     try:
         document = read_document(path, MACHINE_BYTES)
     except InputError as error:
-        raise InputError(replace(error.problems[0], remedy=_REMEDY)) from None
+        raise InputError(msgspec.structs.replace(error.problems[0], remedy=_REMEDY)) from None
     text = document.text or ""
     content, made_from = _CONTENT.search(text), _SOURCE.search(text)
     if content is None or made_from is None:

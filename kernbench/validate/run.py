@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from kernbench.cmdq import Program
@@ -142,7 +143,7 @@ def planted(plan: Plan, plant: Mapping[str, Fraction]) -> Plan:
     for kind in ("te", "ve"):
         if kind in plant:
             program["compute"] = _longer(program["compute"], plan, KINDS[kind], plant[kind])
-    return replace(plan, machine=machine, program=program, capacities=capacities, _cached={})
+    return msgspec.structs.replace(plan, machine=machine, program=program, capacities=capacities, _cached={})
 
 
 def _slower_devices(devices: dict[str, Any], factor: Fraction) -> dict[str, Any]:

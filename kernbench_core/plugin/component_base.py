@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from kernbench_core.plugin.pycomponent import NEVER, Job, Plugged
 
 
-@dataclass(frozen=True)
 class NoParameters:
     """The Spec of a component without parameters."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        """A keyword argument is a TypeError that names the argument."""
 
 
 class Component(Plugged):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import io
-from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 from rich.console import Console
 
@@ -46,7 +46,7 @@ def stuck(rule: str, change: dict[str, Any], config: dict[str, Any]) -> Machine:
     """A machine whose tables are changed behind the checks: no file can say this, and no rule leads there."""
     loaded, parsed = load_config(config | {"allocation": rule}), load_program(program(load(), load(dram_addr=4096)))
     plan = plan_npu(parsed, loaded)
-    return Machine(loaded, parsed, plan=replace(plan, machine=plan.machine | change))
+    return Machine(loaded, parsed, plan=msgspec.structs.replace(plan, machine=plan.machine | change))
 
 
 @pytest.mark.parametrize("skip", [False, True])

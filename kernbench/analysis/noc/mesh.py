@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, Protocol
 
+import msgspec
 import numpy as np
 
 from kernbench.cmdq.lower import resource_tables
@@ -158,7 +159,8 @@ def run_mesh(traffic: Traffic, load: Load) -> float:
     plan = plan_npu(program, config)
     capacities = (Fraction(1),) * (traffic.links + 1)  # the first is the channel that every machine has
     names = ("unused", *(f"link{k}" for k in range(traffic.links)))
-    plan = replace(plan, machine=plan.machine | resource_tables(capacities), resources=names, capacities=capacities)
+    table = plan.machine | resource_tables(capacities)
+    plan = msgspec.structs.replace(plan, machine=table, resources=names, capacities=capacities)
     machine = Machine(config, program, {"mesh": traffic}, plan=plan)
     machine.run()
     if machine.status != "done":

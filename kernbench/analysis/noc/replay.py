@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal
+
+import msgspec
 
 from kernbench.analysis.noc.device import Device
 from kernbench.analysis.noc.events import Do, Processor, Trace, Transfer
@@ -157,7 +159,7 @@ def replayed(trace: Trace, device: Device, mode: Mode, slower: Fraction = Fracti
         config = load_config(_machine(device), kind=NpuConfig)
         device.kept[key] = config, _plan(config, program, device, slower)
     config, plan = device.kept[key]
-    machine = Machine(config, program, {"replay": replay}, plan=replace(plan))
+    machine = Machine(config, program, {"replay": replay}, plan=msgspec.structs.replace(plan))
     machine.run()
     if machine.status == "aborted":
         raise InputError(Problem(trace.name, f"it takes more than {LONGEST} cycles, the limit of a replay"))
@@ -176,4 +178,4 @@ def _plan(config: NpuConfig, program: Program, device: Device, slower: Fraction)
     plan, torus = plan_npu(program, config), Torus(device)
     capacities = [capacity / slower for capacity in torus.capacities()]
     machine = plan.machine | resource_tables(capacities)
-    return replace(plan, machine=machine, resources=tuple(torus.names()), capacities=tuple(capacities))
+    return msgspec.structs.replace(plan, machine=machine, resources=tuple(torus.names()), capacities=tuple(capacities))

@@ -7,11 +7,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
 
 from kernbench.cli import output, widgets
@@ -225,7 +225,7 @@ def _warn(points: Points, store: Store, *, quiet: bool) -> None:
             output.note(f"warning: {note}")
     damaged = list(store.damaged.values())
     for problem in damaged[:MOST_NOTES]:
-        output.note(f"warning: {replace(problem, remedy='the point is run again')}")
+        output.note(f"warning: {msgspec.structs.replace(problem, remedy='the point is run again')}")
     if len(damaged) > MOST_NOTES:
         output.note(f"warning: {len(damaged) - MOST_NOTES} more damaged results are run again")
 

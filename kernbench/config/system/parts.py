@@ -72,12 +72,12 @@ class SipLink(Link):
     cycles: Natural = Field(default=200, description="[cycle] fixed latency: both serialisers and forward error correction")
 
 
-NIC, RAIL = re.compile(r"nic([0-9]{1,5})\.([0-9]{1,5})"), re.compile(r"rail([0-9]{1,5})")
+NIC, RAIL = r"nic([0-9]{1,5})\.([0-9]{1,5})", r"rail([0-9]{1,5})"
 
 
 def _failed_link(value: Any) -> str:
     for pattern, form in ((NIC, "nic{}.{}"), (RAIL, "rail{}")):
-        found = pattern.fullmatch(value) if isinstance(value, str) and value.isascii() else None
+        found = re.fullmatch(pattern, value) if isinstance(value, str) and value.isascii() else None
         if found:
             return form.format(*map(int, found.groups()))
     first, dash, second = value.partition("-") if isinstance(value, str) else ("", "", "")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+import msgspec
 
 from kernbench.common.errors import InputError, Problem
 
@@ -20,8 +21,7 @@ class Sink(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class TraceOptions:
+class TraceOptions(msgspec.Struct, frozen=True):
     """The content of a trace. `only`: patterns of units (`dma0`, `te*`). `cycles`: events of `[from, to)`.
 
     Neither option affects the first line, the last line and the commands, and `only` does not affect events without a unit.

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -50,7 +49,7 @@ class Plans:
         with self._lock:
             known = self._kept.get(key)
         if known is not None:
-            return replace(known[1], pe=config, machine=lower_machine(config))
+            return msgspec.structs.replace(known[1], pe=config, machine=lower_machine(config))
         plan = plan_npu(self.program, config)
         with self._lock:
             while len(self._kept) >= MOST_KEPT:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Hashable
-from dataclasses import replace
 from functools import cached_property
 from threading import Lock
 
@@ -88,7 +87,7 @@ class Emitted:
             self._lowered[key] = known = plan_npu(self.program, config)
             return known
         capacities = tuple(resource_capacities(config))
-        found = replace(known, pe=config, machine=lower_machine(config), capacities=capacities)
+        found = msgspec.structs.replace(known, pe=config, machine=lower_machine(config), capacities=capacities)
         found.__dict__.update({name: known.__dict__[name] for name in _OF_PROGRAM if name in known.__dict__})
         return found
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
+import msgspec
+
 from kernbench.cmdq.program import Program
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import ceil_div
@@ -238,7 +240,7 @@ class LlmPrograms:
             from kernbench.workloads.llm.fitting import what_fits
 
             remedy = what_fits(self.model, self.precision, self._given, self.job, error.need, self._would_fit)
-            raise InputError(replace(error.problem, remedy=remedy or error.problem.remedy)) from None
+            raise InputError(msgspec.structs.replace(error.problem, remedy=remedy or error.problem.remedy)) from None
 
     @property
     def is_held(self) -> bool:

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 
+import msgspec
+
 from kernbench.common.errors import InputError
 from kernbench.config.kinds import as_npu
 from kernbench.config.schema import NpuConfig
@@ -180,4 +182,4 @@ def refusal(
     if least > capacity:
         share = f"its weights and caches alone are {least:,} bytes a PE with {layout.text}"
         told = f"{share}; {told}" if told else share
-    return InputError(replace(error.problem, remedy=told or error.problem.remedy))
+    return InputError(msgspec.structs.replace(error.problem, remedy=told or error.problem.remedy))

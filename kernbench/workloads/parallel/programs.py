@@ -126,7 +126,7 @@ class ParallelPrograms:
         remedy = "take fewer ranks, or --rank pe"
         if self._explains and (way := fewer_ranks(self.model, self.precision, self._config, self.job, layout)):
             remedy = f"use {way}, which fits"
-        return InputError(replace(problem, rule=rule, value=layout.ranks, remedy=remedy))
+        return InputError(msgspec.structs.replace(problem, rule=rule, value=layout.ranks, remedy=remedy))
 
     def stage(self, number: int, size: int, replica: int = 0) -> LlmPrograms:
         """The programs of a stage for micro-batches of this size."""

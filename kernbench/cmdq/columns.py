@@ -89,8 +89,9 @@ class Columns:
         opcodes = list(map(attrgetter("opcode"), entries))
         self.op: Column = np.fromiter(map(_OP.__getitem__, opcodes), np.int64, len(entries))
         self.job: Column = np.full(len(entries), -1)
-        self._kinds = list(map(type, entries))
-        self._positions: dict[type[Entry], list[int]] = {}
+        kinds = list(map(type, entries))
+        self._kinds = {kind: number for number, kind in enumerate(dict.fromkeys(kinds))}
+        self._kind: Column = np.fromiter(map(self._kinds.__getitem__, kinds), np.int64, len(kinds))
         moves, works = (np.flatnonzero(self.op == kind) for kind in (_MOVE, _WORK))
         self.dma, self.compute = _table(TRANSFER, moves), _table(COMPUTE, works)
         for name in OPERAND:
@@ -99,7 +100,7 @@ class Columns:
             self.dma[name][:] = -1
         for rows in (moves, works):
             self.job[rows] = np.arange(len(rows))
-        there = set(self._kinds)
+        there = self._kinds
         filled = sum(_Group(self, kind).fill() for kind in _FILL if kind in there)
         launches = opcodes.count("LAUNCH")  # the system determines their possible sizes
         if filled + launches != len(moves) + len(works):
@@ -112,10 +113,8 @@ class Columns:
 
     def positions(self, kind: type[Entry]) -> list[int]:
         """The columns of the entries of a class, as positions."""
-        if not self._positions:
-            for k, one in enumerate(self._kinds):
-                self._positions.setdefault(one, []).append(k)
-        return self._positions.get(kind, [])
+        found: list[int] = np.flatnonzero(self._kind == self._kinds.get(kind, -1)).tolist()
+        return found
 
     def dram_range(self, index: int) -> tuple[int, int]:
         """The aligned DRAM bytes `[start, end)` of a transfer, including the bytes between its rows."""
@@ -206,8 +205,10 @@ class _Group:
         try:
             column = np.fromiter(map(get, self.entries), np.int64, count)
         except TypeError:  # some are None
-            values = [ABSENT if value is None else value for value in map(get, self.entries)]
-            column = np.array(values, dtype=np.int64)
+            values = list(map(get, self.entries))
+            if values.count(None) == count:
+                return np.full(count, ABSENT)
+            column = np.array([ABSENT if value is None else value for value in values], dtype=np.int64)
         return column if column.max() < PLAIN else column.astype(object)
 
     def flags(self, name: str, wanted: Collection[str]) -> npt.NDArray[np.bool_]:
@@ -486,7 +487,8 @@ def _fill_service(
     group: _Group, shapes: Sequence[Any], service: Callable[[Any], ServiceTime], work: Any, field: str, period: int
 ) -> None:
     """Fill the service times; each is computed once for all jobs of the same shape."""
-    known = {shape: service(shape) for shape in dict.fromkeys(shapes)}
+    numbers = {shape: number for number, shape in enumerate(dict.fromkeys(shapes))}
+    known = {shape: service(shape) for shape in numbers}
     longest = max(time.total for time in known.values()) * period
     if max(longest, int(work.max())) >= WIDE_LIMIT:
         cycles = np.array([known[shape].total * period for shape in shapes], dtype=object)
@@ -499,7 +501,8 @@ def _fill_service(
 
         group.refuse((cycles >= WIDE_LIMIT) | (work >= WIDE_LIMIT), too_much)
     wide = object if longest >= WIDE_LIMIT else np.int64
-    parts = np.array([(known[one].init, known[one].body, known[one].finalize) for one in shapes], dtype=wide)
+    table = np.array([(one.init, one.body, one.finalize) for one in known.values()], dtype=wide)
+    parts = table[np.fromiter(map(numbers.__getitem__, shapes), np.int64, len(shapes))]
     group.put(group.columns.compute, init=parts[:, 0], body=parts[:, 1], finalize=parts[:, 2], work=work)
 
 

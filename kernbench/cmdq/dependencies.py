@@ -24,7 +24,7 @@ Edges = tuple[Positions, Positions]  #: dependency and dependent
 def edges_of(entries: Sequence[Entry]) -> Edges | None:
     """The pairs of positions (dependency, dependent), each once, sorted. None if ids repeat or do not exist."""
     count = len(entries)
-    ids = np.array(list(map(attrgetter("id"), entries)), dtype=np.int64)
+    ids = np.fromiter(map(attrgetter("id"), entries), np.int64, count)
     order = np.argsort(ids, kind="stable")
     ranked = ids[order]
     before = _named(list(map(attrgetter("deps_before"), entries)), ranked, order)
@@ -45,6 +45,8 @@ def edges_of(entries: Sequence[Entry]) -> Edges | None:
 
 def _named(lists: Sequence[tuple[int, ...]], ranked: Positions, order: Positions) -> tuple[Positions, Positions] | None:
     """The pairs (position in `lists`, position of the named entry); None if an id does not exist."""
+    if not any(lists):
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     sizes = np.fromiter(map(len, lists), np.int64, len(lists))
     flat = np.fromiter(chain.from_iterable(lists), np.int64, int(sizes.sum()))
     place = np.minimum(np.searchsorted(ranked, flat), max(len(ranked) - 1, 0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -71,7 +72,7 @@ def _failed_rules(config: SystemConfig) -> Iterator[BrokenRule]:
     seen: set[frozenset[int]] = set()
     rails = rails_of(config) if config.system.kind == "rails" else 0
     for i, name in enumerate(config.system.failed):
-        nic, rail = NIC.fullmatch(name), RAIL.fullmatch(name)
+        nic, rail = re.fullmatch(NIC, name), re.fullmatch(RAIL, name)
         if nic or rail:
             row, number = map(int, nic.groups()) if nic else (0, int(rail.group(1)))  # type: ignore[union-attr]
             if row >= config.system.rows or number >= rails:

@@ -155,6 +155,7 @@ def llm(
     sp: bool = False,
     reduce: Reduction = "direct",
     ep: bool = False,
+    prefetch_experts: bool = False,
     mtp: bool = False,
     routing: str = "even",
     seed: int = 0,
@@ -176,6 +177,7 @@ def llm(
     - `reduce`: how these PEs add their parts: `direct`, `ring`, `tree`, `recursive_doubling`, or `auto` for the fastest
       algorithm.
     - `ep`: whether these PEs have whole experts.
+    - `prefetch_experts`: whether the weights of all experts are loaded without waiting for the router.
     - `mtp`: whether each step also runs the blocks that predict further tokens.
     - `pp`: the number of pipeline stages, each with `tp` PEs.
     - `micro_batches`: the number of parts of the batch that pass through the stages one after another; 0 means as many as
@@ -213,6 +215,7 @@ def llm(
         reduction=reduce,
         routing=routing_of(routing, seed),
         expert_parallel=ep,
+        prefetch_experts=prefetch_experts,
         predicting=mtp,
     )
     machine = machine_of(config, overrides, allow_code=allow_code)

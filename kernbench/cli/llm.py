@@ -156,6 +156,8 @@ Reduce = Annotated[
 ]
 Experts = Annotated[bool, typer.Option("--ep", help="Expert parallelism: each of the --tp PEs holds some whole experts, "
     "instead of a part of every expert. With --dp, the experts are divided over the PEs of all copies of the model.")]
+Prefetch = Annotated[bool, typer.Option("--prefetch-experts", help="Load the weights of all experts without waiting for the "
+    "router. By default, the weights of an expert are loaded after the router has chosen the expert.")]
 Predict = Annotated[bool, typer.Option("--mtp", help="Multi-token prediction: in each step, also run the blocks of the model "
     "that predict more than one token ahead.")]
 Routes = Annotated[
@@ -235,6 +237,7 @@ def llm(
     parallel: Search = None,
     reduce: Reduce = Reductions.DIRECT,
     ep: Experts = False,
+    prefetch_experts: Prefetch = False,
     mtp: Predict = False,
     routing: Routes = "even",
     seed: Seed = 0,
@@ -259,6 +262,7 @@ def llm(
     asked = Asked(model, config, tuple(overrides or ()), tuple(allow_code or ()), phase.value, prompt, tokens, batch, layers)
     asked = replace(asked.with_bits(w, a, kv, policy, page, tp, reduce.value), ep=ep, mtp=mtp, routing=routing, seed=seed)
     asked = replace(asked, rank=rank.value, pp=pp, dp=dp, cp=cp, sp=sp, micro_batches=micro_batches, source=source)
+    asked = replace(asked, prefetch_experts=prefetch_experts)
     files, traced = {"emit": emit, "trace": trace, "live_map": live_map}, Traced(trace_level, trace_window, trace_cycles)
     check_files(files, plot, (model, config, policy), traced, compared=bool(compare))
     if dark and plot is None and live_map is None:
@@ -271,8 +275,8 @@ def llm(
             "--source": source, "--layers": layers,
             "--policy": policy, "--page": page, "--rank": rank.value != "pe", "--pp": pp > 1, "--micro-batches": micro_batches,
             "--dp": dp > 1, "--cp": cp > 1, "--sp": sp, "--parallel": parallel, "--reduce": reduce.value != "direct",
-            "--ep": ep, "--mtp": mtp, "--routing": routing != "even", "--plot": plot, "--emit": emit, "--trace": trace,
-            "--live-map": live_map, "--no-reuse": no_reuse, "--plan": plan, "--walk": walk,
+            "--ep": ep, "--prefetch-experts": prefetch_experts, "--mtp": mtp, "--routing": routing != "even", "--plot": plot,
+            "--emit": emit, "--trace": trace, "--live-map": live_map, "--no-reuse": no_reuse, "--plan": plan, "--walk": walk,
         }  # fmt: skip
         check_options({name: bool(value) for name, value in others.items()})
         cases = _cases(asked, [_axis(text, AXES) for text in compare]) if compare else [({}, asked)]
@@ -380,6 +384,7 @@ class Asked:
     tp: int = 1
     reduction: Reduction = "direct"
     ep: bool = False
+    prefetch_experts: bool = False
     mtp: bool = False
     routing: str = "even"
     seed: int = 0
@@ -432,6 +437,7 @@ class Asked:
             reduction=self.reduction,
             routing=routing_of(self.routing, self.seed),
             expert_parallel=self.ep,
+            prefetch_experts=self.prefetch_experts,
             predicting=self.mtp,
         )
         machine = load_config(self.config, list(self.overrides), allow_code=self.allow_code)

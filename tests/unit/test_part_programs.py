@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from kernbench.cmdq import check_program
 from kernbench.cmdq.entries import DmaEntry
 from kernbench.cmdq.footprint import transfer_of, work_of
+from kernbench.cmdq.program import Program
 from kernbench.common.errors import InputError
 from kernbench.config import load_config
 from kernbench.config.document import data_document
@@ -217,18 +219,64 @@ def test_one_transfer_loads_an_expert_if_no_other_transfer_hides_its_set_up(most
     assert unordered(program, accesses_of(program, programs.machine, scratchpad_accesses)) == []
 
 
+@cache
+def mixture(*, prefetch: bool, bank: int = 65536, most: int = 1) -> PartPrograms:
+    """A prefill of 512 tokens, which all choose the first of two experts."""
+    sizes = {"hidden_size": 256, "num_hidden_layers": 1, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 64}
+    experts = {"intermediate_size": 256, "moe_intermediate_size": 16, "num_experts": 2, "num_experts_per_tok": 1}
+    config = {"model_type": "qwen3_moe", "vocab_size": 512, "max_position_embeddings": 4096, **sizes, **experts}
+    dma = {"engines": 1, "max_concurrent_transfers": most, "channels": {"act_weight": {"max_concurrent": most}}}
+    machine = load_config("tpuv5e", {"dma": dma, "dram.t_setup_cycles": 4000, "spm.bank_size_bytes": bank})
+    job = Job(prompt=512, tokens=1, phases=("prefill",), routing=Routing("file", shares=(1.0, 0.0)), prefetch_experts=prefetch)
+    return PartPrograms(model_of(data_document(config, "m.json"), "m"), uniform_precision(), machine, job)
+
+
+def layer_of(programs: PartPrograms) -> Program:
+    (step,) = programs.steps
+    return programs.segment_program(next(one for one in programs.segments(step) if one.kind == "layer"))
+
+
+def weight_loads(program: Program, *phases: str) -> list[DmaEntry]:
+    loads = [entry for entry in program.entries if isinstance(entry, DmaEntry) and entry.tensor_role == "weight"]
+    return [load for load in loads if load.meta["phase"] in phases]
+
+
 def test_each_block_of_tokens_loads_the_expert_that_all_tokens_choose() -> None:
     """The tiles of the next block take the place of the expert in the scratchpad."""
-    sizes = {"hidden_size": 256, "num_hidden_layers": 1, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 64}
-    mixture = {"intermediate_size": 256, "moe_intermediate_size": 16, "num_experts": 2, "num_experts_per_tok": 1}
-    config = {"model_type": "qwen3_moe", "vocab_size": 512, "max_position_embeddings": 4096, **sizes, **mixture}
-    dma = {"engines": 1, "max_concurrent_transfers": 1, "channels": {"act_weight": {"max_concurrent": 1}}}
-    machine = load_config("tpuv5e", {"dma": dma, "dram.t_setup_cycles": 4000, "spm.bank_size_bytes": 65536})
-    job = Job(prompt=512, tokens=1, phases=("prefill",), routing=Routing("file", shares=(1.0, 0.0)))
-    programs = PartPrograms(model_of(data_document(config, "m.json"), "m"), uniform_precision(), machine, job)
-    (step,) = programs.steps
-    segment = next(one for one in programs.segments(step) if one.kind == "layer")
-    entries = programs.segment_program(segment).entries
-    weights = [entry for entry in entries if isinstance(entry, DmaEntry) and entry.tensor_role == "weight"]
-    loads = Counter(str(entry.meta["phase"]) for entry in weights)
-    assert loads["MLP_ROUTER"] == loads["MLP_GATE_UP"] == 2  # two blocks of tokens
+    program = layer_of(mixture(prefetch=False))
+    assert len(weight_loads(program, "MLP_ROUTER")) == len(weight_loads(program, "MLP_GATE_UP")) == 2  # two blocks of tokens
+
+
+@pytest.mark.parametrize("most", [1, 8])
+def test_experts_that_are_prefetched_do_not_depend_on_the_router(most: int) -> None:
+    """All experts are loaded, also the one that no token chooses, and no load waits for the router. With several transfers in
+    flight, each of the three matrices of an expert has its own transfer."""
+    phases = "MLP_GATE_UP", "MLP_DOWN"
+    for prefetch, experts in ((False, 1), (True, 2)):
+        programs = mixture(prefetch=prefetch, most=most)
+        program = layer_of(programs)
+        router = {e.id for e in program.entries if e.opcode == "VE_SOFTMAX_TILE" and e.meta["phase"] == "MLP_ROUTER"}
+        loads = weight_loads(program, *phases)
+        blocks = len(weight_loads(program, "MLP_ROUTER"))
+        assert sum(transfer_of(load, programs.machine).bytes_total for load in loads) == blocks * experts * 3 * 256 * 16 // 2
+        assert [bool(router & set(load.deps_before)) for load in loads] == [not prefetch] * len(loads)
+        assert sum(work_of(e) for e in program.entries if e.engine == "te" and e.meta["phase"] in phases) == 512 * 3 * 256 * 16
+        check_program(program, programs.target)
+        assert unordered(program, accesses_of(program, programs.machine, scratchpad_accesses)) == []
+
+
+def test_prefetched_experts_fill_half_of_the_scratchpad_unless_fewer_rows_would_fit() -> None:
+    """The first buffer behind the weights is the input of the layer."""
+    begins = {}
+    for prefetch, bank in product((False, True), (65536, 1 << 20)):
+        programs = mixture(prefetch=prefetch, bank=bank)
+        inputs = [e for e in layer_of(programs).entries if isinstance(e, DmaEntry) and e.meta["phase"] == "LAYER_INPUT"]
+        begins[prefetch, bank] = transfer_of(inputs[0], programs.machine).spm_addr / programs.machine.spm.size_bytes
+    assert begins[True, 65536] == begins[False, 65536] < 0.4  # two blocks of rows, as without prefetching
+    assert begins[False, 1 << 20] < 0.4 < begins[True, 1 << 20] <= 0.5
+
+
+def test_a_model_without_experts_has_none_to_prefetch() -> None:
+    job = Job(prompt=8, tokens=1, prefetch_experts=True)
+    with pytest.raises(InputError, match="no experts whose weights could be loaded ahead of the router; leave out"):
+        programs_of(read(SMALL["qwen3"]), uniform_precision(), load_config(tiny_machine(640)), job)

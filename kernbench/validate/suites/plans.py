@@ -28,6 +28,8 @@ from kernbench.workloads.parallel.fitting import least_bytes
 from kernbench.workloads.parallel.layout import Layout
 from kernbench.workloads.parallel.programs import grid_job
 
+#: options of `kbsim llm`, by the field of a job that they set
+OPTIONS = {"expert_parallel": "--ep", "prefetch_experts": "--prefetch-experts"}
 WHY = "the goal of the planner: the rest is what a plan fills, drains and cannot overlap"
 
 
@@ -78,7 +80,7 @@ def least_traffic(made: GraphProgram, size: int, bits: int) -> int:
 def largest_prefill(machine: str, data: SuiteData, stand: Stand) -> tuple[str, Fraction] | None:
     """The largest listed model that fits a machine, and the share of its prefill; None if no model fits.
 
-    All PEs of a cube, or all chips of a board, share each layer. Of the ways to share a layer, the fastest one counts.
+    All PEs of a cube, or all chips of a board, share each layer. Of the ways to run a layer, the fastest one counts.
     """
     config = load_config(machine)
     tp = config.pes
@@ -87,27 +89,30 @@ def largest_prefill(machine: str, data: SuiteData, stand: Stand) -> tuple[str, F
         if least_bytes(model, Precision(), job, Layout(tp)) > room:
             continue
         found: list[tuple[Fraction, str]] = []
-        for layout, whole_experts in _ways(model, tp):
+        for layout, changes in _ways(model, tp):
             with suppress(InputError):  # too large, or not divisible in this way
-                of = grid_job(replace(job, expert_parallel=whole_experts), layout)
+                of = grid_job(replace(job, **changes), layout)
                 programs = programs_of(model, Precision(), config, of)
                 if programs.is_held:
-                    options = f", {layout.text}{' --ep' if whole_experts else ''}" if tp > 1 else ""
-                    found.append((prefill_share(programs, stand), f"{model.name}{options}"))
+                    options = " ".join([layout.text] * (tp > 1) + [OPTIONS[name] for name, asked in changes.items() if asked])
+                    found.append((prefill_share(programs, stand), f"{model.name}{', ' if options else ''}{options}"))
         if found:
             share, name = max(found, key=lambda way: way[0])
             return name, share
     return None
 
 
-def _ways(model: Model, tp: int) -> Iterator[tuple[Layout, bool]]:
-    """The ways in which PEs share a layer: with all rows or with their own rows between products, and for a mixture with shares
-    of experts or with whole ones."""
+def _ways(model: Model, tp: int) -> Iterator[tuple[Layout, dict[str, bool]]]:
+    """The ways in which PEs run a layer, and what each changes of a job.
+
+    PEs have all rows or their own rows between products. For a mixture, they have shares of experts or whole ones, and experts
+    are loaded behind the router or ahead of it.
+    """
     blocks = model.description.blocks if model.description is not None else ()
     mixes = any(isinstance(block.ffn, Experts) for block in blocks)
-    for own_rows, whole_experts in product((False, True), repeat=2):
-        if (tp > 1 or not (own_rows or whole_experts)) and (mixes or not whole_experts):
-            yield Layout(tp, sp=own_rows), whole_experts
+    for ahead, own_rows, whole in product((False, True), repeat=3):
+        if (tp > 1 or not (own_rows or whole)) and (mixes or not (whole or ahead)):
+            yield Layout(tp, sp=own_rows), {"expert_parallel": whole, "prefetch_experts": ahead}
 
 
 @cache

@@ -54,26 +54,27 @@ class PartLayer:
     """A layer of one shard in the making. `rows`: [token] of a block, at most. `ends`: where the layer reads and writes.
 
     `encoded`: the address of the encoder's output. `words`: of the rows of the embedding, for a block that predicts.
-    `splits_rows`: shards have rows of their own between products (sequence parallelism).
+    `splits_rows`: shards have rows of their own between products (sequence parallelism). `prefetches`: the weights of all
+    experts are loaded without waiting for the router. `deep`: half of the scratchpad holds weights.
     """
 
     def __init__(
         self, shape: PartShape, config: NpuConfig, emit: Emitter, memory: PartMemory, batch: Batch, rows: int,
         ends: tuple[int, int, int], routing: Routing, encoded: int = 0, words: int = 0, seat: Seat = ALONE,
-        splits_rows: bool = False,
+        splits_rows: bool = False, prefetches: bool = False, deep: bool = False,
     ) -> None:  # fmt: skip
         self.shape, self.config, self.emit, self.memory, self.batch = shape, config, emit, memory, batch
         self.rows, self.routing = rows, routing
         self.source, self.target, self.rope = ends
         self.encoded, self.words = encoded, words
-        self.seat, self.splits_rows = seat, splits_rows
+        self.seat, self.splits_rows, self.prefetches = seat, splits_rows, prefetches
         self.act_bits, self.act = shape.activation_bits, shape.act
         self.hidden = shape.hidden
         self._align = config.dma.alignment_bytes
         self.meta: dict[str, Any] = {}
         self._table: tuple[int, int] | None = None  # of the page table in the scratchpad: address and bytes
         line, size = config.spm.bank_width_bytes, config.spm.size_bytes
-        self._tile_bytes, ring = weight_ring(config, longest_column(shape))
+        self._tile_bytes, ring = weight_ring(config, longest_column(shape), deep=deep)
         self._loaded = -1, 0  # matrices that are loaded together: the address of the latest ones in DRAM and in the scratchpad
         self._weights = Ring(Buffer("weights", 0, ring, 0, 0), line, (config.spm.num_banks // 4 + 1) * line)
         self.arena = Arena(ceil_div(ring, line) * line, size, line)
@@ -324,11 +325,17 @@ class PartLayer:
             self._loaded = address, self._weights.take(nbytes + 2 * self._align)
             whole, count = _as_elements(nbytes * 8 // bits, bits)
             load = self.emit.load("weight", whole, Span(address, 1, count, nbytes), self._loaded[1], **self.meta)
-            if wait is not None:
-                self.emit.after(load, *wait)
+            self._after_router(load, wait)
         return self._loaded[1] + offset
 
+    def _after_router(self, load: int, wait: tuple[int, int] | None) -> None:
+        """Makes a load of an expert wait for the bytes that name the expert, unless experts are loaded ahead of the router."""
+        if wait is not None and not self.prefetches:
+            self.emit.after(load, *wait)
+
     def _gemm(self, weight: Weight, rows: int, source: int, slot: int, out: int, k: int, n: int) -> None:
+        if not rows:  # of an expert that no row has chosen
+            return
         sizes = {"m": rows, "n": n, "k": k, "qbits_weight": self.shape.bits_of(weight), "qbits_activation": self.act_bits}
         self.emit.te("gemm", source, slot, out, **sizes, **self.meta)
 
@@ -346,8 +353,7 @@ class PartLayer:
             self._loaded = -1, 0  # later tiles take the place of the latest expert
             span = Span(base + bytes_of(stored * col, bits), 1, stored * width, nbytes)
             load = self.emit.load("weight", bits, span, slot, **self.meta)
-            if wait is not None:
-                self.emit.after(load, *wait)
+            self._after_router(load, wait)
             self._gemm(weight, rows, source, slot, out + self.act(rows * col), k, width)
 
     def _te(self, op: str, left: int, right: int, out: int, m: int, n: int, k: int, bits: int, head: int) -> None:
@@ -840,7 +846,10 @@ class PartLayer:
         first, count = self.shape.local_experts or (0, ffn.count)
         wait = routes, self.act(rows * ffn.count)
         for expert, some in enumerate(self.routing.rows(ffn.count, ffn.top_k, rows)):
-            if not some or not first <= expert < first + count:
+            if not first <= expert < first + count:
+                continue
+            if not some:
+                self.load_unused(ffn, expert - first)
                 continue
             self._phase("MLP_GATE_UP")
             gathered = self.take(some * self.hidden)
@@ -852,6 +861,13 @@ class PartLayer:
             self.arena.give(gathered, found)
         self.arena.give(routes)
         return total
+
+    def load_unused(self, ffn: Experts, copy: int) -> None:
+        """Loads the matrices of an expert without rows: a load ahead of the router cannot depend on what the router chooses."""
+        if self.prefetches:
+            self._phase("MLP_GATE_UP")
+            for name in (*(("w_gate",) if ffn.expert.gated else ()), "w_up", "w_down"):
+                self.arena.give(self.product(name, 0, 0, copy))
 
     def _network(self, mlp: Mlp, prefix: str, rows: int, source: int, copy: int, wait: tuple[int, int] | None) -> int:
         self._phase("MLP_GATE_UP")
@@ -886,8 +902,11 @@ def expert_transfer(shape: PartShape, config: NpuConfig) -> int:
     return weight_ring(config, longest_column(shape))[0] if setup_bytes(config) and in_flight(config) == 1 else 0
 
 
-def weight_ring(config: NpuConfig, column_bits: int) -> tuple[int, int]:
-    """[byte] of a weight tile and of the ring of tiles: the largest tiles with which the ring is a third of the scratchpad."""
+def weight_ring(config: NpuConfig, column_bits: int, *, deep: bool = False) -> tuple[int, int]:
+    """[byte] of a weight tile and of the ring of tiles: the largest tiles with which the ring is a third of the scratchpad.
+
+    A `deep` ring has as many of these tiles as half of the scratchpad holds.
+    """
     line = config.spm.bank_width_bytes
     skew = (config.spm.num_banks // 4 + 1) * line
     most = config.spm.size_bytes // 3
@@ -895,7 +914,7 @@ def weight_ring(config: NpuConfig, column_bits: int) -> tuple[int, int]:
         for kib in tile_sizes(config, _TILE_KIB, LAYER_PART):
             slot = ceil_div((kib << 10) + 2 * config.dma.alignment_bytes, line) * line + skew
             if wanted * slot <= most and column_bits <= kib << 13:
-                return kib << 10, wanted * slot
+                return kib << 10, max(wanted, config.spm.size_bytes // 2 // slot if deep else 0) * slot
     rule = "two tiles of one column of each matrix must fit a third of the scratchpad"
     raise InputError(beyond_scratchpad(config, rule))
 

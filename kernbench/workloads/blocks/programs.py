@@ -31,7 +31,7 @@ from kernbench.workloads.llm.model import Model
 from kernbench.workloads.llm.reductions import Rows
 from kernbench.workloads.llm.steps import Job, LlmPrograms, Segment, Step
 from kernbench.workloads.models import ModelShape
-from kernbench.workloads.models.parts import Block, Convolution, Description, Norm
+from kernbench.workloads.models.parts import Block, Convolution, Description, Experts, Norm
 from kernbench.workloads.models.precision import Precision
 from kernbench.workloads.routing import EVEN
 from kernbench.workloads.scratchpad import DoesNotFit
@@ -61,6 +61,9 @@ class PartPrograms(LlmPrograms):
         if job.predicting and job.stage is not None and not (job.stage.embedding and job.stage.head):
             rule = "the blocks that predict further tokens run on the PEs that have the embedding and the LM head"
             raise InputError(Problem("kbsim llm", rule, "mtp", remedy="take --pp 1"))
+        if job.prefetch_experts and not any(isinstance(block.ffn, Experts) for block in description.blocks):
+            rule = "the model has no experts whose weights could be loaded ahead of the router"
+            raise InputError(Problem(f"model {model.name}", rule, remedy="leave out --prefetch-experts"))
         self.description: Description = description
         self._batches = tuple(batches)
         _check_grid(description, model.name, job)
@@ -73,7 +76,8 @@ class PartPrograms(LlmPrograms):
         if job.splits_rows or job.groups > 1:
             option = "sp" if job.splits_rows else "cp" if job.contexts > 1 else "ep"
             check_rows(description.hidden, self.shapes[0].activation_bits, self.machine, option)
-        self._rows: dict[tuple[str, PartShape, Batch], int] = {}
+        #: rows of a block that fit, and whether they fit beside a deep ring of weights
+        self._rows: dict[tuple[str, PartShape, Batch], tuple[int, bool]] = {}
         if self._batches:
             starts = range(0, len(self._batches), job.sharers)
             steps = [self._batches[first : first + job.sharers] for first in starts]
@@ -438,8 +442,9 @@ class PartPrograms(LlmPrograms):
         """Rows go through together as far as they fit: as many as all, or half as many, and so on."""
         shape = cast("PartShape", segment.shape)
         key = segment.kind, shape, batch
-        rows = self._rows.get(key, 0)
-        if not rows:
+        if key in self._rows:
+            rows, _ = self._rows[key]
+        else:
             rows = self._common_rows(segment.step) if self.job.splits_rows else self._most_rows(segment, batch)
         self._fit(segment, program, emits, batch, rows)
 
@@ -467,30 +472,37 @@ class PartPrograms(LlmPrograms):
         return self._common[step]
 
     def _fit(self, segment: Segment, program: Program, emits: list[Emitter], batch: Batch, rows: int) -> int:
-        """Emits a layer with blocks of so many rows, or of half as many, and so on; returns how many."""
-        key = segment.kind, cast("PartShape", segment.shape), batch
+        """Emits a layer with blocks of so many rows, or of half as many, and so on; returns how many.
+
+        Where experts are loaded ahead of the router, the ring of weights is deep if that does not take fewer rows.
+        """
+        shape = cast("PartShape", segment.shape)
+        key = segment.kind, shape, batch
         size, collectives = len(program), len(self.reduced)
+        prefetches = self.job.prefetch_experts and isinstance(shape.block.ffn, Experts)
+        deep = self._rows[key][1] if key in self._rows else prefetches
         while True:
             try:
-                run_together(self._layers(segment, emits, batch, rows), self)
+                run_together(self._layers(segment, emits, batch, rows, deep=deep), self)
             except DoesNotFit:
-                if rows == 1:
+                if rows == 1 and not deep:
                     rule = f"one row of a layer of {self.model.name} must fit the scratchpad"
                     raise InputError(beyond_scratchpad(self.machine, rule)) from None
                 del program.entries[size:]
                 del self.reduced[collectives:]
-                rows = ceil_div(rows, 2)
+                rows = rows if deep else ceil_div(rows, 2)
+                deep = False
                 common = self._fields(segment)
                 emits = [Emitter("", self.machine, common, program, place.node, place.dram_base) for place in self.places]
                 continue
-            self._rows[key] = rows
+            self._rows[key] = rows, deep
             return rows
 
-    def _layers(self, segment: Segment, emits: list[Emitter], batch: Batch, rows: int) -> list[PartLayer]:
+    def _layers(self, segment: Segment, emits: list[Emitter], batch: Batch, rows: int, *, deep: bool) -> list[PartLayer]:
         number = segment.layer
         self.dram  # noqa: B018  # places everything
         if segment.kind == "draft":
-            return self._draft_layers(segment, emits, rows)
+            return self._draft_layers(segment, emits, rows, deep=deep)
         if segment.kind != "layer":
             return self._encoder_layers(segment, emits, rows)
         memory, encoded = self._memories[segment.layer], 0
@@ -499,7 +511,7 @@ class PartPrograms(LlmPrograms):
             encoded = self._encoder_stream[len(self._encoder_memories) % 2]
         shapes = [self._shard(self.stage.first + number, self._number(seat)) for seat in self.seats]
         return [
-            self._layer(shape, emit, memory, segment.step, seat, rows, ends, encoded=encoded)
+            self._layer(shape, emit, memory, segment.step, seat, rows, ends, deep=deep, encoded=encoded)
             for shape, seat, emit in zip(shapes, self.seats, emits, strict=True)
         ]
 
@@ -509,14 +521,15 @@ class PartPrograms(LlmPrograms):
 
     def _layer(
         self, shape: PartShape, emit: Emitter, memory: PartMemory, step: Step, seat: Seat, rows: int,
-        ends: tuple[int, int, int], **other: int,
+        ends: tuple[int, int, int], *, deep: bool, **other: int,
     ) -> PartLayer:  # fmt: skip
         """A layer on one PE."""
         job, batch = self.job, self.group_batch(step, seat.group)
         kind = ContextLayer if job.contexts > 1 else SharedExpertsLayer if job.sharers > 1 else PartLayer
         made = kind(
-            shape, self.machine, emit, memory, batch, rows, ends, job.routing, seat=seat, splits_rows=job.splits_rows, **other
-        )
+            shape, self.machine, emit, memory, batch, rows, ends, job.routing, seat=seat, splits_rows=job.splits_rows,
+            prefetches=job.prefetch_experts, deep=deep, **other
+        )  # fmt: skip
         if isinstance(made, ContextLayer):
             made.share, made.prefill = self.share(seat.group), step.phase == "prefill"
             made.sequences, made.gathered = job.batch, self._gathered
@@ -528,7 +541,7 @@ class PartPrograms(LlmPrograms):
             made.replica_rows = [[sum(piece.rows for piece in pieces) for pieces in some] for some in cut]
         return made
 
-    def _draft_layers(self, segment: Segment, emits: list[Emitter], rows: int) -> list[PartLayer]:
+    def _draft_layers(self, segment: Segment, emits: list[Emitter], rows: int, *, deep: bool) -> list[PartLayer]:
         """A block that predicts a further token on each shard: it reads the output of the last layer or of the block before."""
         number = segment.layer - self.layers
         source = self._draft_stream[(number - 1) % 2] if number else self.dram.input_of(self.layers)
@@ -536,7 +549,7 @@ class PartPrograms(LlmPrograms):
         memory, _ = self._draft_memories[number]
         shapes = [self._drafts(self._number(seat))[number] for seat in self.seats]
         return [
-            self._layer(shape, emit, memory, segment.step, seat, rows, ends, words=self._words)
+            self._layer(shape, emit, memory, segment.step, seat, rows, ends, deep=deep, words=self._words)
             for shape, seat, emit in zip(shapes, self.seats, emits, strict=True)
         ]
 
@@ -614,5 +627,5 @@ def programs_of(
 ) -> LlmPrograms:
     """The planner of layers where it knows all parts of the model and of the job; else part by part."""
     parts = not model.planned or job.routing != EVEN or job.expert_parallel or job.predicting or uses_scales(model, precision)
-    parts = parts or job.groups > 1 or job.splits_rows or shares_heads(model, job.shards)
+    parts = parts or job.prefetch_experts or job.groups > 1 or job.splits_rows or shares_heads(model, job.shards)
     return (PartPrograms if parts else LlmPrograms)(model, precision, config, job, max_cycles=max_cycles)

@@ -142,6 +142,7 @@ class SharedExpertsLayer(PartLayer):
         out, at = self.take(max(1, sum(counts)) * self.hidden), 0
         for expert, count in enumerate(counts):
             if not count:
+                self.load_unused(ffn, expert)
                 continue
             place = arrived + self.act(at * self.hidden)
             found = self._network(ffn.expert, "", count, place, expert, (place, bytes_of(count * self.hidden, self.act_bits)))

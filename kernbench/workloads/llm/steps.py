@@ -118,6 +118,7 @@ class Job:
     reduction: Reduction = "direct"
     routing: Routing = EVEN
     expert_parallel: bool = False  #: whether shards have whole experts instead of a share of each
+    prefetch_experts: bool = False  #: whether the weights of all experts are loaded without waiting for the router
     predicting: bool = False  #: whether each step also runs the blocks that predict further tokens (MTP)
     stage: Stage | None = None  #: the part of the model on these PEs; None for all of it
     first_pe: int = 0  #: the PE of the first shard
@@ -299,7 +300,8 @@ class LlmPrograms:
         if segment.kind == "embedding":
             work = batch.groups[0].tokens, batch.tokens, batch.sequences, step.context
         elif segment.kind in ("layer", "draft"):
-            work = batch, self.positions, job.sequences, job.page_tokens, job.reduction, job.routing, job.expert_parallel
+            experts = job.routing, job.expert_parallel, job.prefetch_experts
+            work = batch, self.positions, job.sequences, job.page_tokens, job.reduction, *experts
         elif segment.kind in ("source", "encoder"):
             stack = self.model.description.encoder if self.model.description is not None else None
             work = job.batch, job.sequences, job.reduction, stack.convolutions if stack is not None else ()

@@ -197,7 +197,7 @@ TraceWindow = Annotated[
 ]
 TraceCycles = Annotated[
     str | None,
-    typer.Option("--trace-cycles", metavar="A:B", help="Trace only cycles A to B - 1.", show_default=False),
+    typer.Option("--trace-cycles", metavar="A:B", help="Trace only the cycles from A to B - 1.", show_default=False),
 ]
 TraceOnly = Annotated[
     str | None,

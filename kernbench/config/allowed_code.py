@@ -89,7 +89,7 @@ class AllowedCode:
         for dotted in accumulate(name.split("."), lambda package, part: f"{package}.{part}"):
             spec = _loaded(dotted) or self._found(dotted, found[-1] if found else None, refused)
             if spec is None:
-                raise refused(f"the module {dotted} is neither installed nor in a path given by {OPTION}", _remedy())
+                raise refused(f"the module {dotted} is not installed, and no path of {OPTION} contains it", _remedy())
             if dotted == name or spec.origin is not None or not spec.submodule_search_locations:
                 self._check(spec.origin or f"<{dotted}>", refused)  # for a package without a file, no code is run
             found.append(spec)

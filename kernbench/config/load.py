@@ -274,7 +274,7 @@ def _of_overrides(
         one if one.where.startswith("override ")
         else Problem(
             where,
-            f"with this value, {one.field or 'the machine'} ({one.where}) is not valid: {one.rule}",
+            f"this value makes {one.field or 'the machine'} ({one.where}) invalid: {one.rule}",
             remedy=f"choose another value{f', or also set {one.field}' if one.field else ''}; {valid}",
         )
         for one in problems

@@ -147,7 +147,7 @@ def test_a_link_out_of_what_is_allowed_is_not_followed(kbsim: Kbsim) -> None:
 
 
 def test_a_module_that_is_not_there(kbsim: Kbsim) -> None:
-    rule = "the module own_name is neither installed nor in a path given by --allow-code"
+    rule = "the module own_name is not installed, and no path of --allow-code contains it"
     Path("sys.yaml").write_text(SYSTEM.replace("own_parts", "own_name"))
     said = refusal("sys.yaml:2:29: components.router.impl", "own_name:Slow", rule, listed("PATH"))
     assert kbsim("run", "load.json", "-c", "sys.yaml", "--allow-code", ".") == (2, "", said)
@@ -164,7 +164,7 @@ def test_a_checkpoint_allows_nothing(kbsim: Kbsim) -> None:
     step = ("step", "load.json", "-c", "sys.yaml", "-n", "5")
     assert kbsim(*step, "--save", "c.ckpt", "--allow-code", ".").code == 0
     assert ran()
-    rule = "the module own_parts is neither installed nor in a path given by --allow-code"
+    rule = "the module own_parts is not installed, and no path of --allow-code contains it"
     said = refusal("sys.yaml:2:29: components.router.impl", "own_parts:Slow", rule, listed("PATH"))
     assert kbsim(*step, "--from", "c.ckpt") == (2, "", said)
     assert not ran()
@@ -244,7 +244,7 @@ def test_a_store_allows_nothing(kbsim: Kbsim) -> None:
     assert kbsim("sweep", "run", "sweep.yaml", "-q", "--jobs", "1", "--allow-code", ".").code == 0
     ran()
     assert kbsim("sweep", "report", "sweep.sqlite").code == 0
-    rule = "the module own_parts is neither installed nor in a path given by --allow-code"
+    rule = "the module own_parts is not installed, and no path of --allow-code contains it"
     said = refusal("sys.yaml: components.router.impl", "own_parts:Slow", rule, listed("PATH"))
     assert kbsim("sweep", "report", "sweep.sqlite", "--why", "1") == (2, "", said)
     assert not ran()

@@ -109,7 +109,7 @@ def test_a_component_that_raises_ends_the_run_with_its_traceback_and_a_valid_tra
         ("components.hbm_ctrl.impl=kernbench:PassivePart", "hbm_ctrl runs no jobs: its class must be derived from HbmCtrl"),
         ("components.host.impl=systems_parts:Slow", "it is the program that launches kernels; what can be replaced is pe_dma,"),
         ("components.pe_gemm.impl=systems_parts:Fast", "systems_parts has no Fast"),
-        ("components.pe_gemm.impl=no_such_module:Slow", "the module no_such_module is neither installed nor"),
+        ("components.pe_gemm.impl=no_such_module:Slow", "the module no_such_module is not installed, and no"),
     ],
 )
 def test_a_component_that_cannot_be_had_is_refused(ring: Path, kbsim: Any, setting: str, rule: str) -> None:

@@ -96,7 +96,7 @@ def test_what_is_no_workload_is_refused(name: str, text: str, told: str, kbsim: 
     ("options", "told"),
     [
         (("--dataset-path", "load.jsonl"), "random draws its lengths at random and reads no file"),
-        (("--dataset-name", "custom"), "custom is read from a file"),
+        (("--dataset-name", "custom"), "custom needs a file"),
         (("--goodput", "itl:3"), "it must be METRIC:MS, with METRIC one of ttft, tpot, e2el"),
         (("--trace", "a.json", "--replicas", "2"), "it is of one engine, and this has 2"),
         (("--rows", "rows.txt"), "the file name must end in .csv or .parquet"),

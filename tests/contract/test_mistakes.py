@@ -232,7 +232,7 @@ def test_a_job_that_nobody_ends_is_a_deadlock() -> None:
     ("impl", "message"),
     [
         ("engines", 'components: impl = "engines", but it is not the name of a class'),
-        ("no.such:Class", "the module no is neither installed nor in a path given by --allow-code; give --allow-code PATH"),
+        ("no.such:Class", "the module no is not installed, and no path of --allow-code contains it; give --allow-code PATH"),
         ("tests.contract.engines:Missing", "tests.contract.engines has no class Missing"),
         ("tests.contract.engines:bits", "tests.contract.engines has no class bits"),
         ("kernbench:InputError", "it is not a component: it has no step or no Spec; derive it from kernbench.Component"),

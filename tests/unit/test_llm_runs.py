@@ -235,7 +235,7 @@ def test_parts_over_pes_share_weights_and_add_up() -> None:
             "mqa",
             "single_cube",
             Job(prompt=1, tokens=1, shards=8),
-            "model mqa: tp = 8, but it must divide 4 (heads in the model); use --tp 4",
+            "model mqa: tp = 8, but it must divide 4, the number of heads; use --tp 4",
         ),
         (
             "plain",

@@ -124,7 +124,7 @@ def test_layouts_of_the_pod_whose_cubes_share_heads_and_experts() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"num_attention_heads": 3, "num_key_value_heads": 3}, "tp = 8, but it must divide 3 (heads in the model)"),
+        ({"num_attention_heads": 3, "num_key_value_heads": 3}, "tp = 8, but it must divide 3, the number of heads"),
         ({"head_dim": 258, "num_attention_heads": 2}, "tp = 8, but it must divide 516 (heads * head_dim in the model)"),
         (
             {"head_dim": 4, "num_attention_heads": 2},

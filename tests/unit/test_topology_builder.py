@@ -216,7 +216,7 @@ REFUSALS = [
     ("cube: {mesh: {rows: 1, cols: 1}}", "s.yaml:2:21: cube.hbm: the HBM covers 11 mm x 11 mm: all 1 x 1 routers of the mesh would stand inside it: "
      "none is left for PE 0; make the HBM smaller or the mesh finer"),
     ("components: {pe_gemm: {impl: 'no_such_module:Gemm'}}", 's.yaml:2:30: components.pe_gemm.impl = "no_such_module:Gemm", but the module no_such_module is '
-     "neither installed nor in a path given by --allow-code; give --allow-code PATH (allow_code= in Python), "
+     "not installed, and no path of --allow-code contains it; give --allow-code PATH (allow_code= in Python), "
      "or list the path under allow_code in CONFIG/kernbench/settings.yaml"),
     ("components: {router: {impl: 'own_parts:Gemm'}}", 's.yaml:2:29: components.router.impl = "own_parts:Gemm", but '
      "own_parts has no Gemm; name a class"),

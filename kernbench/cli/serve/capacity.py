@@ -39,14 +39,14 @@ def capacity(
             rich_help_panel="Search")
     ] = 5,
     tolerance: Annotated[
-        float, typer.Option("--tolerance", metavar="SHARE", help="Precision of the search: 0.02 stops when the "
-            "lowest failing rate is at most 2 % above the highest passing rate.", rich_help_panel="Search")
+        float, typer.Option("--tolerance", metavar="SHARE", help="Precision of the search. With 0.02, the search stops when "
+            "the lowest failing rate is at most 2 % above the highest passing rate.", rich_help_panel="Search")
     ] = 0.02,
     duration: Annotated[
         float,
         typer.Option(
             "--duration", metavar="S", min=0, rich_help_panel="Search",
-            help="With random request lengths, requests arrive for at least this number of seconds.",
+            help="If request lengths are random, requests arrive for at least this number of seconds.",
         ),
     ] = 20.0,
     energy: Energy = False,

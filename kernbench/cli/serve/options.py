@@ -434,7 +434,7 @@ def _adapters(text: str, max_loras: int) -> Lora:
 def deployment_of(
     scenario: Scenario,
     allow_code: Sequence[str],
-    replicas: Annotated[int, number("--replicas", "Number of engines. With --prefill-replicas, the number of engines "
+    replicas: Annotated[int, number("--replicas", "Number of engines. With --prefill-replicas, N is the number of engines "
         "that only decode.", _FLEET)] = 1,
     prefill_replicas: Annotated[int, number("--prefill-replicas", "Engines that only prefill.", _FLEET, 0)] = 0,
     router: Annotated[

@@ -27,7 +27,8 @@ Goals = Annotated[
     list[str] | None,
     typer.Option(
         "--goodput", metavar="METRIC:MS", show_default=False, rich_help_panel=OUTPUT,
-        help="Count requests that meet all limits, such as ttft:200,tpot:50. Limits are in ms, for ttft, tpot or e2el.",
+        help="Count the requests that meet all of these limits, such as ttft:200,tpot:50. Limits are in ms, for ttft, tpot or "
+            "e2el.",
     ),
 ]  # fmt: skip
 
@@ -54,7 +55,7 @@ def run(
         Path | None,
         typer.Option(
             "--trace", metavar="FILE", show_default=False, rich_help_panel=OUTPUT,
-            help="Write the steps of one engine in Chrome's format (.json), which Perfetto opens.",
+            help="Write a trace of the steps of one engine in Chrome's format (.json), for viewing in Perfetto.",
         ),
     ] = None,
     html: Annotated[

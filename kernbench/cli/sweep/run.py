@@ -65,7 +65,8 @@ Shard = Annotated[str | None, typer.Option("--shard", metavar="I/N", help="Run o
 Scheduler = Annotated[
     str | None,
     typer.Option(
-        "--scheduler", metavar="ADDRESS", help="With --executor dask: the address of a running cluster.", show_default=False
+        "--scheduler", metavar="ADDRESS", help="With --executor dask: the address of the scheduler of a running cluster.",
+        show_default=False
     ),
 ]
 ThreadCount = Annotated[

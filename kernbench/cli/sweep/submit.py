@@ -28,7 +28,7 @@ def submit(
     only_write: Annotated[bool, typer.Option("--only-write", help="Write the scripts, and do not submit the jobs.")] = False,
     as_json: Json = False,
 ) -> int:
-    """Run a sweep on Slurm. Each job of an array runs one shard, and a last job merges the stores of the shards."""
+    """Run a sweep on Slurm. Each job of a job array runs one shard, and a final job merges the stores of the shards."""
     from kernbench.common.errors import InputError, Problem
     from kernbench.sweep.points import points_of
     from kernbench.sweep.slurm import COMMAND, MOST_SHARDS, Array

@@ -79,9 +79,9 @@ def shard_of(shape: ModelShape, shards: int) -> ModelShape:
 
     Raises InputError if the layer cannot be divided into this number of shards.
     """
-    for name in ("heads", "ffn"):
+    for name, meaning in (("heads", "the number of heads"), ("ffn", "the width of the feed-forward network")):
         if getattr(shape, name) % shards:
-            rule = f"it must divide {getattr(shape, name)} ({name} in the model)"
+            rule = f"it must divide {getattr(shape, name)}, {meaning}"
             raise InputError(Problem(f"model {shape.name}", rule, "tp", shards, _remedy(shape, shards)))
     if shape.kv_heads % shards and shards % shape.kv_heads:
         rule = f"it must divide {shape.kv_heads} (kv_heads in the model), or be a multiple of {shape.kv_heads}"

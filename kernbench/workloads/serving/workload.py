@@ -80,11 +80,12 @@ class Workload:
             raise InputError(Problem("workload", rule, "random_range_ratio", self.random_range_ratio))
         drawn = self.dataset_name in ("random", "prefix_repetition")
         if drawn == (self.dataset_path is not None):
-            why = "draws its lengths at random and reads no file" if drawn else "is read from a file"
+            why = "draws its lengths at random and reads no file" if drawn else "needs a file"
             rule = f"the dataset {self.dataset_name} {why}"
             path = self.dataset_path
             remedy = "leave --dataset-path out" if drawn else "add --dataset-path FILE"
-            raise InputError(Problem("workload", rule, "dataset_path", None if path is None else os.fspath(path), remedy))
+            given = ("dataset_path", os.fspath(path)) if path is not None else ()
+            raise InputError(Problem("workload", rule, *given, remedy=remedy))
 
     @property
     def count(self) -> int | None:

@@ -126,7 +126,7 @@ def run_phase_1(program: Program, log: OpLogger, store: MemoryStore) -> None:
     """What Phase 1 does of a program: it moves bytes that are known and marks those that are not, and logs every op."""
     assert log.initial_store is not None  # as it is before the first op
     for i, step in enumerate(program.steps):
-        msg, out = command(step, log.new_id()), step.out
+        msg, out = command(step, log.ids.new()), step.out
         source = step.inputs[0]
         log.record_start(float(program.times[i]), "pe", msg)
         if step.op == "copy" and store.has(source.space, source.addr, source.nbytes):

@@ -61,7 +61,7 @@ class _Running:
         if not runner.alone or runner.strands is not None:
             return False
         runner.waited = tile
-        tl._wait_tile(tile)
+        tl.wait_tile(tile)
         return True
 
 

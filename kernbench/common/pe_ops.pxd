@@ -1,6 +1,11 @@
 from kernbench.common.handles cimport TensorHandle
 
 
+cdef class OpIds:
+    cdef long long _next
+
+    cpdef new(self)
+
 cdef class Command:
     cdef public bint _quiet
     cdef public object op_id, dependency_ids, line

@@ -24,6 +24,18 @@ class Record(TypedDict, total=False):
     line: str  #: the kernel's: `kernel.py:12`
 
 
+class OpIds:
+    """The ids of ops, from 0 on."""
+
+    def __init__(self) -> None:
+        self._next = 0
+
+    def new(self) -> int:
+        """The next id."""
+        self._next += 1
+        return self._next - 1
+
+
 class Command:
     """A message that the op log records, unless the message or its class says otherwise."""
 

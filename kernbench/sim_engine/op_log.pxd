@@ -1,6 +1,6 @@
 cimport cython
 
-from kernbench.common.pe_ops cimport Command
+from kernbench.common.pe_ops cimport Command, OpIds
 from kernbench.sim_engine.memory_store cimport MemoryStore
 from kernbench.sim_engine.ops.info cimport dma_read_row, gemm_row, math_row
 from kernbench.sim_engine.ops.params cimport Template
@@ -12,8 +12,7 @@ cdef class OpLogger:
     cdef public dict _pending
     cdef public MemoryStore _memory_store
     cdef MemoryStore _initial
-    cdef object _ids
-    cdef readonly object new_id
+    cdef readonly OpIds ids
     cdef object _process
     cdef public list outputs
     cdef object _limit

@@ -7,10 +7,10 @@ comes through `record_copy`, what the host writes while kernels run through `rec
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import count, islice
+from itertools import islice
 from operator import attrgetter
 from typing import Any, NoReturn
 
@@ -18,7 +18,7 @@ from kernbench.common.dtypes import Array, dtype_of, nbytes_of
 from kernbench.common.errors import InternalError
 from kernbench.common.handles import TensorHandle
 from kernbench.common.pe_commands import MemoryWriteMsg
-from kernbench.common.pe_ops import Command, DmaReadCmd, DmaWriteCmd, GemmCmd, MathCmd
+from kernbench.common.pe_ops import Command, DmaReadCmd, DmaWriteCmd, GemmCmd, MathCmd, OpIds
 from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.ops.info import (
     Info,
@@ -102,8 +102,7 @@ class OpLogger:
         self._pending: dict[int, tuple[float, str, Any, dict[str, Any] | None, int]] = {}
         self._memory_store = memory_store
         self._initial: MemoryStore | None = None
-        self._ids = count()
-        self.new_id: Callable[[], int] = self._ids.__next__  #: an op id for a command that others depend on before it is logged
+        self.ids = OpIds()  #: also of commands that others depend on before they are logged
         self._process = _PROCESS[0]
         self.outputs: list[Output] = []  #: the outputs of the run, verified by name
         self._limit = limit_bytes
@@ -138,7 +137,7 @@ class OpLogger:
         snap = None if stage is None else {"stage_type": stage.stage_type.name, "stage_params": dict(stage.params)}
         op_id = getattr(msg, "op_id", None)
         # The message is kept alive, so that its id() is unique while the entry exists.
-        self._pending[number] = (t, component_id, msg, snap, next(self._ids) if op_id is None else op_id)
+        self._pending[number] = (t, component_id, msg, snap, self.ids.new() if op_id is None else op_id)
 
     def record_end(self, t: float, component_id: str, msg: Any) -> None:
         """The component is done with it: the record is complete, with copies of what seed ADR-0052 D4 names."""
@@ -192,7 +191,7 @@ class OpLogger:
         rows.append(row[1])
         rows.append(template.number)
         rows.append(tuple(deps) if deps else ())
-        rows.append(next(self._ids) if op_id is None else op_id)
+        rows.append(self.ids.new() if op_id is None else op_id)
         rows.append(len(values))
         rows += values
 
@@ -255,7 +254,7 @@ class OpLogger:
         if _PROCESS[0] != self._process:
             self._refuse_process(component_id, None)
         kind, name, params = info
-        own = next(self._ids) if op_id is None else op_id
+        own = self.ids.new() if op_id is None else op_id
         values = params.values_of_op
         self._unread += 1
         self._rows += (*times, component_id, kind, name, params.template.number, tuple(deps), own, len(values), *values)

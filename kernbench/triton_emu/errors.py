@@ -35,25 +35,22 @@ class PoisonError(KernelError):
     """A kernel reads scratchpad that nothing wrote."""
 
 
-_LINES: dict[tuple[int, int], tuple[str, CodeType]] = {}  # by a code's id(): it is held, so that is no other's
+LINES: dict[int, str] = {}  #: by instruction: `id()` of the code object plus the offset in it, which no two share
+_CODES: dict[int, CodeType] = {}  # the code objects of these lines: held, so that their ids stay theirs
 _OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _LIBRARIES = tuple(sysconfig.get_path(name) + os.sep for name in ("purelib", "platlib", "stdlib", "platstdlib"))
 _SIMULATOR = ("kernbench", "kernbench_core")
 
 
-def caller_of(file: str) -> int:
-    """The number of frames from a function of this module to its caller: compiled functions have no frame."""
-    return 1 if file.endswith(".py") else 0
-
-
 def line_of(frame: FrameType) -> str:
     """The line that a frame stands at. The same instruction of a frame is always at the same line."""
     code = frame.f_code
-    key = (id(code), frame.f_lasti)
-    found = _LINES.get(key)
+    key = id(code) + frame.f_lasti
+    found = LINES.get(key)
     if found is None:
-        found = _LINES[key] = (f"{os.path.basename(code.co_filename)}:{frame.f_lineno}", code)
-    return found[0]
+        _CODES[id(code)] = code
+        found = LINES[key] = f"{os.path.basename(code.co_filename)}:{frame.f_lineno}"
+    return found
 
 
 def kernel_line(frame: FrameType | None) -> str:

@@ -1,5 +1,6 @@
 from kernbench.common.handles cimport TensorHandle
 from kernbench.components.builtin.flight cimport Flight
+from kernbench.triton_emu.frames cimport caller
 
 cdef class KernelTensor(TensorHandle):
     cdef public long long nbytes

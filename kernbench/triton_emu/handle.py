@@ -5,7 +5,6 @@ A tensor is *in flight* until the command that makes it has ended, and *pending*
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -14,13 +13,11 @@ import numpy as np
 from kernbench.common.dtypes import Array
 from kernbench.common.handles import TensorHandle
 from kernbench.components.builtin.flight import Flight
-from kernbench.triton_emu.errors import caller_of
+from kernbench.triton_emu.frames import caller
 from kernbench.triton_emu.scratchpad import Block
 
 if TYPE_CHECKING:
     from kernbench.triton_emu.tl.context import TLContext
-
-_UP = caller_of(__file__)
 
 
 class KernelTensor(TensorHandle):
@@ -64,7 +61,7 @@ class KernelTensor(TensorHandle):
     @property
     def data(self) -> Array:
         """The elements, not to be written to; PendingDataError if they are pending. In flight, the kernel waits first."""
-        value = self._known("its data", sys._getframe(_UP))
+        value = self._known("its data", caller())
         shown = value.view()
         shown.flags.writeable = False
         return shown
@@ -78,17 +75,17 @@ class KernelTensor(TensorHandle):
         return self.value
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        value = self._known("a numpy array of it", sys._getframe(_UP))
+        value = self._known("a numpy array of it", caller())
         return np.array(value, dtype=dtype)
 
     def __getitem__(self, index: Any) -> Any:
-        found = self._known("an element of it", sys._getframe(_UP))[index]
+        found = self._known("an element of it", caller())[index]
         if isinstance(found, np.ndarray):
             found.flags.writeable = False
         return found
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self._known("its elements", sys._getframe(_UP)))
+        return iter(self._known("its elements", caller()))
 
     def __len__(self) -> int:
         if not self.shape:
@@ -96,24 +93,24 @@ class KernelTensor(TensorHandle):
         return self.shape[0]
 
     def __bool__(self) -> bool:
-        return bool(self._known("its truth value", sys._getframe(_UP)))
+        return bool(self._known("its truth value", caller()))
 
     def __int__(self) -> int:
-        return int(self._known("its value", sys._getframe(_UP)).item())
+        return int(self._known("its value", caller()).item())
 
     def __index__(self) -> int:
-        return self._known("its value", sys._getframe(_UP)).item().__index__()  # type: ignore[no-any-return]
+        return self._known("its value", caller()).item().__index__()  # type: ignore[no-any-return]
 
     def __float__(self) -> float:
-        return float(self._known("its value", sys._getframe(_UP)).item())
+        return float(self._known("its value", caller()).item())
 
     def item(self) -> Any:
         """The only element, as a number."""
-        return self._known("its value", sys._getframe(_UP)).item()
+        return self._known("its value", caller()).item()
 
     def tolist(self) -> Any:
         """All elements, as numbers."""
-        return self._known("its elements", sys._getframe(_UP)).tolist()
+        return self._known("its elements", caller()).tolist()
 
     def __repr__(self) -> str:
         state = "in flight" if self.flight is not None else "pending" if self.value is None else "known"
@@ -121,100 +118,100 @@ class KernelTensor(TensorHandle):
         return f"<{self.handle_id} {self.dtype}{list(self.shape)}{where}, {state}, {self.line}>"
 
     def __add__(self, other: Any) -> KernelTensor:
-        return self._tl.binary("add", self, other, sys._getframe(_UP))
+        return self._tl.binary("add", self, other, caller())
 
     def __radd__(self, other: Any) -> KernelTensor:
-        return self._tl.binary("add", other, self, sys._getframe(_UP))
+        return self._tl.binary("add", other, self, caller())
 
     def __sub__(self, other: Any) -> KernelTensor:
-        return self._tl.binary("sub", self, other, sys._getframe(_UP))
+        return self._tl.binary("sub", self, other, caller())
 
     def __rsub__(self, other: Any) -> KernelTensor:
-        return self._tl.binary("sub", other, self, sys._getframe(_UP))
+        return self._tl.binary("sub", other, self, caller())
 
     def __mul__(self, other: Any) -> KernelTensor:
-        return self._tl.binary("mul", self, other, sys._getframe(_UP))
+        return self._tl.binary("mul", self, other, caller())
 
     def __rmul__(self, other: Any) -> KernelTensor:
-        return self._tl.binary("mul", other, self, sys._getframe(_UP))
+        return self._tl.binary("mul", other, self, caller())
 
     def __truediv__(self, other: Any) -> KernelTensor:
-        return self._tl.binary("truediv", self, other, sys._getframe(_UP))
+        return self._tl.binary("truediv", self, other, caller())
 
     def __rtruediv__(self, other: Any) -> KernelTensor:
-        return self._tl.binary("truediv", other, self, sys._getframe(_UP))
+        return self._tl.binary("truediv", other, self, caller())
 
     def __floordiv__(self, other: Any) -> KernelTensor:
-        return self._tl.binary("floordiv", self, other, sys._getframe(_UP))
+        return self._tl.binary("floordiv", self, other, caller())
 
     def __rfloordiv__(self, other: Any) -> KernelTensor:
-        return self._tl.binary("floordiv", other, self, sys._getframe(_UP))
+        return self._tl.binary("floordiv", other, self, caller())
 
     def __mod__(self, other: Any) -> KernelTensor:
-        return self._tl.binary("mod", self, other, sys._getframe(_UP))
+        return self._tl.binary("mod", self, other, caller())
 
     def __rmod__(self, other: Any) -> KernelTensor:
-        return self._tl.binary("mod", other, self, sys._getframe(_UP))
+        return self._tl.binary("mod", other, self, caller())
 
     def __lshift__(self, other: Any) -> KernelTensor:
-        return self._tl.binary("shl", self, other, sys._getframe(_UP))
+        return self._tl.binary("shl", self, other, caller())
 
     def __rshift__(self, other: Any) -> KernelTensor:
-        return self._tl.binary("shr", self, other, sys._getframe(_UP))
+        return self._tl.binary("shr", self, other, caller())
 
     def __and__(self, other: Any) -> KernelTensor:
-        return self._tl.binary("and", self, other, sys._getframe(_UP))
+        return self._tl.binary("and", self, other, caller())
 
     def __rand__(self, other: Any) -> KernelTensor:
-        return self._tl.binary("and", other, self, sys._getframe(_UP))
+        return self._tl.binary("and", other, self, caller())
 
     def __or__(self, other: Any) -> KernelTensor:
-        return self._tl.binary("or", self, other, sys._getframe(_UP))
+        return self._tl.binary("or", self, other, caller())
 
     def __ror__(self, other: Any) -> KernelTensor:
-        return self._tl.binary("or", other, self, sys._getframe(_UP))
+        return self._tl.binary("or", other, self, caller())
 
     def __xor__(self, other: Any) -> KernelTensor:
-        return self._tl.binary("xor", self, other, sys._getframe(_UP))
+        return self._tl.binary("xor", self, other, caller())
 
     def __rxor__(self, other: Any) -> KernelTensor:
-        return self._tl.binary("xor", other, self, sys._getframe(_UP))
+        return self._tl.binary("xor", other, self, caller())
 
     def __invert__(self) -> KernelTensor:
-        return self._tl.unary("not", self, sys._getframe(_UP))
+        return self._tl.unary("not", self, caller())
 
     def __neg__(self) -> KernelTensor:
-        return self._tl.unary("neg", self, sys._getframe(_UP))
+        return self._tl.unary("neg", self, caller())
 
     def __abs__(self) -> KernelTensor:
-        return self._tl.unary("abs", self, sys._getframe(_UP))
+        return self._tl.unary("abs", self, caller())
 
     def __matmul__(self, other: Any) -> KernelTensor:
-        return self._tl.product(self, other, sys._getframe(_UP))
+        return self._tl.product(self, other, caller())
 
     def __eq__(self, other: object) -> KernelTensor:  # type: ignore[override]  # elementwise
-        return self._tl.binary("eq", self, other, sys._getframe(_UP))
+        return self._tl.binary("eq", self, other, caller())
 
     def __ne__(self, other: object) -> KernelTensor:  # type: ignore[override]  # elementwise
-        return self._tl.binary("ne", self, other, sys._getframe(_UP))
+        return self._tl.binary("ne", self, other, caller())
 
     def __lt__(self, other: Any) -> KernelTensor:
-        return self._tl.binary("lt", self, other, sys._getframe(_UP))
+        return self._tl.binary("lt", self, other, caller())
 
     def __le__(self, other: Any) -> KernelTensor:
-        return self._tl.binary("le", self, other, sys._getframe(_UP))
+        return self._tl.binary("le", self, other, caller())
 
     def __gt__(self, other: Any) -> KernelTensor:
-        return self._tl.binary("gt", self, other, sys._getframe(_UP))
+        return self._tl.binary("gt", self, other, caller())
 
     def __ge__(self, other: Any) -> KernelTensor:
-        return self._tl.binary("ge", self, other, sys._getframe(_UP))
+        return self._tl.binary("ge", self, other, caller())
 
     def __hash__(self) -> int:
         return object.__hash__(self)
 
 
-if _UP:  # not compiled: a field there hides the property of TensorHandle by itself
+if __file__.endswith(".py"):  # not compiled: a field there hides the property of TensorHandle by itself
     setattr(KernelTensor, "nbytes", 0)  # noqa: B010  # no compiler takes it otherwise
     setattr(KernelTensor, "whole", None)  # noqa: B010  # and compiled fields begin so
     setattr(KernelTensor, "shared", False)  # noqa: B010

@@ -1,7 +1,9 @@
 cimport cython
 
-from kernbench.common.pe_ops cimport GemmCmd, MathCmd
+from kernbench.common.pe_ops cimport DmaReadCmd, DmaWriteCmd, GemmCmd, MathCmd
+from kernbench.common.queue_ops cimport IpcqRecvCmd, IpcqSendCmd
 from kernbench.components.builtin.flight cimport Flight
+from kernbench.components.builtin.ipcq_ring cimport Ring
 from kernbench.components.builtin.pe_cpu cimport CommandSource
 from kernbench.components.builtin.pe_scheduler cimport CommandQueue
 from kernbench.triton_emu.handle cimport KernelTensor
@@ -53,7 +55,7 @@ cdef class KernelRunner(CommandSource):
 
     cdef _switch(self, tuple given)
 
-    @cython.locals(tile=KernelTensor, product=GemmCmd, op=MathCmd)
+    @cython.locals(tile=KernelTensor, product=GemmCmd, op=MathCmd, read=DmaReadCmd, written=DmaWriteCmd)
     cdef _settle(self, object msg)
 
     cpdef Flight issue(self, object msg, object line)
@@ -66,3 +68,7 @@ cdef class KernelRunner(CommandSource):
 
 
 cdef long long _visible(object msg) except -1
+
+
+@cython.locals(tile=KernelTensor, message=IpcqSendCmd, ring=Ring)
+cdef _take(IpcqRecvCmd msg)

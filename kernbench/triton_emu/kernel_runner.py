@@ -13,8 +13,10 @@ from typing import Any, NoReturn
 
 from greenlet import GreenletExit, getcurrent, greenlet
 
-from kernbench.common.pe_commands import CompositeCmd, IpcqRecvCmd, IpcqSendCmd, MsgBase
+from kernbench.common.dtypes import dtype_of
+from kernbench.common.pe_commands import CompositeCmd, MsgBase
 from kernbench.common.pe_ops import DmaReadCmd, DmaWriteCmd, GemmCmd, MathCmd
+from kernbench.common.queue_ops import IpcqRecvCmd, IpcqSendCmd
 from kernbench.components.base import NEVER
 from kernbench.components.builtin.flight import Flight
 from kernbench.components.builtin.ipcq_ring import Ring
@@ -26,7 +28,6 @@ from kernbench.triton_emu.launch import ALONE, Launch, PeFacts, PeState, PeWork
 from kernbench.triton_emu.memory.side import MemorySide
 from kernbench.triton_emu.memory.tensor import MemoryTensor
 from kernbench.triton_emu.scratchpad import Block, Scratchpad
-from kernbench.triton_emu.tl.queues import take
 from kernbench.triton_emu.user_code import failure_of, strayed
 
 _NEVER = NEVER
@@ -208,16 +209,18 @@ class KernelRunner(CommandSource):
         elif kind is IpcqSendCmd:
             return
         elif kind is IpcqRecvCmd:
-            take(msg)
+            _take(msg)
         elif kind is DmaReadCmd or (kind is not DmaWriteCmd and isinstance(msg, DmaReadCmd)):
-            tile = msg.handle
+            read: DmaReadCmd = msg
+            tile = read.handle
             tile.flight = None
-            value = self.memory.load_ended(msg)
+            value = self.memory.load_ended(read)
             tile.value = value if tile.whole is None else None  # what a part holds is pending
         elif isinstance(msg, DmaWriteCmd):
-            self.memory.store_ended(msg)
-            if msg.old is not None:
-                tile = msg.old
+            written: DmaWriteCmd = msg
+            self.memory.store_ended(written)
+            if written.old is not None:
+                tile = written.old
                 tile.flight = None
         elif isinstance(msg, CompositeCmd):
             self.memory.composite_ended(msg)
@@ -339,6 +342,23 @@ def _visible(msg: Any) -> int:
     ring: Ring = received.ring
     message: IpcqSendCmd = received.message
     return message.visible if ring.in_scratchpad and ring.flag_cycles else 0
+
+
+def _take(msg: IpcqRecvCmd) -> None:
+    """A message has arrived: return its tensor. KernelError if the shape or type differs from that of the receive."""
+    tile: KernelTensor = msg.handle  # type: ignore[assignment]  # of kernels it is one
+    message: IpcqSendCmd = msg.message
+    ring: Ring = msg.ring
+    tile.flight = None
+    if message.mismatch:
+        raise KernelError(f"{msg.line}: {message.mismatch}")
+    if message.shape != tile.shape or (message.dtype != tile.dtype and dtype_of(message.dtype) is not dtype_of(tile.dtype)):
+        raise KernelError(
+            f"{msg.line}: {ring.target} receives {tile.dtype}{list(tile.shape)}, but {ring.source} sent "
+            f"{message.dtype}{list(message.shape)} ({message.line}); send and receive in the same order, with the same shapes"
+        )
+    tile.value = message.value
+    tile.op_id = message.op_id if ring.in_scratchpad else msg.op_id
 
 
 def _nothing(msg: Any, now: int) -> None:

@@ -232,7 +232,7 @@ def test_adr0020_d4_every_command_is_a_data_op() -> None:
 
 def test_adr0020_d5_dependencies_name_op_ids() -> None:
     log = OpLogger()
-    first = log.new_id()
+    first = log.ids.new()
     store = DmaWriteCmd(tile(0), 64, 16, op_id=first)
     load = DmaReadCmd(tile(64), 64, 16, dependency_ids=[first])
     for msg in (load, store):

@@ -37,22 +37,22 @@ cdef class QueueControl(Serving):
     cpdef deliver(self, long long now)
 
     @cython.locals(message=IpcqSendCmd, credit="long long", waiting=Fifo, credits=Fifo, flight=Flight)
-    cpdef _send(self, Ring ring, long long now)
+    cdef _send(self, Ring ring, long long now)
 
     @cython.locals(place="long long", before="long long", travel="long long", first="long long", flight=Flight, receiver=Serving)
     cdef _move(self, Ring ring, IpcqSendCmd message)
 
     @cython.locals(flight=Flight, message=IpcqSendCmd, msg=IpcqRecvCmd, posted=Fifo, inbox=Fifo)
-    cpdef _receive(self, Ring ring, long long now)
+    cdef _receive(self, Ring ring, long long now)
 
     @cython.locals(receive=IpcqRecvCmd, ring=Ring)
     cpdef ended(self, Flight flight)
 
     @cython.locals(ring=Ring, oldest=IpcqSendCmd, first=Flight, came=bint, receiver=Serving)
-    cpdef _arrived(self, IpcqSendCmd message, Flight flight)
+    cdef _arrived(self, IpcqSendCmd message, Flight flight)
 
     @cython.locals(message=IpcqSendCmd, read=DmaReadCmd)
-    cpdef _taken(self, IpcqRecvCmd msg, Flight flight)
+    cdef _taken(self, IpcqRecvCmd msg, Flight flight)
 
     @cython.locals(ring=Ring)
-    cpdef _record_arrival(self, IpcqSendCmd message, Flight flight, object record_copy)
+    cdef _record_arrival(self, IpcqSendCmd message, Flight flight, object record_copy)

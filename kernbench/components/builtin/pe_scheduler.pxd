@@ -34,7 +34,7 @@ cdef class CommandQueue(Typed):
     cpdef deliver(self, long long now)
 
     @cython.locals(next_due="long long", tiles="long long")
-    cpdef _look_ahead(self)
+    cdef _look_ahead(self)
 
     @cython.locals(flight=Flight, part=Serving, place="Py_ssize_t")
     cpdef Flight job_ended(self, long long number, long long start, long long end)
@@ -46,4 +46,4 @@ cdef class CommandQueue(Typed):
     cpdef put(self, Flight flight, int engine, object orders)
 
     @cython.locals(part=Serving, number="long long")
-    cpdef _submit(self, Flight flight, object order)
+    cdef _submit(self, Flight flight, object order)

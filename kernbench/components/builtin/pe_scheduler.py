@@ -128,7 +128,8 @@ class CommandQueue(Typed):
         self._jobs[place] = None
         self._in_core -= 1
         if self._backlog:
-            self._submit(*self._backlog.popleft())
+            waiting, order = self._backlog.popleft()
+            self._submit(waiting, order)
         if flight.start < 0 or start < flight.start:
             flight.start = start
         flight.jobs_left -= 1

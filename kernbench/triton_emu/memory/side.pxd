@@ -1,18 +1,22 @@
 cimport cython
 
 from kernbench.common.handles cimport TensorHandle
-from kernbench.common.pe_ops cimport DmaReadCmd, DmaWriteCmd
+from kernbench.common.pe_ops cimport DmaReadCmd, DmaWriteCmd, OpIds
 from kernbench.sim_engine.memory_store cimport MemoryStore
 from kernbench.triton_emu.memory.order cimport MemoryOrder
+
+cdef dict _NUMPY
 
 cdef class MemorySide:
     cdef public MemoryStore store
     cdef public object log
     cdef public object translation
     cdef public MemoryOrder _order
-    cdef readonly object new_id
+    cdef OpIds _ids
     cdef bint _started, _contents
     cdef long long _sram, _sram_end
+
+    cpdef new_id(self)
 
     cpdef str space_of(self, long long addr)
 

@@ -6,14 +6,13 @@ Scratchpads are not among them: what Phase 1 knows of a tile its handle has.
 
 from __future__ import annotations
 
-from itertools import count
 from typing import Any, Protocol
 
 from kernbench.common.dtypes import DTYPES, Array, dtype_of
 from kernbench.common.handles import TensorHandle
 from kernbench.common.lanes import Lanes
 from kernbench.common.pe_commands import CompositeCmd
-from kernbench.common.pe_ops import DmaReadCmd, DmaWriteCmd, MathCmd
+from kernbench.common.pe_ops import DmaReadCmd, DmaWriteCmd, MathCmd, OpIds
 from kernbench.sim_engine.memory.strides import (
     mark_lanes,
     mark_strided,
@@ -60,10 +59,13 @@ class MemorySide:
         self.log = log
         self.translation = translation
         self._order = None if log is None else MemoryOrder()  # only the op log has dependencies of commands
-        ids = count()
-        self.new_id = ids.__next__ if log is None else log.new_id  #: an op id for a command
+        self._ids = OpIds() if log is None else log.ids
         self._started = False
         self._contents = contents or log is not None
+
+    def new_id(self) -> int:
+        """An op id for a command."""
+        return self._ids.new()
 
     def begin(self) -> None:
         """Before the first command: the log keeps the memories as they are now."""

@@ -1,6 +1,7 @@
 cimport cython
 
 from kernbench.common.pe_ops cimport MathCmd
+from kernbench.triton_emu.frames cimport caller, line_at
 from kernbench.triton_emu.handle cimport KernelTensor
 from kernbench.triton_emu.kernel_runner cimport KernelRunner
 from kernbench.triton_emu.tl.products cimport TlProducts
@@ -14,7 +15,7 @@ cdef class TlMath(TlProducts):
     cdef _value(self, object value, object line)
 
     @cython.locals(tile=KernelTensor, runner=KernelRunner, msg=MathCmd, placed=list)
-    cpdef KernelTensor _compute(
+    cdef KernelTensor computed(
         self, object op, object operands, tuple shape, object dtype, object line, KernelTensor out, dict how, bint materialize)
 
 

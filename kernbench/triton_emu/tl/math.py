@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from functools import cache
 from types import FrameType
@@ -13,12 +12,12 @@ import numpy as np
 from kernbench.common.dtypes import Array, dtype_of
 from kernbench.common.pe_ops import MathCmd
 from kernbench.sim_engine.replay.math_ops import run_math
-from kernbench.triton_emu.errors import KernelError, caller_of
+from kernbench.triton_emu.errors import KernelError
+from kernbench.triton_emu.frames import caller, line_at
 from kernbench.triton_emu.handle import KernelTensor
 from kernbench.triton_emu.op_types import TO_BOOL, TO_INDEX, broadcast, elementwise_type, lengths_of, reduced
 from kernbench.triton_emu.tl.products import TlProducts, check_acc
 
-_UP, _frame = caller_of(__file__), sys._getframe
 MATERIALIZED = 64  # most elements of a result that Phase 1 computes itself
 
 
@@ -66,7 +65,7 @@ class TlMath(TlProducts):
         dtype: str | None = None,
         materialize: bool = False,
     ) -> KernelTensor:
-        line = self.line_of(frame)
+        line = line_at(frame)
         operands, tensors, scalars, dtypes = [], [], [], []
         for one in given:
             value = self._value(one, line)
@@ -84,7 +83,7 @@ class TlMath(TlProducts):
                 dtype = elementwise_type(op, dtypes, scalars) if scalars else _type_of(op, tuple(dtypes))
             except ValueError as error:
                 raise KernelError(f"{line}: {error}") from None
-        return self._compute(op, operands, shape, dtype, line, out, None, materialize)
+        return self.computed(op, operands, shape, dtype, line, out, None, materialize)
 
     def _value(self, value: Any, line: str) -> Any:
         """An operand: a tensor of tl, or a number."""
@@ -102,6 +101,20 @@ class TlMath(TlProducts):
         return value
 
     def _compute(
+        self,
+        op: str,
+        operands: Sequence[Any],
+        shape: tuple[int, ...],
+        dtype: str,
+        line: str,
+        out: KernelTensor | None,
+        how: dict[str, Any] | None,
+        materialize: bool,
+    ) -> KernelTensor:
+        """The same as `computed`, for modules that are not compiled."""
+        return self.computed(op, operands, shape, dtype, line, out, how, materialize)
+
+    def computed(
         self,
         op: str,
         operands: Sequence[Any],
@@ -153,7 +166,7 @@ class TlMath(TlProducts):
         >>> evaluate(lambda x, tl: tl.add(tl.load(x, (2,), "i64"), 3), [1, 2])
         array([4, 5])
         """
-        return self._elementwise("add", (x, y), _frame(_UP), out, None, materialize)
+        return self._elementwise("add", (x, y), caller(), out, None, materialize)
 
     def sub(self, x: Any, y: Any, *, out: Any = None, materialize: bool = False) -> KernelTensor:
         """`x - y`, elementwise.
@@ -164,7 +177,7 @@ class TlMath(TlProducts):
         >>> evaluate(lambda x, tl: tl.sub(tl.load(x, (2,), "i64"), 3), [1, 2])
         array([-2, -1])
         """
-        return self._elementwise("sub", (x, y), _frame(_UP), out, None, materialize)
+        return self._elementwise("sub", (x, y), caller(), out, None, materialize)
 
     def mul(self, x: Any, y: Any, *, out: Any = None, materialize: bool = False) -> KernelTensor:
         """`x * y`, elementwise.
@@ -175,7 +188,7 @@ class TlMath(TlProducts):
         >>> evaluate(lambda x, tl: tl.mul(tl.load(x, (2,), "i64"), 3), [1, 2])
         array([3, 6])
         """
-        return self._elementwise("mul", (x, y), _frame(_UP), out, None, materialize)
+        return self._elementwise("mul", (x, y), caller(), out, None, materialize)
 
     def div(self, x: Any, y: Any, *, out: Any = None) -> KernelTensor:
         """`x / y`, elementwise; the quotient of two integers is f32.
@@ -186,7 +199,7 @@ class TlMath(TlProducts):
         >>> evaluate(lambda x, tl: tl.div(tl.load(x, (2,), "i64"), 2), [1, 2])
         array([0.5, 1. ], dtype=float32)
         """
-        return self.binary("truediv", x, y, _frame(_UP), out=out)
+        return self.binary("truediv", x, y, caller(), out=out)
 
     def maximum(self, x: Any, y: Any, *, out: Any = None, materialize: bool = False) -> KernelTensor:
         """The larger of `x` and `y`, elementwise.
@@ -197,7 +210,7 @@ class TlMath(TlProducts):
         >>> evaluate(lambda x, tl: tl.maximum(tl.load(x, (2,), "i64"), 3), [1, 5])
         array([3, 5])
         """
-        return self._elementwise("maximum", (x, y), _frame(_UP), out, None, materialize)
+        return self._elementwise("maximum", (x, y), caller(), out, None, materialize)
 
     def minimum(self, x: Any, y: Any, *, out: Any = None, materialize: bool = False) -> KernelTensor:
         """The smaller of `x` and `y`, elementwise.
@@ -208,7 +221,7 @@ class TlMath(TlProducts):
         >>> evaluate(lambda x, tl: tl.minimum(tl.load(x, (2,), "i64"), 3), [1, 5])
         array([1, 3])
         """
-        return self._elementwise("minimum", (x, y), _frame(_UP), out, None, materialize)
+        return self._elementwise("minimum", (x, y), caller(), out, None, materialize)
 
     def where(self, condition: Any, x: Any, y: Any, *, out: Any = None, materialize: bool = False) -> KernelTensor:
         """`x` where the condition is true, and `y` elsewhere.
@@ -219,7 +232,7 @@ class TlMath(TlProducts):
         >>> evaluate(lambda tl: tl.where(tl.arange(4) > 1, tl.arange(4), 0))
         array([0, 0, 2, 3], dtype=int32)
         """
-        frame = _frame(_UP)
+        frame = caller()
         if not (isinstance(x, KernelTensor) or isinstance(y, KernelTensor)):
             floats = isinstance(x, float) or isinstance(y, float)
             return self._elementwise("where", (condition, x, y), frame, out, "f32" if floats else "i32", materialize)
@@ -232,7 +245,7 @@ class TlMath(TlProducts):
         >>> evaluate(lambda tl: tl.cast(tl.arange(3), "f32"))
         array([0., 1., 2.], dtype=float32)
         """
-        return self._elementwise("cast", (x,), _frame(_UP), out, dtype, materialize)
+        return self._elementwise("cast", (x,), caller(), out, dtype, materialize)
 
     def transpose(self, x: Any, *, out: Any = None) -> KernelTensor:
         """`x` with its last two axes swapped. Raises KernelError if it has fewer than two axes.
@@ -242,7 +255,7 @@ class TlMath(TlProducts):
                [2, 5],
                [3, 6]])
         """
-        return self._elementwise("transpose", (x,), _frame(_UP), out)
+        return self._elementwise("transpose", (x,), caller(), out)
 
     def full(self, shape: Sequence[int] | int, value: bool | int | float, dtype: str, *, out: Any = None) -> KernelTensor:
         """A tensor with the same value in every element.
@@ -253,9 +266,9 @@ class TlMath(TlProducts):
         array([[7, 7],
                [7, 7]], dtype=int32)
         """
-        line = self.line_of(_frame(_UP))
+        line = line_at(caller())
         shape = lengths_of(shape, line)
-        return self._compute("full", (value,), shape, dtype, line, out, None, False)
+        return self.computed("full", (value,), shape, dtype, line, out, None, False)
 
     def zeros(self, shape: Sequence[int] | int, dtype: str, *, out: Any = None) -> KernelTensor:
         """A tensor of zeros; see `full`.
@@ -263,9 +276,9 @@ class TlMath(TlProducts):
         >>> evaluate(lambda tl: tl.zeros((3,), "f32"))
         array([0., 0., 0.], dtype=float32)
         """
-        line = self.line_of(_frame(_UP))
+        line = line_at(caller())
         shape = lengths_of(shape, line)
-        return self._compute("full", (0,), shape, dtype, line, out, None, False)
+        return self.computed("full", (0,), shape, dtype, line, out, None, False)
 
     def arange(self, start: int, stop: int | None = None, dtype: str = "i32") -> KernelTensor:
         """The integers `[start, stop)` as a known tensor with one axis; `arange(n)` begins at 0.
@@ -273,7 +286,7 @@ class TlMath(TlProducts):
         >>> evaluate(lambda tl: tl.arange(2, 5))
         array([2, 3, 4], dtype=int32)
         """
-        line = self.line_of(_frame(_UP))
+        line = line_at(caller())
         first, last = (0, start) if stop is None else (start, stop)
         return self._known(np.arange(first, last).astype(dtype_of(dtype).numpy), dtype, line)
 
@@ -282,7 +295,7 @@ class TlMath(TlProducts):
     def _reduce(
         self, op: str, x: Any, axis: int | None, keep_dims: bool, frame: FrameType, materialize: bool, dtype_acc: str = ""
     ) -> KernelTensor:
-        line = self.line_of(frame)
+        line = line_at(frame)
         x = self._value(x, line)
         if not isinstance(x, KernelTensor):
             raise KernelError(f"{line}: {op} needs a tensor of tl, not a {type(x).__name__}")
@@ -290,7 +303,7 @@ class TlMath(TlProducts):
         check_acc(dtype_acc, line)
         dtype = "bool" if op in TO_BOOL else "i32" if op in TO_INDEX or x.dtype == "bool" else x.dtype
         how = {"axis": axis, "keep_dims": keep_dims, "dtype_acc": dtype_acc}
-        return self._compute(op, (x,), reduced(x.shape, axis, keep_dims), dtype, line, None, how, materialize)
+        return self.computed(op, (x,), reduced(x.shape, axis, keep_dims), dtype, line, None, how, materialize)
 
     def _axis(self, x: KernelTensor, axis: int | None, op: str, line: str) -> int | None:
         if axis is None:
@@ -311,7 +324,7 @@ class TlMath(TlProducts):
         >>> evaluate(lambda x, tl: tl.sum(tl.load(x, x.shape, x.dtype), axis=0), [[1, 5], [3, 2]])
         array([4, 7])
         """
-        return self._reduce("sum", x, axis, keep_dims, _frame(_UP), materialize, dtype_acc)
+        return self._reduce("sum", x, axis, keep_dims, caller(), materialize, dtype_acc)
 
     def max(self, x: Any, axis: int | None = None, keep_dims: bool = False, *, materialize: bool = False) -> KernelTensor:
         """The largest element along an axis.
@@ -322,7 +335,7 @@ class TlMath(TlProducts):
         >>> evaluate(lambda x, tl: tl.max(tl.load(x, x.shape, x.dtype), axis=0), [[1, 5], [3, 2]])
         array([3, 5])
         """
-        return self._reduce("max", x, axis, keep_dims, _frame(_UP), materialize)
+        return self._reduce("max", x, axis, keep_dims, caller(), materialize)
 
     def min(self, x: Any, axis: int | None = None, keep_dims: bool = False, *, materialize: bool = False) -> KernelTensor:
         """The smallest element along an axis.
@@ -333,7 +346,7 @@ class TlMath(TlProducts):
         >>> evaluate(lambda x, tl: tl.min(tl.load(x, x.shape, x.dtype), axis=0), [[1, 5], [3, 2]])
         array([1, 2])
         """
-        return self._reduce("min", x, axis, keep_dims, _frame(_UP), materialize)
+        return self._reduce("min", x, axis, keep_dims, caller(), materialize)
 
     def argmax(self, x: Any, axis: int | None = None, keep_dims: bool = False, *, materialize: bool = False) -> KernelTensor:
         """The index of the largest element along an axis; of equal elements, the first.
@@ -344,16 +357,16 @@ class TlMath(TlProducts):
         >>> evaluate(lambda x, tl: tl.argmax(tl.load(x, x.shape, x.dtype), axis=0), [[1, 5], [3, 2]])
         array([1, 0], dtype=int32)
         """
-        return self._reduce("argmax", x, axis, keep_dims, _frame(_UP), materialize)
+        return self._reduce("argmax", x, axis, keep_dims, caller(), materialize)
 
     def _rows(self, op: str, x: Any, axis: int, frame: FrameType, *scalars: float) -> KernelTensor:
-        line = self.line_of(frame)
+        line = line_at(frame)
         x = self._value(x, line)
         if not isinstance(x, KernelTensor):
             raise KernelError(f"{line}: {op} needs a tensor of tl, not a {type(x).__name__}")
         dtype = x.dtype if dtype_of(x.dtype).kind == "float" else "f32"
         how = {"axis": self._axis(x, axis, op, line)}
-        return self._compute(op, (x, *scalars), x.shape, dtype, line, None, how, False)
+        return self.computed(op, (x, *scalars), x.shape, dtype, line, None, how, False)
 
     def softmax(self, x: Any, axis: int = -1) -> KernelTensor:
         """`exp(x - max(x)) / sum(exp(x - max(x)))` along an axis.
@@ -364,7 +377,7 @@ class TlMath(TlProducts):
         >>> evaluate(lambda x, tl: tl.softmax(tl.load(x, x.shape, x.dtype)), np.array([1, 1], np.float32)).round(3)
         array([0.5, 0.5], dtype=float32)
         """
-        return self._rows("softmax", x, axis, _frame(_UP))
+        return self._rows("softmax", x, axis, caller())
 
     def layernorm(self, x: Any, eps: float = 1e-5, axis: int = -1) -> KernelTensor:
         """`(x - mean) / sqrt(variance + eps)` along an axis.
@@ -375,7 +388,7 @@ class TlMath(TlProducts):
         >>> evaluate(lambda x, tl: tl.layernorm(tl.load(x, x.shape, x.dtype)), np.array([1, 3], np.float32)).round(3)
         array([-1.,  1.], dtype=float32)
         """
-        return self._rows("layernorm", x, axis, _frame(_UP), eps)
+        return self._rows("layernorm", x, axis, caller(), eps)
 
     def rmsnorm(self, x: Any, eps: float = 1e-5, axis: int = -1) -> KernelTensor:
         """`x / sqrt(mean(x * x) + eps)` along an axis.
@@ -386,7 +399,7 @@ class TlMath(TlProducts):
         >>> evaluate(lambda x, tl: tl.rmsnorm(tl.load(x, x.shape, x.dtype)), np.array([1, 3], np.float32)).round(3)
         array([0.447, 1.342], dtype=float32)
         """
-        return self._rows("rmsnorm", x, axis, _frame(_UP), eps)
+        return self._rows("rmsnorm", x, axis, caller(), eps)
 
 
 def _shape_of(op: str, tensors: list[KernelTensor], line: str) -> tuple[int, ...]:

@@ -2,10 +2,14 @@ cimport cython
 
 from kernbench.common.pe_ops cimport DmaReadCmd, DmaWriteCmd
 from kernbench.components.builtin.flight cimport Flight
+from kernbench.triton_emu.frames cimport caller, line_at
 from kernbench.triton_emu.handle cimport KernelTensor
 from kernbench.triton_emu.kernel_runner cimport KernelRunner
 from kernbench.triton_emu.memory.side cimport MemorySide
 from kernbench.triton_emu.tl.tiles cimport TlTiles
+
+cdef long long _FAR
+cdef dict _ALIGN
 
 cdef class Completion:
     cdef public Flight flight
@@ -13,6 +17,9 @@ cdef class Completion:
     cdef public object known_name
     cdef public long long number
     cdef public object target
+
+cdef class Window:
+    cdef readonly long long start, end, physical
 
 cdef class TlMemory(TlTiles):
     @cython.locals(tile=KernelTensor, runner=KernelRunner, flight=Flight, msg=DmaReadCmd, nbytes="long long", travel="long long",
@@ -34,7 +41,11 @@ cdef class TlMemory(TlTiles):
     @cython.locals(align="long long", at="long long")
     cdef long long place_of(self, object addr, tuple shape, object steps, object dtype, long long nbytes, object line) except? -1
 
-    @cython.locals(at="long long", start="long long", end="long long", physical="long long", window=tuple)
     cpdef long long _physical(self, object addr, long long nbytes, object line) except? -1
 
-    cdef _check_address(self, object addr, object line)
+    @cython.locals(window=Window)
+    cdef long long physical_at(self, long long at, long long nbytes, object line) except? -1
+
+
+@cython.locals(at="long long")
+cdef long long _number(object addr, object line) except? -1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from operator import index
@@ -17,13 +16,13 @@ from kernbench.common.pe_ops import DmaReadCmd, DmaWriteCmd
 from kernbench.components.builtin.flight import Flight
 from kernbench.components.builtin.transfers import footprint, rows_of
 from kernbench.sim_engine.memory.strides import span_of
-from kernbench.triton_emu.errors import KernelError, caller_of
+from kernbench.triton_emu.errors import KernelError
+from kernbench.triton_emu.frames import caller, line_at
 from kernbench.triton_emu.handle import KernelTensor
 from kernbench.triton_emu.op_types import lengths_of
 from kernbench.triton_emu.tl.tiles import TlTiles
 from kernbench_core.numbers import TRANSFER_CHANNELS as CHANNELS
 
-_UP, _frame = caller_of(__file__), sys._getframe
 _USUAL = CHANNELS[0]
 _FAR = 1 << 62
 _WINDOWS = 4  # recently used tensors of a program: most accesses are to the same tensors again
@@ -56,6 +55,15 @@ class Completion:
         return f"the send of {tile} to {self.target}" if self.target else f"the store of {tile}"
 
 
+class Window:
+    """Bytes `[start, end)` of the kernel's addresses, which are contiguous in memory."""
+
+    def __init__(self, start: int, end: int, physical: int) -> None:
+        self.start = start
+        self.end = end
+        self.physical = physical  #: address of the first byte
+
+
 class TlMemory(TlTiles):
     """The part of `tl` that moves tensors."""
 
@@ -82,7 +90,7 @@ class TlMemory(TlTiles):
         >>> evaluate(lambda x, tl: tl.load(x + 8, (2,), "i64"), [1, 2, 3])
         array([2, 3])
         """
-        line = self.line_of(_frame(_UP))
+        line = line_at(caller())
         shape = shape if type(shape) is tuple else lengths_of(shape, line)
         return self._load(addr, shape, dtype, line, strides, wait, channel, out)
 
@@ -151,7 +159,7 @@ class TlMemory(TlTiles):
         >>> evaluate(kernel, [1, 2, 3])
         array([1, 7, 3])
         """
-        return self.store_at(addr, value, self.line_of(_frame(_UP)), strides, wait, channel)
+        return self.store_at(addr, value, line_at(caller()), strides, wait, channel)
 
     def store_at(
         self, addr: int, value: Any, line: str, strides: Sequence[int] | None, wait: bool, channel: str
@@ -230,7 +238,7 @@ class TlMemory(TlTiles):
         >>> evaluate(kernel, [1, 2])
         array([1, 2])
         """
-        line = self.line_of(_frame(_UP))
+        line = line_at(caller())
         shape = shape if type(shape) is tuple else lengths_of(shape, line)
         tile = self.new_tile(shape, dtype, self.size_of(shape, dtype, line), line, 0, name)
         tile.poison = line
@@ -249,7 +257,7 @@ class TlMemory(TlTiles):
         >>> evaluate(kernel, np.array([1, 2, 3, 4], np.float32))
         array([2., 3.], dtype=float32)
         """
-        line = self.line_of(_frame(_UP))
+        line = line_at(caller())
         unwritten = tile.poison if isinstance(tile, KernelTensor) and tile._tl is self else ""
         whole = tile if unwritten else self.placed_tile(tile, line)
         bits = dtype_of(whole.dtype).bits
@@ -272,18 +280,14 @@ class TlMemory(TlTiles):
         self, addr: Any, shape: tuple[int, ...], steps: tuple[int, ...] | None, dtype: str, nbytes: int, line: str
     ) -> int:
         """The physical address of the first element of a tensor."""
+        at = _number(addr, line)
         align = _ALIGN.get(dtype) or dtype_of(dtype).align
-        if type(addr) is int:
-            self._check_address(addr, line)
-            at = addr
-            if at % align:
-                raise KernelError(f"{line}: the address {addr:#x} is not a multiple of the {align} bytes of a {dtype}")
-            if steps is None and self._translation is None:
-                return at
+        if at % align:
+            raise KernelError(f"{line}: the address {at:#x} is not a multiple of the {align} bytes of a {dtype}")
         if steps is None:
-            return self._physical(addr, nbytes, line)
+            return self.physical_at(at, nbytes, line)
         low, high = span_of(shape, steps, dtype)
-        return self._physical(addr + low, high - low, line) - low
+        return self.physical_at(at + low, high - low, line) - low
 
     def _in_memory(
         self, addr: Any, shape: tuple[int, ...], steps: tuple[int, ...] | None, dtype: str, nbytes: int, line: str
@@ -293,23 +297,20 @@ class TlMemory(TlTiles):
 
     def _physical(self, addr: Any, nbytes: int, line: str) -> int:
         """The physical address of bytes, which must be physically contiguous."""
-        if type(addr) is not int:
-            try:
-                addr = int(addr.__index__())
-            except AttributeError:
-                raise KernelError(f"{line}: an address must be an integer, and this is a {type(addr).__name__}") from None
-            self._check_address(addr, line)
-        at: int = addr
+        return self.physical_at(_number(addr, line), nbytes, line)
+
+    def physical_at(self, at: int, nbytes: int, line: str) -> int:
+        """The same as `_physical` for an integer."""
         translation = self._translation
         if translation is None:
             return at
-        for window in self._windows:
-            start, end, physical = window
-            if start <= at and at + nbytes <= end:
-                return physical + at - start
+        for known in self._windows:
+            window: Window = known
+            if window.start <= at and at + nbytes <= window.end:
+                return window.physical + at - window.start
         found = translation.window(at)
         if found is not None:
-            self._windows = [found, *self._windows[: _WINDOWS - 1]]
+            self._windows = [Window(*found), *self._windows[: _WINDOWS - 1]]
         try:
             runs = translation.physical(at, nbytes)
         except InputError as error:
@@ -321,10 +322,6 @@ class TlMemory(TlTiles):
                     "move contiguous ranges separately"
                 )
         return int(runs[0][0])
-
-    def _check_address(self, addr: int, line: str) -> None:
-        if not -_FAR < addr < _FAR:
-            raise KernelError(f"{line}: the address {addr:#x} is in no memory: addresses have at most 62 bits")
 
     def _refuse_channel(self, channel: str, line: str) -> NoReturn:
         raise KernelError(f"{line}: a DMA engine has the channels {', '.join(CHANNELS)}, and not {channel}")
@@ -341,3 +338,19 @@ class TlMemory(TlTiles):
             if step % align and size > 1:
                 raise KernelError(f"{line}: the stride {step} is not a multiple of the {align} bytes of a {dtype}")
         return steps
+
+
+def _number(addr: Any, line: str) -> int:
+    """An address as an integer of at most 62 bits."""
+    if type(addr) is not int:
+        try:
+            addr = int(addr.__index__())
+        except AttributeError:
+            raise KernelError(f"{line}: an address must be an integer, and this is a {type(addr).__name__}") from None
+    try:
+        at: int = addr
+    except OverflowError:  # of a machine integer
+        at = _FAR
+    if not -_FAR < at < _FAR:
+        raise KernelError(f"{line}: the address {addr:#x} is in no memory: addresses have at most 62 bits")
+    return at

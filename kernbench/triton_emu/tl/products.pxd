@@ -1,6 +1,7 @@
 cimport cython
 
 from kernbench.common.pe_ops cimport GemmCmd
+from kernbench.triton_emu.frames cimport caller, line_at
 from kernbench.triton_emu.handle cimport KernelTensor
 from kernbench.triton_emu.tl.memory cimport TlMemory
 

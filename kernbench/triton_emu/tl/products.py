@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from functools import cache
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from kernbench.common.dtypes import DTYPES, dtype_of
 from kernbench.common.pe_ops import LAYOUTS, GemmCmd
-from kernbench.triton_emu.errors import KernelError, caller_of
+from kernbench.triton_emu.errors import KernelError
+from kernbench.triton_emu.frames import caller, line_at
 from kernbench.triton_emu.handle import KernelTensor
 from kernbench.triton_emu.op_types import product_shape
 from kernbench.triton_emu.tl.memory import TlMemory
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from kernbench.triton_emu.kernel_runner import KernelRunner
     from kernbench.triton_emu.memory.side import Translation
 
-_UP, _frame = caller_of(__file__), sys._getframe
 ROW_MAJOR = LAYOUTS[0]
 _ROWS = (ROW_MAJOR, ROW_MAJOR, ROW_MAJOR)
 
@@ -84,8 +83,8 @@ class TlProducts(TlMemory):
         """
         layouts = (layout_a, layout_b, layout_out)
         if layouts != _ROWS:
-            check_layouts(layouts, self.line_of(_frame(_UP)))
-        return self.multiplied(a, b, _frame(_UP), acc, out_dtype, dtype_acc, transpose_a, transpose_b, out, layouts)
+            check_layouts(layouts, line_at(caller()))
+        return self.multiplied(a, b, caller(), acc, out_dtype, dtype_acc, transpose_a, transpose_b, out, layouts)
 
     def _facts(self, one: KernelTensor, two: KernelTensor, transpose_a: bool, transpose_b: bool, line: str) -> tuple[Any, ...]:
         try:
@@ -109,7 +108,7 @@ class TlProducts(TlMemory):
         layouts: tuple[str, str, str] = _ROWS,
     ) -> KernelTensor:
         """Compute a product for the frame of the caller. `layouts`: of `a`, `b` and the result."""
-        line = self.line_of(frame)
+        line = line_at(frame)
         one, two = self.operand_tile(a, line), self.operand_tile(b, line)
         check_acc(dtype_acc, line)
         total = None if acc is None else self.operand_tile(acc, line)

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from kernbench.common.dtypes import dtype_of
 from kernbench.common.queue_ops import IpcqRecvCmd, IpcqSendCmd
 from kernbench.components.builtin.ipcq_ring import DIRECTIONS, Ring, SlotBlock
+from kernbench.components.builtin.pe_ipcq import QueueControl
 from kernbench.components.builtin.switch_queue import WAYS
-from kernbench.triton_emu.errors import KernelError, caller_of
+from kernbench.triton_emu.errors import KernelError
+from kernbench.triton_emu.frames import caller, line_at
 from kernbench.triton_emu.handle import KernelTensor
 from kernbench.triton_emu.op_types import lengths_of
 from kernbench.triton_emu.tl.memory import Completion
 from kernbench.triton_emu.tl.waits import TlWaits
 from kernbench_core.numbers import TRANSFER_CHANNELS as CHANNELS
-
-_UP, _frame = caller_of(__file__), sys._getframe
 
 
 class TlQueues(TlWaits):
@@ -99,16 +97,17 @@ class TlQueues(TlWaits):
         ...     print(str(error)[-45:])
         has no queues; install them before the launch
         """
-        done = self._send(direction, tile, plane, self.line_of(_frame(_UP)))
+        done = self.send_at(direction, tile, plane, line_at(caller()))
         if wait:
             assert done.flight is not None
             self._runner.wait_for(done.flight, done.handle_id)
         return done
 
-    def _send(self, direction: str, tile: Any, plane: int, line: str) -> Completion:
+    def send_at(self, direction: str, tile: Any, plane: int, line: str) -> Completion:
         """Send a tensor for the source line of the caller."""
         runner = self._runner
-        ring = self._ring(runner.scheduler.queues.queues_out, direction, plane, line)
+        queues: QueueControl = runner.scheduler.queues
+        ring = self._ring(queues.queues_out, direction, plane, line)
         sent = self.operand_tile(tile, line)
         if sent.nbytes > ring.slot_bytes:
             raise KernelError(
@@ -137,8 +136,8 @@ class TlQueues(TlWaits):
         ...     print(str(error)[-45:])
         has no queues; install them before the launch
         """
-        frame = _frame(_UP)
-        tile = self._receive(direction, shape, dtype, plane, self.line_of(frame))
+        frame = caller()
+        tile = self.receive_at(direction, shape, dtype, plane, line_at(frame))
         assert tile.flight is not None
         self._runner.wait_for(tile.flight, f"a message from {self._source(direction, plane)}")
         if copy_to is None:
@@ -148,7 +147,7 @@ class TlQueues(TlWaits):
             made = tl.unary("copy", tile, frame, out=copy_to)
             self.wait(made)
             return made
-        return self.store_at(copy_to, tile, self.line_of(frame), None, True, CHANNELS[0])
+        return self.store_at(copy_to, tile, line_at(frame), None, True, CHANNELS[0])
 
     def recv_async(self, direction: str, shape: Sequence[int] | int, dtype: str, *, plane: int = 0) -> KernelTensor:
         """Receive the next tensor without waiting for it; the tensor is in flight, and its first use waits. Raises the same
@@ -160,11 +159,13 @@ class TlQueues(TlWaits):
         ...     print(str(error)[-45:])
         has no queues; install them before the launch
         """
-        return self._receive(direction, shape, dtype, plane, self.line_of(_frame(_UP)))
+        return self.receive_at(direction, shape, dtype, plane, line_at(caller()))
 
-    def _receive(self, direction: str, shape: Sequence[int] | int, dtype: str, plane: int, line: str) -> KernelTensor:
+    def receive_at(self, direction: str, shape: Sequence[int] | int, dtype: str, plane: int, line: str) -> KernelTensor:
+        """Receive a tensor for the source line of the caller."""
         runner = self._runner
-        ring = self._ring(runner.scheduler.queues.queues_in, direction, plane, line)
+        queues: QueueControl = runner.scheduler.queues
+        ring = self._ring(queues.queues_in, direction, plane, line)
         lengths = shape if type(shape) is tuple else lengths_of(shape, line)
         nbytes = self.size_of(lengths, dtype, line)
         if nbytes == 0:
@@ -195,6 +196,14 @@ class TlQueues(TlWaits):
             tile.addr = slot
         return tile
 
+    def _send(self, direction: str, tile: Any, plane: int, line: str) -> Completion:
+        """The same as `send_at`, for modules that are not compiled."""
+        return self.send_at(direction, tile, plane, line)
+
+    def _receive(self, direction: str, shape: Sequence[int] | int, dtype: str, plane: int, line: str) -> KernelTensor:
+        """The same as `receive_at`, for modules that are not compiled."""
+        return self.receive_at(direction, shape, dtype, plane, line)
+
     def _source(self, direction: str, plane: int) -> Any:
         return self._runner.scheduler.queues.queues_in[plane, direction].source
 
@@ -221,20 +230,3 @@ class TlQueues(TlWaits):
             raise KernelError(f"{line}: rank {rank} ({pe}) has {there}, and not plane {plane!r}")
         there = ", ".join([one for one in DIRECTIONS if (plane, one) in queues])
         raise KernelError(f"{line}: rank {rank} ({pe}) has no neighbour {direction} in plane {plane}, but {there}")
-
-
-def take(msg: IpcqRecvCmd) -> None:
-    """A message has arrived: return its tensor. KernelError if the shape or type differs from that of the receive."""
-    tile: KernelTensor = msg.handle  # type: ignore[assignment]  # of kernels it is one
-    message: IpcqSendCmd = msg.message
-    ring: Ring = msg.ring
-    tile.flight = None
-    if message.mismatch:
-        raise KernelError(f"{msg.line}: {message.mismatch}")
-    if message.shape != tile.shape or (message.dtype != tile.dtype and dtype_of(message.dtype) is not dtype_of(tile.dtype)):
-        raise KernelError(
-            f"{msg.line}: {ring.target} receives {tile.dtype}{list(tile.shape)}, but {ring.source} sent "
-            f"{message.dtype}{list(message.shape)} ({message.line}); send and receive in the same order, with the same shapes"
-        )
-    tile.value = message.value
-    tile.op_id = message.op_id if ring.in_scratchpad else msg.op_id

@@ -16,11 +16,6 @@ cdef class TlTiles:
     cdef tuple _shape, _owner
     cdef object _dtype
     cdef long long _nbytes
-    cdef object _code
-    cdef dict _lines, _codes
-
-    @cython.locals(lines=dict)
-    cdef line_of(self, object frame)
 
     @cython.locals(tile=KernelTensor)
     cdef KernelTensor operand_tile(self, object value, object line)

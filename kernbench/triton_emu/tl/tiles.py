@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache
-from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from kernbench.common.dtypes import Array, nbytes_of
@@ -11,7 +10,7 @@ from kernbench.common.errors import InputError
 from kernbench.common.pe_commands import CompositeCmd, MemoryWriteMsg
 from kernbench.common.pe_ops import DmaReadCmd, DmaWriteCmd, GemmCmd, MathCmd
 from kernbench.common.queue_ops import IpcqRecvCmd, IpcqSendCmd
-from kernbench.triton_emu.errors import KernelError, PoisonError, line_of
+from kernbench.triton_emu.errors import KernelError, PoisonError
 from kernbench.triton_emu.handle import KernelTensor
 from kernbench.triton_emu.op_types import lengths_of
 from kernbench.triton_emu.scratchpad import Block, Owner, shown
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from kernbench.components.builtin.flight import Flight
     from kernbench.triton_emu.kernel_runner import KernelRunner
     from kernbench.triton_emu.memory.side import Translation
+    from kernbench.triton_emu.tl.memory import Window
 
 _nbytes = cache(nbytes_of)
 _OF_ONE = (DmaReadCmd, DmaWriteCmd, IpcqSendCmd, IpcqRecvCmd)  # commands with one tile
@@ -31,29 +31,13 @@ class TlTiles:
     def __init__(self, runner: KernelRunner, translation: Translation | None) -> None:
         self._runner = runner
         self._translation = translation
-        self._windows: list[tuple[int, int, int]] = []  # recently used ranges of addresses, and their locations in memory
+        self._windows: list[Window] = []  # recently used ranges of addresses, and their locations in memory
         self._count = 0
         self._after: tuple[int, ...] = ()  # ops that were waited for explicitly: the next command depends on them
         self._shape: tuple[int, ...] | None = None  # the last shape whose size was computed
         self._dtype = ""
         self._nbytes = 0  # [B] and its size
         self._owner: Owner | None = None  # owner of the last tile, without its number
-        self._code: Any = None  # the code object that last requested a line
-        self._lines: dict[int, str] = {}  # the source lines of this code so far, by instruction
-        self._codes: dict[int, dict[int, str]] = {}  # the source lines of all code objects, by their id(), as in errors.py
-
-    def line_of(self, frame: FrameType) -> str:
-        """The source line of a frame."""
-        code, at = frame.f_code, frame.f_lasti
-        if code is not self._code:
-            lines = self._codes.get(id(code))
-            if lines is None:
-                lines = self._codes[id(code)] = {}
-            self._code, self._lines = code, lines
-        line = self._lines.get(at)
-        if line is None:
-            line = self._lines[at] = line_of(frame)
-        return line
 
     # Operands and results of commands.
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any, NoReturn
 
-from kernbench.triton_emu.errors import KernelError, caller_of, line_of
+from kernbench.triton_emu.errors import KernelError, line_of
+from kernbench.triton_emu.frames import caller
 from kernbench.triton_emu.handle import KernelTensor
 from kernbench.triton_emu.memory.tensor import MemoryTensor
 from kernbench.triton_emu.tl.math import TlMath
 from kernbench.triton_emu.tl.memory import Completion
-
-_UP, _frame = caller_of(__file__), sys._getframe
 
 
 class TlWaits(TlMath):
@@ -38,10 +36,10 @@ class TlWaits(TlMath):
             return
         for one in handles:
             if type(one) is KernelTensor:
-                self._wait_tile(one)
+                self.wait_tile(one)
                 continue
             if not isinstance(one, KernelTensor | Completion | MemoryTensor):
-                self._refuse("wait", one, line_of(_frame(_UP)))
+                self._refuse("wait", one, line_of(caller()))
             if one.flight is not None and one.flight.end < 0:
                 runner.wait_for(one.flight, f"tl.wait({one.handle_id})")
             if one.op_id is not None and isinstance(one, Completion | MemoryTensor) and one.op_id not in self._after:
@@ -50,7 +48,7 @@ class TlWaits(TlMath):
     def _refuse(self, call: str, one: Any, line: str) -> NoReturn:
         raise KernelError(f"{line}: tl.{call} takes tensors and what tl.store returns, and not a {type(one).__name__}")
 
-    def _wait_tile(self, tile: KernelTensor) -> None:
+    def wait_tile(self, tile: KernelTensor) -> None:
         flight = tile.flight
         if flight is not None and flight.end < 0:
             self._runner.wait_for(flight, ("tl.wait({})", tile))
@@ -72,9 +70,9 @@ class TlWaits(TlMath):
         """
         for one in handles:
             if not isinstance(one, KernelTensor | Completion | MemoryTensor):
-                self._refuse("wait_any", one, line_of(_frame(_UP)))
+                self._refuse("wait_any", one, line_of(caller()))
         if not handles:
-            raise KernelError(f"{line_of(_frame(_UP))}: tl.wait_any takes at least one thing to wait for")
+            raise KernelError(f"{line_of(caller())}: tl.wait_any takes at least one thing to wait for")
         while True:
             for number, one in enumerate(handles):
                 if one.flight is None or one.flight.end >= 0:

@@ -1,0 +1,28 @@
+"""The line of a kernel that calls a function of `tl`, for the functions that are compiled."""
+
+from __future__ import annotations
+
+import sys
+from types import FrameType
+
+from kernbench.triton_emu.errors import LINES, line_of
+
+_COMPILED = not __file__.endswith(".py")
+_LINES = LINES
+
+
+def caller() -> FrameType:
+    """The frame of the kernel's code that called the calling function."""
+    if _COMPILED:
+        return kb_frame()  # type: ignore[name-defined, no-any-return]  # noqa: F821  # of frames.h
+    return sys._getframe(2)
+
+
+def line_at(frame: FrameType) -> str:
+    """The line at which a frame stands: `line_of` without its cost."""
+    if _COMPILED:
+        at = kb_instruction(frame)  # type: ignore[name-defined]  # noqa: F821
+    else:
+        at = id(frame.f_code) + frame.f_lasti
+    found = _LINES.get(at)
+    return line_of(frame) if found is None else found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import textwrap
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -27,10 +28,15 @@ def _told(text: str) -> str:
     return text.replace("kernel[grid](...)", "`kernel[grid](...)`")
 
 
+def _block(names: Iterable[str]) -> list[str]:
+    """A block of names, in lines of text."""
+    return ["```text", *textwrap.wrap("  ".join(names), 110, break_on_hyphens=False), "```"]
+
+
 def _names(names: Iterable[str], differs: Mapping[str, str], refused: Mapping[str, str]) -> list[str]:
     """A list of the names that work as in Triton, and tables of the others."""
-    works = [f"`{name}`" for name in sorted({*names} - {*differs} - {*refused})]
-    lines = ["", f"These names work as in Triton: {', '.join(works)}."]
+    works = sorted({*names} - {*differs} - {*refused})
+    lines = ["", "The following names work as in Triton:", "", *_block(works)]
     for head, others in (("how it differs", differs), ("refused; what to use", refused)):
         if others:
             lines += ["", f"| name | {head} |", "|---|---|"]
@@ -42,13 +48,13 @@ def table() -> str:
     """By module: the names that work, the names that differ (how), and the refused ones (what to use)."""
     lines = ["## Names of `triton.language`", *_names(tl.__all__, DIFFERS, REFUSED)]
     lines += ["", "## Names of `tl.math` and of `libdevice`", ""]
-    lines += [f"The module `tl.math` has the functions {', '.join(f'`{name}`' for name in math.__all__)}.", ""]
+    lines += ["The module `tl.math` has the following functions:", "", *_block(math.__all__), ""]
     more = [name for name in libdevice.WORKS if name not in math.__all__]
     has = "The module `libdevice` has all functions of `tl.math`, also under names that end with an additional `f`. "
-    has += "The module `libdevice` also has the functions"
-    lines += [f"{has} {', '.join(f'`{name}`' for name in more)}.", ""]
-    others = "functions that do not round to nearest, functions that split an f64 into parts, and a few special functions"
-    lines.append(f"Other functions of `libdevice` are refused: {others}.")
+    has += "The module `libdevice` also has the following functions:"
+    lines += [has, "", *_block(more), ""]
+    others = "Examples are functions that do not round to nearest, and functions that split an f64 into parts."
+    lines.append(f"kernbench refuses all other functions of `libdevice`. {others}")
     lines += ["", "## Names of `triton`", *_names(triton.__all__, {}, REFUSED_ON_HOST)]
     return "\n".join(lines) + "\n"
 

@@ -1,4 +1,4 @@
-"""Process groups and device meshes: which ranks call a collective together."""
+"""Process groups: which ranks call a collective together."""
 
 from __future__ import annotations
 
@@ -7,13 +7,9 @@ from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 
-import numpy as np
-
 from kernbench.ccl.contract import Shape
 from kernbench.ccl.group import Group
 from kernbench.ccl.rings import RING
-from kernbench.common.dtypes import Array
-from kernbench.common.errors import InputError, Problem
 
 
 @dataclass(frozen=True)
@@ -61,75 +57,6 @@ def rooted(group: Group, root: int) -> Group:
     order = [*range(root, group.size), *range(root)]
     pes = tuple(group.pes[rank] for rank in order)
     return replace(group, shape=Shape(1, 1, group.size), kind=RING, pes=pes, rows=tuple(range(group.size)))
-
-
-@dataclass(frozen=True)
-class DeviceMesh:
-    """The ranks in an array whose axes have names. Each line along an axis is a group."""
-
-    ranks: tuple[int, ...]  #: row-major
-    shape: tuple[int, ...]
-    mesh_dim_names: tuple[str, ...]
-    me: int  #: the rank that looks at it
-    groups: tuple[ProcessGroup, ...]  #: by axis: that of `me`
-    device_type: str = "cpu"  #: as it was given; all devices are PEs of the machine
-
-    @property
-    def ndim(self) -> int:
-        """The number of axes."""
-        return len(self.shape)
-
-    @property
-    def mesh(self) -> Array:
-        """The ranks in an array."""
-        return np.array(self.ranks).reshape(self.shape)
-
-    def get_rank(self) -> int:
-        """Return this rank among all workers."""
-        return self.me
-
-    def get_all_groups(self) -> list[ProcessGroup]:
-        """Return the groups of this rank along all axes."""
-        return list(self.groups)
-
-    def axis(self, dim: int | str | None) -> int:
-        """Return the number of an axis. Raises InputError if there is no axis of this name."""
-        if dim is None and len(self.shape) == 1:
-            return 0
-        if isinstance(dim, str) and dim in self.mesh_dim_names:
-            return self.mesh_dim_names.index(dim)
-        if isinstance(dim, int) and 0 <= dim < len(self.shape):
-            return dim
-        there = ", ".join(self.mesh_dim_names) or f"0 to {len(self.shape) - 1}"
-        raise InputError(Problem("device mesh", f"it must be one of the axes of the mesh, {there}", "dim", str(dim)))
-
-    def get_group(self, mesh_dim: int | str | None = None) -> ProcessGroup:
-        """Return the group of this rank along an axis."""
-        return self.groups[self.axis(mesh_dim)]
-
-    def get_local_rank(self, mesh_dim: int | str | None = None) -> int:
-        """Return the position of this rank along an axis."""
-        return self.get_group(mesh_dim).rank_of(self.me)
-
-    def get_coordinate(self) -> tuple[int, ...]:
-        """Return the position of this rank along all axes."""
-        return tuple(group.rank_of(self.me) for group in self.groups)
-
-    def size(self, mesh_dim: int | str | None = None) -> int:
-        """Return the number of all ranks, or of the ranks along an axis."""
-        return prod(self.shape) if mesh_dim is None else self.shape[self.axis(mesh_dim)]
-
-    def __getitem__(self, names: str | Sequence[str]) -> DeviceMesh:
-        """Return the part of the mesh along these axes that contains this rank."""
-        wanted = (names,) if isinstance(names, str) else tuple(names)
-        axes = [self.axis(name) for name in wanted]
-        if axes != sorted(set(axes)):
-            rule = f"the axes must be in the order of the mesh, {', '.join(self.mesh_dim_names)}"
-            raise InputError(Problem("device mesh", rule, "names", ", ".join(wanted)))
-        at = tuple(slice(None) if axis in axes else one for axis, one in enumerate(self.get_coordinate()))
-        part = self.mesh[at]
-        groups = tuple(self.groups[axis] for axis in axes)
-        return DeviceMesh(tuple(part.reshape(-1).tolist()), part.shape, wanted, self.me, groups, self.device_type)
 
 
 def lines(ranks: Sequence[int], shape: Sequence[int], axis: int) -> list[tuple[int, ...]]:

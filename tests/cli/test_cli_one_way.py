@@ -16,6 +16,7 @@ MACHINE_COMMANDS = [
     "run", "step", "llm", "onnx", "torch", "compare", "whatif", "fuzz", "probe",
     "program check", "program show", "program emit", "program compile",
     "topology show", "topology compile", "topology route", "topology draw", "ccl run", "ccl tune", "ccl replay",
+    "ccl torchrun",
     "op", "calibrate", "triton", "debug", "tenants", "serve run", "serve why", "serve capacity",
 ]  # fmt: skip
 SYSTEM_COMMANDS = ["probe", "topology show", "topology route", "topology draw"]

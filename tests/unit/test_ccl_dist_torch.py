@@ -215,7 +215,7 @@ def test_objects_are_refused_by_name(name: str) -> None:
 @pytest.mark.parametrize(
     ("calls", "said"),
     [
-        (lambda rank: dist.all_reduce(i32(1), op="sum"), "the reductions are SUM, AVG, MAX, MIN, PRODUCT, PREMUL_SUM, BAND, BOR and BXOR"),
+        (lambda rank: dist.all_reduce(i32(1), op="sum"), "the reductions are SUM, AVG, MAX, MIN, PRODUCT, PREMUL_SUM"),
         (lambda rank: dist.all_reduce(i32(1), op=dist.ReduceOp.AVG), "avg multiplies or divides"),
         (lambda rank: dist.all_reduce(i32(*range(rank + 1))), r"rank 0 passes 1 elements of i32, sum, and rank 1 passes 2 ele"),
         (lambda rank: dist.broadcast(i32(1), src=rank), "rank 0 passes 1 elements of i32, sum, root 0, and rank 1 passes"),
@@ -226,7 +226,7 @@ def test_objects_are_refused_by_name(name: str) -> None:
         (lambda rank: dist.recv(i32(1), src=1 - rank), "rank 0 recv, rank 1 recv"),
         (lambda rank: dist.irecv(i32(1), src=1 - rank).wait(), "rank 0 waits for its recv, rank 1 waits for its recv"),
         (lambda rank: None if rank else dist.barrier(), "rank 0 barrier, rank 1 has ended"),
-        (lambda rank: dist.init_device_mesh("cpu", (3,)), "it must have 2 ranks"),
+        (lambda rank: dist.init_device_mesh("cpu", (3,)), "it must have at most 2 ranks"),
         (lambda rank: dist.init_process_group("gloo", rank=5), "it is 0: dist.spawn numbers the workers"),
     ],
 )

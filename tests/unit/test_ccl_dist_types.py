@@ -1,4 +1,4 @@
-"""Element types and lists of `dist` that only torch has: float64, complex numbers, bits, and lists of tensors of several sizes."""
+"""Element types and lists of `dist` as in torch: float64, complex numbers, bits, and lists of tensors of several sizes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ def test_complex_numbers_have_no_order(torch: Any) -> None:
 
 @pytest.mark.parametrize(("op", "right"), [("BAND", np.bitwise_and), ("BOR", np.bitwise_or), ("BXOR", np.bitwise_xor)])
 def test_bits_are_reduced(op: str, right: Any, torch: Any) -> None:
-    rows = {dtype: [np.array([k + 1, 12, 1 << k, 7 - k]).astype(dtype) for k in range(RANKS)] for dtype in (np.int64, np.uint8, bool)}
+    given = [np.array([k + 1, 12, 1 << k, 7 - k]) for k in range(RANKS)]
+    rows = {dtype: [one.astype(dtype) for one in given] for dtype in (np.int64, np.uint8, bool)}
     got: dict[int, Any] = {}
 
     def worker(rank: int) -> None:
@@ -99,7 +100,7 @@ def test_a_coalesced_all_gather_has_a_list_of_results_for_each_rank(torch: Any) 
 @pytest.mark.parametrize(
     ("call", "error", "said"),
     [
-        (lambda x: dist.gather(x, [x, x], dst=1), ValueError, "dist.gather of rank 0: gather_list = .2 tensors., but only rank 1"),
+        (lambda x: dist.gather(x, [x, x], dst=1), ValueError, "gather_list = .2 tensors., but only rank 1"),
         (lambda x: dist.all_gather([x], x), ValueError, "it takes 2 tensors of 1 f32, one for each rank, and gets 1 f32"),
         (lambda x: dist.all_reduce([1]), TypeError, "it takes tensors of torch or of dist.from_numpy, and rank 0 gives a list"),
         (lambda x: dist.get_global_rank(dist.group.WORLD, 2), ValueError, "group_rank = 2, but it must be a rank from 0 to 1"),  # type: ignore[arg-type]

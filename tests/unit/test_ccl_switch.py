@@ -44,7 +44,9 @@ def test_values(collective: str, shape: Shape) -> None:
         assert wrong(collective, shape, size) == 0
 
 
-@pytest.mark.parametrize(("dtype", "redop"), [("f32", "max"), ("i32", "sum"), ("bf16", "prod"), ("f16", "avg"), ("i8", "min"), ("i32", "bxor")])
+@pytest.mark.parametrize(
+    ("dtype", "redop"), [("f32", "max"), ("i32", "sum"), ("bf16", "prod"), ("f16", "avg"), ("i8", "min"), ("i32", "bxor")]
+)
 def test_operations(dtype: str, redop: str) -> None:
     assert wrong("all_reduce", Shape(3, 1, 2), 9000, dtype, redop) == 0
 

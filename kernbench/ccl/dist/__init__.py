@@ -14,10 +14,13 @@ Workers are host code, which takes no simulated time. A collective is launched w
 
 from __future__ import annotations
 
+import sys
+
 from kernbench.ccl.dist.collectives import (
     ReduceOp,
     Tensors,
     _coalescing_manager,
+    _make_nccl_premul_sum,
     all_gather,
     all_gather_coalesced,
     all_gather_into_tensor,
@@ -36,6 +39,8 @@ from kernbench.ccl.dist.collectives import (
     reduce_scatter_tensor,
     scatter,
 )
+from kernbench.ccl.dist.device_mesh import DeviceMesh, init_device_mesh
+from kernbench.ccl.dist.errors import ArgumentError, AxisError, DistError, ProcessRaisedException, TensorTypeError
 from kernbench.ccl.dist.object_collectives import (
     all_gather_object,
     broadcast_object_list,
@@ -47,6 +52,7 @@ from kernbench.ccl.dist.object_collectives import (
 from kernbench.ccl.dist.point_to_point import P2POp, batch_isend_irecv, irecv, isend, recv, send
 from kernbench.ccl.dist.process_groups import (
     BACKENDS,
+    Backend,
     GroupMember,
     destroy_process_group,
     get_backend,
@@ -57,9 +63,9 @@ from kernbench.ccl.dist.process_groups import (
     get_rank,
     get_world_size,
     group,
-    init_device_mesh,
     init_process_group,
     is_available,
+    is_backend_available,
     is_gloo_available,
     is_initialized,
     is_mpi_available,
@@ -69,25 +75,42 @@ from kernbench.ccl.dist.process_groups import (
     new_subgroups,
     new_subgroups_by_enumeration,
 )
+from kernbench.ccl.dist.scripts import run_script
+from kernbench.ccl.dist.stores import FileStore, HashStore, PrefixStore, Store, TCPStore, _get_default_store
 from kernbench.ccl.dist.tensors import from_numpy, launch, to_numpy
 from kernbench.ccl.dist.work import Future, Work
 from kernbench.ccl.dist.workers import spawn
 from kernbench.ccl.dist.world import LocalTensor, World
-from kernbench.ccl.process_groups import DeviceMesh, ProcessGroup
+from kernbench.ccl.process_groups import ProcessGroup
+
+distributed_c10d = sys.modules[__name__]  #: the name of torch for the module of these functions
 
 __all__ = [
     "BACKENDS",
+    "ArgumentError",
+    "AxisError",
+    "Backend",
     "DeviceMesh",
+    "DistError",
+    "FileStore",
     "Future",
     "GroupMember",
+    "HashStore",
     "LocalTensor",
     "P2POp",
+    "PrefixStore",
     "ProcessGroup",
+    "ProcessRaisedException",
     "ReduceOp",
+    "Store",
+    "TCPStore",
+    "TensorTypeError",
     "Tensors",
     "Work",
     "World",
     "_coalescing_manager",
+    "_get_default_store",
+    "_make_nccl_premul_sum",
     "all_gather",
     "all_gather_coalesced",
     "all_gather_into_tensor",
@@ -102,6 +125,7 @@ __all__ = [
     "broadcast",
     "broadcast_object_list",
     "destroy_process_group",
+    "distributed_c10d",
     "from_numpy",
     "gather",
     "gather_object",
@@ -117,6 +141,7 @@ __all__ = [
     "init_process_group",
     "irecv",
     "is_available",
+    "is_backend_available",
     "is_gloo_available",
     "is_initialized",
     "is_mpi_available",
@@ -134,6 +159,7 @@ __all__ = [
     "reduce_scatter",
     "reduce_scatter_single",
     "reduce_scatter_tensor",
+    "run_script",
     "scatter",
     "scatter_object_list",
     "send",

@@ -42,6 +42,7 @@ class ReduceOp:
         return Reduction("premul_sum", float(factor))
 
 
+_make_nccl_premul_sum = ReduceOp.PREMUL_SUM
 Tensors = Any  #: a tensor, or a list of them
 
 

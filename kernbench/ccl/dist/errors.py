@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kernbench.common.errors import InputError
+from kernbench.common.errors import InputError, error_text
+from kernbench.sim_engine.engine import KernelFailed
 
 
 class DistError(InputError, RuntimeError):
@@ -15,3 +16,17 @@ class ArgumentError(InputError, ValueError):
 
 class TensorTypeError(InputError, TypeError):
     """A call gets an object that is not a tensor, or tensors of different types."""
+
+
+class ProcessRaisedException(KernelFailed):
+    """A worker of a script raised an exception: `__cause__` is the exception, and `error_index` is the rank."""
+
+    def __init__(self, failed: KernelFailed, rank: int) -> None:
+        cause = failed.__cause__
+        assert cause is not None
+        super().__init__({**failed.failure, "message": f"rank {rank} raised {error_text(cause)}"}, cause)
+        self.error_index = rank
+
+
+class AxisError(InputError, KeyError):
+    """A device mesh has no such axis."""

@@ -1,18 +1,18 @@
-"""Process groups and device meshes of workers, and the ranks that calls name."""
+"""Process groups of workers, and the ranks that calls name."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
 from functools import wraps
-from math import prod
 from typing import Any, TypeVar
 
 from greenlet import getcurrent
 
+from kernbench.ccl.dist.backward import divert, inside
 from kernbench.ccl.dist.errors import ArgumentError
 from kernbench.ccl.dist.workers import Worker, integer, joined, this_worker
-from kernbench.ccl.process_groups import DeviceMesh, ProcessGroup, lines
+from kernbench.ccl.process_groups import ProcessGroup
 from kernbench.common.errors import Problem
 
 
@@ -45,6 +45,7 @@ def init_process_group(backend: str | None = "kernbench", **ignored: Any) -> Non
     if me.ready:
         rule = f"rank {me.rank} has already joined the group of all workers"
         raise ArgumentError(Problem("dist.init_process_group", rule, remedy="call dist.destroy_process_group() first"))
+    divert()
     me.ready, me.backend = True, str(backend or "kernbench").partition(":")[2] or str(backend or "kernbench")
 
 
@@ -73,9 +74,24 @@ is_mpi_available = is_nccl_available
 is_torchelastic_launched = is_nccl_available
 
 
+def is_backend_available(backend: str) -> bool:
+    """Return whether `init_process_group` takes this name. NCCL and MPI are not available, as in their own functions."""
+    return backend.lower() in ("gloo", "kernbench")
+
+
+class Backend(str):
+    """The name of a backend in lower case: `Backend("GLOO") == "gloo"`."""
+
+    GLOO, NCCL, MPI = "gloo", "nccl", "mpi"
+
+    def __new__(cls, name: str) -> Backend:
+        return super().__new__(cls, name.lower())
+
+
 def is_initialized() -> bool:
     """Return whether this worker has joined the group of all workers."""
-    found = getattr(getcurrent(), "of_group", None)
+    there = inside()
+    found = getattr(getcurrent(), "of_group", None) if there is None else there.worker
     return isinstance(found, Worker) and found.ready
 
 
@@ -213,33 +229,6 @@ def new_subgroups_by_enumeration(
         raise ArgumentError(Problem("dist.new_subgroups_by_enumeration", rule, "ranks_per_subgroup_list", str(ranks_per_subgroup_list)))
     groups = [new_group(ranks) for ranks in ranks_per_subgroup_list]
     return next((one for one in groups if me.rank in one.ranks), None), groups
-
-
-def init_device_mesh(
-    device_type: str, mesh_shape: Sequence[int], *, mesh_dim_names: Sequence[str] | None = None, backend_override: Any = None
-) -> DeviceMesh:
-    """Arrange all ranks in an array, in row-major order. Each line along an axis is a group.
-
-    Parameters
-    ----------
-    device_type
-        The type of the devices, which is only kept as `DeviceMesh.device_type`.
-    mesh_shape
-        The lengths of the axes. Their product is the number of ranks.
-    mesh_dim_names
-        Names for the axes.
-    backend_override
-        Accepted and ignored.
-    """
-    me = joined("init_device_mesh")
-    shape, every = tuple(mesh_shape), me.world.ranks.ranks
-    if prod(shape) != len(every) or not all(type(one) is int and one > 0 for one in shape):
-        raise ArgumentError(Problem("dist.init_device_mesh", f"it must have {len(every)} ranks", "mesh_shape", str(shape)))
-    groups = []
-    for axis in range(len(shape)):
-        made = [new_group(line) for line in lines(every, shape, axis)]
-        groups.append(next(one for one in made if me.rank in one.ranks))
-    return DeviceMesh(every, shape, tuple(mesh_dim_names or ()), me.rank, tuple(groups), str(device_type))
 
 
 def group_of(name: str, group: Any) -> ProcessGroup:

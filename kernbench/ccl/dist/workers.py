@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from operator import index
@@ -10,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from greenlet import GreenletExit, getcurrent, greenlet
 
-from kernbench.ccl.dist.errors import ArgumentError
+from kernbench.ccl.dist.backward import diverted, inside
+from kernbench.ccl.dist.errors import ArgumentError, ProcessRaisedException
 from kernbench.ccl.dist.modes import modes, restore
 from kernbench.ccl.dist.world import Do, Poll, Post, Read, Until, Wait, World, read
 from kernbench.ccl.group import smallest_machine
@@ -18,6 +21,7 @@ from kernbench.ccl.streams import Operation
 from kernbench.common.errors import Problem
 from kernbench.config.allowed_code import AllowCode
 from kernbench.runtime_api import Context, bench
+from kernbench.sim_engine.engine import GraphEngine, KernelFailed
 from kernbench.triton_emu.errors import check_ran
 from kernbench.triton_emu.user_code import failure_of, strayed
 
@@ -40,6 +44,7 @@ class Worker:
     made: dict[tuple[int, ...], int] = field(default_factory=dict)  #: groups that it has made
     backend: str = "kernbench"  #: the name that it gave to `init_process_group`
     coalesced: Works | None = None  #: the calls since it entered a coalescing manager
+    environment: dict[str, str] = field(default_factory=dict)  #: environment variables of its own
 
 
 def spawn(
@@ -97,7 +102,8 @@ def spawn(
         return _spawned_alone(ctx, given, nprocs if nprocs is not None else ranks or 1, machine, how)
     _check_spawn(ignored, ())
     world = World(ctx, ranks if ranks is not None else nprocs or 1, algorithms or {}, files, allow_code, channels)
-    _serve(world, worker, args)
+    with diverted():
+        _serve(world, worker, args)
     return None
 
 
@@ -108,14 +114,20 @@ def _check_spawn(ignored: dict[str, Any], known: tuple[str, ...]) -> None:
 
 
 def _spawned_alone(worker: Callable[..., object], args: tuple[Any, ...], ranks: int, machine: Any, how: dict[str, Any]) -> Any:
-    from kernbench.sim_engine.engine import GraphEngine  # above this package for benches, which import it
+    words = re.findall(r"[A-Za-z0-9]+", name_of(worker))  # `<lambda>`, `train.py`, and objects without a name too
 
-    @bench(name=name_of(worker), description="workers")
+    @bench(name="_".join(words)[:60] or "workers", description="workers")
     def run(ctx: Context) -> None:
         spawn(ctx, worker, *args, ranks=ranks, **how)
 
     engine = GraphEngine(smallest_machine(ranks) if machine is None else machine)
-    engine.run(run)
+    try:
+        engine.run(run)
+    except KernelFailed as failed:
+        rank = getattr(failed.__cause__, "of_rank", None)
+        if rank is None:
+            raise
+        raise ProcessRaisedException(failed, rank) from failed.__cause__
     return engine
 
 
@@ -214,7 +226,8 @@ def _worked(worker: Callable[..., object], rank: int, *args: Any) -> None:
     except BaseException as error:
         if me.of_group.dropped:
             raise
-        found = failure_of(error, me.runs_for, f"in {me.runs_for}")
+        found: Any = failure_of(error, me.runs_for, f"in {me.runs_for}")
+        found.of_rank = rank
         if found is error:
             raise
         raise found from None
@@ -225,9 +238,13 @@ def name_of(worker: Callable[..., object]) -> str:
 
 
 def this_worker() -> Worker:
-    found = getattr(getcurrent(), "of_group", None)
+    there = inside()
+    found = getattr(getcurrent(), "of_group", None) if there is None else there.worker
     if found is None:
-        remedy = "dist.spawn(ctx, worker, ranks=8) runs workers"
+        remedy = (
+            "dist.spawn(worker, nprocs=8) runs workers, and kbsim ccl torchrun --nproc-per-node 8 SCRIPT runs a script that "
+            "torchrun starts"
+        )
         raise ArgumentError(Problem("dist", "this function works only in a worker", remedy=remedy))
     assert isinstance(found, Worker)
     return found
@@ -243,6 +260,9 @@ def joined(name: str) -> Worker:
 
 def ask(request: Any) -> Any:
     """Pass the call of this rank to the hub, and return the result of the call."""
+    there = inside()
+    if there is not None:
+        return there.ask(request)
     me, own = this_worker(), modes()
     try:
         return me.hub.switch(request)
@@ -251,6 +271,7 @@ def ask(request: Any) -> Any:
         raise
     finally:
         restore(own)
+        os.environ.update(me.environment)
 
 
 def integer(given: Any) -> int | None:

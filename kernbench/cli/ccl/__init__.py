@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kernbench.cli.ccl import list as listing
-from kernbench.cli.ccl import replay, run, tune
+from kernbench.cli.ccl import replay, run, torchrun, tune
 from kernbench.cli.commands import Section
 
 app = Section("Run collectives between PEs: measure their time and check their results.")
@@ -11,3 +11,4 @@ app.command(name="list")(listing.list_)
 app.command()(run.run)
 app.command()(replay.replay)
 app.command()(tune.tune)
+app.command(context_settings={"allow_interspersed_args": False})(torchrun.torchrun)

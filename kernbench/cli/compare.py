@@ -82,8 +82,8 @@ def compare(
     plot: Plot = None,
     noc: Annotated[
         bool,
-        typer.Option("--noc", help="Run one machine with two models of its network, and compare the results. In one model, "
-            "links share bandwidth between flows. In the other model, routers forward flits."),
+        typer.Option("--noc", help="Run one machine with two models of its network, and compare the results. The first model "
+            "divides the bandwidth of a link among flows. The second model sends flits over routers."),
     ] = False,
     no_why: Annotated[
         bool, typer.Option("--no-why", help="Report only times and bounds, without causes. With --no-why, the command is much "

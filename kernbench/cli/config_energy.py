@@ -40,8 +40,8 @@ def energy(
     ] = None,
     art: Annotated[
         str | None,
-        typer.Option("--art", metavar="FILE", help="An area reference table of Accelergy. The command prints the areas as a "
-            "table for a machine file.", show_default=False),
+        typer.Option("--art", metavar="FILE", help="An area reference table of Accelergy. From the table, the command prints "
+            "the areas of the machine's parts.", show_default=False),
     ] = None,
     mapping: Annotated[
         str | None,

@@ -72,7 +72,7 @@ SchemaAt = Annotated[
     typer.Option(
         "--schema",
         metavar="PATH|URL",
-        help="Where to write the JSON Schema that editors use. By default the schema is written beside FILE.",
+        help="File for the JSON Schema that editors use. By default the schema is written beside FILE.",
         show_default=False,
     ),
 ]

@@ -199,8 +199,8 @@ LiveMap = Annotated[
         show_default=False),
 ]
 ShowPlan = Annotated[
-    bool, typer.Option("--plan", help="Show the plans that were considered for a layer, and why one was chosen. The model is "
-        "not run.")
+    bool, typer.Option("--plan", help="Show the plans that the planner compared for a layer, and the reason for its choice. "
+        "The model is not run.")
 ]
 HostProfile = Annotated[
     str | None, typer.Option("--runtime", metavar="NAME|FILE", show_default=False, help="For a chip or a board of chips: run "

@@ -93,7 +93,7 @@ Threads = Annotated[
         metavar="N",
         callback=_threads,
         help="Number of threads on this computer. PEs without a common memory or link can run on different threads. "
-        "The same threads verify the outputs of a bench. The results are the same.",
+        "With --verify, the threads also verify the outputs of a bench. The results are the same.",
         show_default=False,
     ),
 ]

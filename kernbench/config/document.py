@@ -150,7 +150,7 @@ def _other_format(text: str, source: str, suffix: str) -> str:
         sound = isinstance(FORMATS[other].parse(text, MAX_DEPTH), dict)
     except Fault:
         return ""
-    return f"the content is {other[1:].upper()}: rename the file to {Path(source).stem}{other}" if sound else ""
+    return f"the content is valid {other[1:].upper()}, so rename the file to {Path(source).stem}{other}" if sound else ""
 
 
 def data_document(data: Any, source: str) -> Document:

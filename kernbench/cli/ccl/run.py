@@ -73,8 +73,8 @@ CollectiveOfFile = Annotated[
     str | None,
     typer.Argument(
         metavar="COLLECTIVE",
-        help="A collective, such as all_reduce (kbsim ccl list prints all). With --msccl, the collective that the "
-        "file implements.",
+        help="A collective, such as all_reduce (kbsim ccl list prints all). With --msccl: the collective that the MSCCL file "
+            "implements.",
         show_default=False,
     ),
 ]
@@ -116,7 +116,8 @@ Iters = Annotated[
         "--iters",
         min=1,
         metavar="N",
-        help="Number of timed launches, which run directly one after another. The reported time is the mean of these launches.",
+        help="Number of timed launches, which run directly one after another. The reported time is the mean over all timed "
+            "launches.",
         show_default="1",
     ),
 ]

@@ -30,8 +30,8 @@ def capacity(
         str,
         typer.Option(
             "--slo", metavar="TARGETS", rich_help_panel="Search",
-            help="Latency targets, such as 'p99 ttft<200ms, p99 tpot<50ms'. The statistic is mean, median, p50, p90, p95 or "
-            "p99. The metric is ttft, tpot, itl, e2el or queue.",
+            help="Latency targets, such as 'p99 ttft<200ms, p99 tpot<50ms'. The statistic of a target is mean, median, p50, "
+                "p90, p95 or p99. The metric of a target is ttft, tpot, itl, e2el or queue.",
         ),
     ],
     seeds: Annotated[

@@ -313,7 +313,7 @@ def scenario_of(
         ),
     ] = None,
     max_loras: Annotated[int, number("--max-loras", "Largest number of different LoRA adapters in one step. The device memory "
-        "holds the same number of adapters.",
+        "holds at most this number of adapters.",
         _ENGINE)] = 1,
     preemption_mode: Annotated[
         PreemptionMode,

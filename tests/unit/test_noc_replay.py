@@ -115,7 +115,9 @@ def test_the_two_sides_of_the_seam_do_not_wait_for_each_other() -> None:
     reads = [kernel(1, 1, read(at, x, 1, 128), *barrier(400, 900), proc=f"P{x}") for x, at in ((0, 100), (2, 211))]
     replay = played(*reads, device=chip(link_packets=1))
     packets = [replay.packets[k][0] for k in (0, 1)]
-    assert packets[0].holds[-1][0] == packets[1].holds[-1][0] and [packet.holds[-1][1] for packet in packets] == [0, 1]
+    names = list(replay.device.kept["links"])  # by number: resource, side and whether it is of a read
+    (one, first, _), (other, second, _) = (names[packet.holds[-1]] for packet in packets)
+    assert one == other and (first, second) == (0, 1)
     assert [packet.sent_at for packet in packets] == [packet.flows_at for packet in packets] == [225, 226]
 
 

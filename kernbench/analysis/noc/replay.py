@@ -10,14 +10,14 @@ from typing import Any, Literal
 import msgspec
 
 from kernbench.analysis.noc.device import Device
-from kernbench.analysis.noc.events import Do, Processor, Trace, Transfer
+from kernbench.analysis.noc.events import Do, Processor, Trace
 from kernbench.analysis.noc.torus import Torus
-from kernbench.analysis.noc.worms import Clock, Packet, Worms
+from kernbench.analysis.noc.worms import Worms
 from kernbench.cmdq.lower import resource_tables
 from kernbench.cmdq.plan import Plan, plan_npu
 from kernbench.cmdq.program import Program
 from kernbench.common.errors import InputError, InternalError, Problem
-from kernbench.components.base import COMPONENT, FLOW, NEVER, ComponentBase, Job
+from kernbench.components.base import COMPONENT, ComponentBase
 from kernbench.config import NpuConfig, load_config
 from kernbench.sim_engine.machine import Machine
 
@@ -36,7 +36,7 @@ class Clerk:
     play: Generator[int | list[int], None, None] = field(init=False, repr=False)
 
 
-class Replay(ComponentBase):
+class Replay(Worms, ComponentBase):
     """Plays processors' events. Gaps between the events of a processor are as recorded; the time of barriers is simulated.
 
     `recorded`: transfers are issued when they were. `closed`: when the gaps after the last barrier have passed.
@@ -45,65 +45,25 @@ class Replay(ComponentBase):
     no_snapshot = "a replay is run from its beginning to its end"
 
     def __init__(self, trace: Trace, device: Device, mode: Mode) -> None:
-        super().__init__()
-        self.trace, self.device, self.mode = trace, device, mode
+        super().__init__(device)
+        self.trace, self.mode = trace, mode
         self.flows = sum((len(t.targets) + 1) * (t.nbytes // device.packet_bytes + 1) for t in trace.transfers) or 1
         self.jobs = 1
-        self.clock = Clock()
-        self.worms = Worms(device, self.clock, self.open_flow, self._arrived)
         self.clerks = [Clerk(processor) for processor in trace.processors]
-        self.packets: dict[int, list[Packet]] = {}  #: packets of each transfer that have arrived
-        self.issued: dict[int, int] = {}  #: [cycle] in which each transfer was sent
-        self.ends: dict[int, int] = {}  #: [cycle] in which each transfer ended
-        self._packets_left: dict[int, int] = {}
-        self._waiting: dict[int, Clerk] = {}  # by transfer, if a barrier waits for it
-        self._left = len(trace.transfers) + len(self.clerks)
-        self._job = -1
+        self._clerk_of: dict[int, Clerk] = {}  # by transfer, if a barrier waits for it
+        self.left = len(trace.transfers) + len(self.clerks)
 
-    def step(self, now: int) -> int:
-        """Cycle 0 begins; then what is due."""
-        if now == 0:
-            self.submit(COMPONENT, 0)  # flows may all be over while something is still to come
-            if self.mode == "recorded":
-                for transfer in self.trace.transfers:
-                    self.clock.at(transfer.at, self._send, transfer)
-            for clerk in self.clerks:
-                clerk.play = self._play(clerk)
-                self._go_on(clerk, now)
-        return self._next(now)
+    def begin(self, now: int) -> None:
+        self.submit(COMPONENT, 0)  # flows may all be over while something is still to come
+        if self.mode == "recorded":
+            for transfer in self.trace.transfers:
+                self.clock.at(transfer.at, self.send, transfer)
+        for clerk in self.clerks:
+            clerk.play = self._play(clerk)
+            self._go_on(clerk, now)
 
-    def accept(self, job: Job, now: int) -> int:
-        """The one job, which lasts as long as the replay."""
-        self._job = job.id
-        return self._next(now)
-
-    def notify(self, notice: int, number: int, now: int) -> int:
-        """A flow has ended: what follows begins in the next cycle."""
-        if notice == FLOW:
-            self.worms.ended(number, now + 1)
-        return self._next(now)
-
-    def _next(self, now: int) -> int:
-        self.clock.run(now)
-        if not self._left and self._job >= 0:
-            self.complete(self._job)
-            self._job = -1
-        following = self.clock.next()
-        return max(following, now + 1) if following >= 0 else NEVER
-
-    def _send(self, transfer: Transfer, now: int) -> None:
-        self.issued[transfer.index] = now
-        self._packets_left[transfer.index] = self.worms.send(transfer, now)
-
-    def _arrived(self, packet: Packet, now: int) -> None:
-        index = packet.transfer.index
-        self.packets.setdefault(index, []).append(packet)
-        self._packets_left[index] -= 1
-        if self._packets_left[index]:
-            return
-        self.ends[index] = now
-        self._left -= 1
-        clerk = self._waiting.pop(index, None)
+    def finished(self, transfer: int, now: int) -> None:
+        clerk = self._clerk_of.pop(transfer, None)
         if clerk is not None:
             clerk.awaited -= 1
             if not clerk.awaited:
@@ -120,9 +80,9 @@ class Replay(ComponentBase):
             open_ones = [index for index in wanted if index not in self.ends]
             if open_ones:
                 clerk.awaited = len(open_ones)
-                self._waiting |= dict.fromkeys(open_ones, clerk)
+                self._clerk_of |= dict.fromkeys(open_ones, clerk)
                 return
-        self._left -= 1
+        self.left -= 1
 
     def _play(self, clerk: Clerk) -> Generator[int | list[int], None, None]:
         events = clerk.processor.events
@@ -141,7 +101,7 @@ class Replay(ComponentBase):
             if event.transfer is not None:
                 if self.mode == "closed":
                     yield clerk.at
-                    self._send(event.transfer, clerk.at)
+                    self.send(event.transfer, clerk.at)
                 else:
                     clerk.at = event.at
                 sent["read" if event.transfer.read else "write"].append(event.transfer.index)

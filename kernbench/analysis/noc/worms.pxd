@@ -1,10 +1,17 @@
 cimport cython
+from libc.stdint cimport int32_t, int64_t
+
+from kernbench.components.base cimport Typed
+
+
+cdef int32_t _FLOW
+cdef int64_t _NEVER
 
 
 cdef class Packet:
     cdef readonly object transfer
     cdef readonly long long nbytes
-    cdef object endpoint
+    cdef Py_ssize_t endpoint
     cdef readonly list ways
     cdef readonly list holds
     cdef long long kept
@@ -21,42 +28,65 @@ cdef class Packet:
 
 
 cdef class Clock:
-    cdef list due
-    cdef long long asked
+    cdef list _cycles
+    cdef dict _due
 
+    @cython.locals(actions=list)
     cpdef at(self, long long time, object do, object what)
+
+    @cython.locals(time="long long")
     cpdef run(self, long long now)
+
     cpdef long long next(self)
 
 
-cdef class Worms:
-    cdef object device
-    cdef object torus
+cdef class Worms(Typed):
+    cdef public object device
+    cdef public object torus
+    cdef public Clock clock
+    cdef public dict packets, issued, ends
+    cdef public long long left
     cdef long long _packet_bytes
     cdef long long _link_packets
-    cdef dict _known
-    cdef Clock clock
-    cdef object _open_flow
-    cdef object _done
-    cdef dict _queues
-    cdef dict _holders
-    cdef dict _waiting
+    cdef dict _known, _links, _endpoints
+    cdef long long _job
+    cdef dict _packets_left
+    cdef list _queues
+    cdef list _holders
+    cdef list _waiting
     cdef dict _flows
+    cdef object _on_queue, _on_sent, _on_done
+
+    cdef int64_t woken(self, int64_t now) except? -1
+
+    cdef int64_t told(self, int32_t notice, int64_t number, int64_t now) except? -1
+
+    @cython.locals(following=int64_t)
+    cdef int64_t _next(self, int64_t now) except? -1
 
     @cython.locals(most="long long", left="long long", size="long long", count="long long", request="long long", answer="long long")
-    cpdef Py_ssize_t send(self, object transfer, long long now)
+    cpdef send(self, object transfer, long long now)
+
     cdef tuple _shape(self, object transfer, long long nbytes)
+
     cpdef _queue(self, Packet packet, long long now)
+
     cdef _start(self, Packet packet, long long now)
+
     cpdef _sent(self, Packet packet, long long now)
+
     cdef _unblock(self, Packet packet, long long now)
 
-    @cython.locals(link=tuple, way=list, first="long long")
+    @cython.locals(link=Py_ssize_t, holders="long long", way=list, first="long long")
     cdef _advance(self, Packet packet, long long now)
+
     cdef _open(self, Packet packet, long long nbytes, long long rest, list way)
 
     @cython.locals(packet=Packet, rest="long long", way=list)
-    cpdef ended(self, long long flow, long long now)
+    cdef _ended(self, long long flow, long long now)
 
-    @cython.locals(following=Packet, link=tuple)
-    cdef _arrive(self, Packet packet, long long now)
+    @cython.locals(following=Packet, link=Py_ssize_t)
+    cdef _leave(self, Packet packet, long long now)
+
+    @cython.locals(left="long long")
+    cpdef _arrived(self, Packet packet, long long now)

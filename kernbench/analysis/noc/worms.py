@@ -18,10 +18,11 @@ from kernbench.analysis.noc.device import Device, Tile
 from kernbench.analysis.noc.events import Transfer
 from kernbench.analysis.noc.torus import Torus
 from kernbench.common.units import ceil_div
+from kernbench.components.base import FLOW, NEVER, Job, Typed
 
 Key = tuple[Any, ...]
-Opener = Callable[[int, list[int]], int]
-Shape = tuple[Key, list[list[int]], list[Key], int, int]  #: endpoint, ways, holds, kept and sending of a packet
+Shape = tuple[int, list[list[int]], list[int], int, int]  #: endpoint, ways, holds, kept and sending of a packet
+_FLOW, _NEVER = FLOW, NEVER
 
 
 class Packet:
@@ -30,8 +31,8 @@ class Packet:
     def __init__(self, transfer: Transfer, nbytes: int, shape: Shape, answer: int) -> None:
         self.transfer = transfer
         self.nbytes = nbytes
-        #: its endpoint; the resources of each of its flows; the links that it must hold, in order; [B] that buffers hold for
-        #: its endpoint; [cycle] that its endpoint needs
+        #: the number of its endpoint; the resources of each of its flows; the numbers of the links that it must hold, in order;
+        #: [B] that buffers hold for its endpoint; [cycle] that its endpoint needs
         self.endpoint, self.ways, self.holds, self.kept, self.sending = shape
         self.answer = answer  #: [cycle] from its last byte's arrival on an idle network to the end
         self.held = 0
@@ -48,47 +49,101 @@ class Clock:
     """Actions for later cycles; actions of one cycle run in the order in which they were scheduled."""
 
     def __init__(self) -> None:
-        self.due: list[tuple[int, int, Callable[..., None], Any]] = []
-        self.asked = 0
+        self._cycles: list[int] = []  # a heap
+        self._due: dict[int, list[tuple[Callable[..., None], Any]]] = {}  # actions by cycle
 
     def at(self, time: int, do: Callable[..., None], what: Any) -> None:
         """Call `do(what, time)` then."""
-        heappush(self.due, (time, self.asked, do, what))
-        self.asked += 1
+        actions = self._due.get(time)
+        if actions is None:
+            actions = self._due[time] = []
+            heappush(self._cycles, time)
+        actions.append((do, what))
 
     def run(self, now: int) -> None:
-        """Run the actions that are due."""
-        while self.due and self.due[0][0] <= now:
-            time, _, do, what = heappop(self.due)
-            do(what, time)
+        """Run the actions that are due; an action may add further actions for its own cycle and later ones."""
+        while self._cycles:
+            time = self._cycles[0]
+            if time > now:
+                return
+            for do, what in self._due[time]:
+                do(what, time)
+            heappop(self._cycles)
+            del self._due[time]
 
     def next(self) -> int:
         """The cycle of the earliest action, or -1."""
-        return self.due[0][0] if self.due else -1
+        return self._cycles[0] if self._cycles else -1
 
 
-class Worms:
-    """Every packet in flight.
+class Worms(Typed):
+    """Every packet in flight, as a component of the core before it has a position in the machine."""
 
-    `open_flow(bytes, resources)` returns the number of a flow, whose end the caller reports to `ended`; `done(packet, cycle)`
-    is called last.
-    """
-
-    def __init__(self, device: Device, clock: Clock, open_flow: Opener, done: Callable[[Packet, int], None]) -> None:
+    def __init__(self, device: Device) -> None:
+        super().__init__()
         self.device = device
         self._packet_bytes, self._link_packets = device.packet_bytes, device.link_packets
         self.torus = Torus(device)
         self._known: dict[Key, tuple[int, int, Shape]] = device.kept.setdefault("packets", {})
-        self.clock = clock
-        self._open_flow = open_flow
-        self._done = done
-        self._queues: dict[Key, deque[Packet]] = {}
-        self._holders: dict[Key, int] = {}
-        self._waiting: dict[Key, deque[Packet]] = {}
+        #: Numbers of links and endpoints, by their names.
+        self._links: dict[Key, int] = device.kept.setdefault("links", {})
+        self._endpoints: dict[Key, int] = device.kept.setdefault("endpoints", {})
+        self.clock = Clock()
+        self.packets: dict[int, list[Packet]] = {}  #: packets of each transfer that have arrived
+        self.issued: dict[int, int] = {}  #: [cycle] in which each transfer was sent
+        self.ends: dict[int, int] = {}  #: [cycle] in which each transfer ended
+        self.left = 0  #: transfers and processors that are not over
+        self._job = -1
+        self._packets_left: dict[int, int] = {}
+        self._queues: list[deque[Packet]] = []  # by endpoint
+        self._holders: list[int] = []  # by link
+        self._waiting: list[deque[Packet]] = []  # by link
         self._flows: dict[int, tuple[Packet, int, list[int]]] = {}  # packet, bytes of its second part, and resources
+        self._on_queue, self._on_sent, self._on_done = self._queue, self._sent, self._arrived
 
-    def send(self, transfer: Transfer, now: int) -> int:
-        """Send it as packets: how many."""
+    def begin(self, now: int) -> None:
+        """P1 of cycle 0."""
+        raise NotImplementedError
+
+    def finished(self, transfer: int, now: int) -> None:
+        """All packets of a transfer have arrived."""
+        raise NotImplementedError
+
+    def woken(self, now: int) -> int:
+        """P1: what is due. Cycle 0 begins with `begin`."""
+        if now == 0:
+            self.begin(now)
+        return self._next(now)
+
+    def told(self, notice: int, number: int, now: int) -> int:
+        """P7. A flow has ended: what follows begins in the next cycle."""
+        if notice == _FLOW:
+            self._ended(number, now + 1)
+        return self._next(now)
+
+    def step(self, now: int) -> int:
+        return self.woken(now)
+
+    def notify(self, notice: int, number: int, now: int) -> int:
+        return self.told(notice, number, now)
+
+    def accept(self, job: Job, now: int) -> int:
+        """The one job, which lasts as long as the replay."""
+        self._job = job.id
+        return self._next(now)
+
+    def _next(self, now: int) -> int:
+        self.clock.run(now)
+        if not self.left and self._job >= 0:
+            self.complete(self._job)
+            self._job = -1
+        following = self.clock.next()
+        if following < 0:
+            return _NEVER
+        return following if following > now else now + 1
+
+    def send(self, transfer: Transfer, now: int) -> None:
+        """Send it as packets; this happens once for each transfer."""
         most, left, count = self._packet_bytes, transfer.nbytes, 0
         way = transfer.noc, transfer.owner, transfer.source, transfer.targets, transfer.read
         while left:
@@ -98,10 +153,17 @@ class Worms:
             if known is None:  # packets of one kind have the same way, which is computed once
                 known = self._known[kind] = (*latencies(self.device, self.torus, transfer), self._shape(transfer, size))
             request, answer, shape = known
-            self.clock.at(now + request, self._queue, Packet(transfer, size, shape, answer))
+            self.clock.at(now + request, self._on_queue, Packet(transfer, size, shape, answer))
             left -= size
             count += 1
-        return count
+        index = transfer.index
+        self.issued[index] = now
+        self._packets_left[index] = count
+        while len(self._queues) < len(self._endpoints):
+            self._queues.append(deque())
+        while len(self._holders) < len(self._links):
+            self._holders.append(0)
+            self._waiting.append(deque())
 
     def _shape(self, transfer: Transfer, nbytes: int) -> Shape:
         device, torus = self.device, self.torus
@@ -113,13 +175,15 @@ class Worms:
         else:
             ways = torus.tree(noc, source, targets)
         last = hops[-ceil_div(nbytes, device.hold_bytes) :]
-        holds = [(hop.resource, hop.side, transfer.read) for hop in last]
+        links, endpoints = self._links, self._endpoints
+        holds = [links.setdefault((hop.resource, hop.side, transfer.read), len(links)) for hop in last]
+        endpoint = endpoints.setdefault((noc, source, transfer.read), len(endpoints))
         kept = min(nbytes, device.buffer_bytes * len(hops))
-        return (noc, source, transfer.read), ways, holds, kept, device.injection_cycles(nbytes, source)
+        return endpoint, ways, holds, kept, device.injection_cycles(nbytes, source)
 
     def _queue(self, packet: Packet, now: int) -> None:
         packet.queued_at = now
-        queue = self._queues.setdefault(packet.endpoint, deque())
+        queue = self._queues[packet.endpoint]
         queue.append(packet)
         if len(queue) == 1:
             self._start(packet, now)
@@ -128,13 +192,13 @@ class Worms:
         packet.sent_at = now
         packet.flows = len(packet.ways)
         packet.blocks = 1 + (packet.kept < packet.nbytes)
-        self.clock.at(now + packet.sending, self._sent, packet)
+        self.clock.at(now + packet.sending, self._on_sent, packet)
         self._advance(packet, now)
 
     def _sent(self, packet: Packet, now: int) -> None:
         packet.sent = True
         self._unblock(packet, now)
-        self._arrive(packet, now)
+        self._leave(packet, now)
 
     def _unblock(self, packet: Packet, now: int) -> None:
         """Its endpoint waits for one thing less: at the last, the next packet's turn comes."""
@@ -150,10 +214,11 @@ class Worms:
         """Take the links that are free; with the last its bytes flow."""
         while packet.held < len(packet.holds):
             link = packet.holds[packet.held]
-            if self._holders.get(link, 0) >= self._link_packets:
-                self._waiting.setdefault(link, deque()).append(packet)
+            holders = self._holders[link]
+            if holders >= self._link_packets:
+                self._waiting[link].append(packet)
                 return
-            self._holders[link] = self._holders.get(link, 0) + 1
+            self._holders[link] = holders + 1
             packet.held += 1
         packet.flows_at = now
         first = packet.nbytes - packet.kept
@@ -161,9 +226,9 @@ class Worms:
             self._open(packet, first or packet.kept, packet.kept if first else 0, way)
 
     def _open(self, packet: Packet, nbytes: int, rest: int, way: list[int]) -> None:
-        self._flows[self._open_flow(nbytes, way)] = (packet, rest, way)
+        self._flows[self.open_flow(nbytes, way)] = (packet, rest, way)
 
-    def ended(self, flow: int, now: int) -> None:
+    def _ended(self, flow: int, now: int) -> None:
         """A flow's last byte has moved before cycle `now`."""
         packet, rest, way = self._flows.pop(flow)
         if rest:  # the rest is in the buffers
@@ -173,20 +238,33 @@ class Worms:
         packet.flows -= 1
         if not packet.flows and not packet.kept:
             self._unblock(packet, now)
-        self._arrive(packet, now)
+        self._leave(packet, now)
 
-    def _arrive(self, packet: Packet, now: int) -> None:
+    def _leave(self, packet: Packet, now: int) -> None:
+        """Give the links of a packet that was sent and whose flows have ended to packets that wait for them."""
         if packet.flows or not packet.sent:
             return
         packet.arrived_at = now
         for link in packet.holds:
-            self._holders[link] -= 1
-            if self._waiting.get(link):
-                following = self._waiting[link].popleft()
-                self._holders[link] += 1
+            waiting = self._waiting[link]
+            if waiting:
+                following = waiting.popleft()
                 following.held += 1
                 self._advance(following, now)
-        self.clock.at(now + packet.answer, self._done, packet)
+            else:
+                self._holders[link] -= 1
+        self.clock.at(now + packet.answer, self._on_done, packet)
+
+    def _arrived(self, packet: Packet, now: int) -> None:
+        """A packet is complete, and with the last one its transfer."""
+        index = packet.transfer.index
+        self.packets.setdefault(index, []).append(packet)
+        left = self._packets_left[index] - 1
+        self._packets_left[index] = left
+        if not left:
+            self.ends[index] = now
+            self.left -= 1
+            self.finished(index, now)
 
 
 def latencies(device: Device, torus: Torus, transfer: Transfer) -> tuple[int, int]:

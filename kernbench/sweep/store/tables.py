@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 import math
 import sqlite3
+import struct
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from itertools import chain
@@ -14,7 +15,6 @@ from operator import attrgetter
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from kernbench.common import naming
 from kernbench.common.units import cycles_to_ns, parse_rational, plain_number
@@ -118,7 +118,7 @@ def hash_of_entries(entries: Iterable[EntryTimes]) -> tuple[int, str]:
     table = list(chain.from_iterable(map(_TIMES, entries)))
     if None in table:
         table = [-1 if value is None else value for value in table]
-    return len(table) // 4, hashlib.sha256(np.array(table, dtype="<i8").tobytes()).hexdigest()
+    return len(table) // 4, hashlib.sha256(struct.pack(f"<{len(table)}q", *table)).hexdigest()
 
 
 def hash_of_records(records: Iterable[OpRecord]) -> tuple[int, str]:

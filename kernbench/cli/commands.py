@@ -235,6 +235,15 @@ def option_meant(name: str, known: Iterable[str]) -> str:
     return f"--{near}" if near else ""
 
 
+def _of_nccl_tests(path: str, option: str) -> str:
+    """What to do instead of an option of nccl-tests."""
+    if path != "kbsim ccl run":
+        return ""
+    from kernbench.cli.ccl.nccl_tests import REMEDIES
+
+    return REMEDIES.get(option, "")
+
+
 def options_of(command: Any) -> list[str]:
     """All names of a command's options."""
     return [name for param in command.params for name in (*param.opts, *param.secondary_opts) if name.startswith("-")]
@@ -250,7 +259,8 @@ def usage_problem(error: Any, arguments: Sequence[str] = ()) -> Problem:
     if type(error).__name__ == "NoSuchOption" and command is not None:
         near = option_meant(error.option_name, options_of(command)) or _setting_meant(error.option_name, command, arguments)
         rule, remedy = f"there is no option {error.option_name}", f"did you mean {near}?" if near else ""
-        remedy = OPTION_REMEDIES.get((path, error.option_name), remedy) or _output_meant(path, error.option_name, command)
+        remedy = OPTION_REMEDIES.get((path, error.option_name), remedy)
+        remedy = _of_nccl_tests(path, error.option_name) or remedy or _output_meant(path, error.option_name, command)
     elif (found := re.match(r"No such command '(.*?)'", rule)) and command is not None:
         known = [name for name, one in command.commands.items() if not one.hidden]
         near = _target_meant(path, found[1]) or command_meant(path, found[1], known)

@@ -199,3 +199,31 @@ def test_a_runtime_profile_adds_the_cost_of_the_host(kbsim: Kbsim) -> None:
     assert more["algbw"] == pytest.approx(1024 / more["time_us"] / 1e3)
     single = found(kbsim, "all_reduce", "-g", "4", "-b", "1K", "-a", "ring", "--runtime", "nccl_events")["rows"][0]
     assert single["time_us"] == pytest.approx(2.2 + 14.9)  # the host is not done when the ranks are
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("all_reduce_perf -b 64 -g 2 -d half,double", ["   f16  ", "   f64  ", "# chosen up to 64 B: "]),
+        ("alltoall_perf --minbytes 64 --maxbytes 192 --stepbytes 64 --ngpus 2 --datatype float", ["  f32  ", "        192  "]),
+        ("sendrecv -b 64 -g 2 -d int8 --warmup_iters 1", ["i8"]),
+    ],
+)
+def test_names_of_nccl_tests_are_taken(kbsim: Kbsim, arguments: str, said: list[str]) -> None:
+    done = kbsim("ccl", "run", *arguments.split(), "--no-check")
+    assert done.code == 0 and all(one in done.out for one in said), done
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("-c 0", 'kbsim ccl run: --config = "0", but -c names the machine; the option -c 0 of nccl-tests is --no-check here'),
+        ("-z 0", "there is no option -z; the blocking mode of nccl-tests has no effect in a simulation: leave it out"),
+        ("--agg_iters 4", "there is no option --agg_iters; launches follow each other directly"),
+        ("-J x.json", "there is no option -J; to write JSON: --json > FILE"),
+        ("-o mulsum", "it must be one of sum, prod, max, min, avg, or all; in Python, dist.all_reduce has the reduction"),
+    ],
+)
+def test_options_of_nccl_tests_that_do_not_exist_have_a_remedy(kbsim: Kbsim, arguments: str, said: str) -> None:
+    done = kbsim("ccl", "run", "all_reduce", "-g", "2", *arguments.split())
+    assert done.code == 2 and said in done.err, done

@@ -17,6 +17,7 @@ import typer
 
 from kernbench.cli import output
 from kernbench.cli.ccl.list import Files
+from kernbench.cli.ccl.nccl_tests import TYPES, collective_of
 from kernbench.cli.ccl.plot import check_plot, draw
 from kernbench.cli.ccl.table import (
     average,
@@ -52,6 +53,7 @@ from kernbench.common.errors import InputError, Problem
 from kernbench.common.json_shapes import counted
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
     from rich.text import Text
 
     from kernbench.ccl.call import Queues
@@ -269,7 +271,8 @@ def dtypes_of(text: str) -> list[str]:
 
     if text == "all":
         return list(CCL_DTYPES)
-    return list(dict.fromkeys(dtype_of("kbsim ccl run", one.strip(), CCL_DTYPES) for one in text.split(",")))
+    names = [TYPES.get(one.strip(), one.strip()) for one in text.split(",")]
+    return list(dict.fromkeys(dtype_of("kbsim ccl run", one, CCL_DTYPES) for one in names))
 
 
 def protocols_of(text: str | None, machine: SystemConfig) -> list[str | None]:
@@ -426,13 +429,24 @@ class Told:
         ]
         for name, found in by_algorithm:
             output.show(notes([row for _, row in found], name if len(by_algorithm) > 1 else ""), whole=True)
-        output.show([one for batch in self.batches for one in chosen(batch.asked, batch.rows)], whole=True)
+        output.show(_chosen(self.batches), whole=True)
         output.show(average(rows), whole=True)
         output.show([one for batch in self.batches for one in slot_advice(batch.asked, batch.rows)], whole=True)
         if rows and ending.status != "done":
             output.show([unfinished(ending.status, len(rows), sum(len(batch.counts) for batch in self.batches))], whole=True)
         if stopped is not None:
             output.show(ended(stopped))
+
+
+def _chosen(batches: Sequence[Batch]) -> Iterator[RenderableType]:
+    """What the tuner has chosen for each batch; once if it is the same for all of them."""
+    tuned = [batch for batch in batches if batch.rows]
+    each = [list(chosen(batch.asked, batch.rows)) for batch in tuned]
+    if all(one == each[0] for one in each):
+        tuned = tuned[:1]
+    for batch in tuned:
+        label = _label(batch.asked, batches).partition(", ")[2] if len(tuned) > 1 else ""
+        yield from chosen(batch.asked, batch.rows, label)
 
 
 def _label(asked: Asked, batches: Sequence[Batch]) -> str:
@@ -504,6 +518,10 @@ def run(
     from kernbench.ccl.measure import Asked, HostCost, counts_of
     from kernbench.ccl.registry import read_registry
 
+    if config in ("0", "1"):
+        rule, remedy = "-c names the machine", "the option -c 0 of nccl-tests is --no-check here, and -c 1 is the default"
+        raise InputError(Problem("kbsim ccl run", rule, "--config", config, remedy))
+    collective = collective_of(collective)
     ranks, iters = _numbers(ranks, number, iters)
     registry = read_registry(*(files or []), allow_code=allow_code or ())
     entries = _entries_of(registry, collective, algo, msccl or [])
@@ -571,7 +589,9 @@ def _operations(collective: str, op: str, dtype: str) -> list[str]:
     found = list(dict.fromkeys(one.strip() for one in op.split(",")))
     for one in found:
         if one not in OPERATIONS:
-            raise InputError(Problem("kbsim ccl run", f"it must be one of {', '.join(OPERATIONS)}, or all", "--op", op))
+            remedy = "in Python, dist.all_reduce has the reduction ReduceOp.PREMUL_SUM(factor)" if one == "mulsum" else ""
+            rule = f"it must be one of {', '.join(OPERATIONS)}, or all"
+            raise InputError(Problem("kbsim ccl run", rule, "--op", op, remedy))
         Reduction(one).check("kbsim ccl run", dtype)
     return found
 

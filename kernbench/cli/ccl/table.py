@@ -165,8 +165,9 @@ def notes(rows: Sequence[Row], algorithm: str = "") -> Iterator[widgets.Text]:
         yield widgets.Text(f"# {counted(wrong, 'element')} {'is' if wrong == 1 else 'are'} wrong", f"bold {BAD}")
 
 
-def chosen(asked: Asked, rows: Sequence[Row]) -> Iterator[widgets.Text]:
-    """What the tuner has chosen: one line for consecutive sizes with the same algorithm and protocol."""
+def chosen(asked: Asked, rows: Sequence[Row], label: str = "") -> Iterator[widgets.Text]:
+    """What the tuner has chosen for the runs `label`: one line for consecutive sizes with the same algorithm and protocol."""
+    runs = f" for {label}" if label else ""
     from kernbench.ccl.measure import chooses_protocol, resolved
 
     def choice(row: Row) -> str:
@@ -176,7 +177,7 @@ def chosen(asked: Asked, rows: Sequence[Row]) -> Iterator[widgets.Text]:
     if asked.entry.registry is None and not chooses_protocol(asked):
         return
     for name, group in groupby(rows, choice):
-        yield widgets.Text(f"# chosen up to {list(group)[-1].size:,} B: {name}", "dim")
+        yield widgets.Text(f"# chosen{runs} up to {list(group)[-1].size:,} B: {name}", "dim")
 
 
 def average(rows: Sequence[Row]) -> Iterator[widgets.Text]:

@@ -11,3 +11,5 @@ cdef class TensorHandle:
     cdef public object op_id
 
     cpdef name(self)
+
+    cpdef name_or_number(self)

@@ -51,6 +51,10 @@ class TensorHandle:
             self.known_name = f"t{self.number}"
         return self.known_name
 
+    def name_or_number(self) -> str | int:
+        """The name, or the number of a tile without a name."""
+        return self.number if self.known_name is None else self.known_name
+
     @property
     def handle_id(self) -> str:
         return self.name()

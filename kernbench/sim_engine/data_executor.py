@@ -23,12 +23,12 @@ from kernbench.common.dtypes import Array
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.threads import threads_of
 from kernbench.sim_engine.memory_store import MemoryStore
-from kernbench.sim_engine.op_log import OpLogger, OpRecord, Output
+from kernbench.sim_engine.op_log import OpLogger, OpRecord, OpRow, Output, row_of
 from kernbench.sim_engine.ops.ranges import ReplayOp
 from kernbench.sim_engine.ops.record_checks import check_record
 from kernbench.sim_engine.replay.levels import levels, windows
 from kernbench.sim_engine.replay.order import ordered
-from kernbench.sim_engine.replay.tasks import Task, Tasks
+from kernbench.sim_engine.replay.tasks import Task, Tasks, operand_bytes
 from kernbench.sim_engine.verify import Boundary, OpReference, Verification, verify_ops, verify_outputs
 
 WINDOW = 4096  # ops that are sorted into levels together
@@ -124,7 +124,7 @@ class DataExecutor:
             stack.enter_context(one_blas_thread())
             pool = stack.enter_context(ThreadPoolExecutor(self._threads)) if self._threads > 1 else None
             single = self._debug or until is not None
-            ops = ordered(self._records(), frozenset() if single else self._unchanged)
+            ops = ordered(self._rows(), frozenset() if single else self._unchanged)
             for window in windows(ops, 1 if single else WINDOW):
                 if self._one_by_one(window):
                     self._run_in_order(tasks, window)
@@ -158,27 +158,32 @@ class DataExecutor:
             check_record(record)
         return sorted(self._log, key=lambda record: record.t_start)
 
+    def _rows(self) -> Iterable[OpRow]:
+        return self._log.rows() if isinstance(self._log, OpLogger) else map(row_of, self._records())
+
     def _one_by_one(self, window: Sequence[ReplayOp]) -> bool:
         """Whether sorting into levels is not worth its time, because few components compute, or no thread would be started."""
         if self._debug:
             return False
-        computing = [op.record for op in window if op.record.op_kind in ("gemm", "math")]
-        if all(record.op_kind == "math" for record in computing) and all(Tasks.operand_bytes(op) < SMALL for op in window):
+        forms = {(op.row.template, op.row.op_kind): op for op in window}.values()  # one op of each
+        if all(op.row.op_kind != "gemm" and operand_bytes(op) < SMALL for op in forms):
             return True
-        if len({record.component_id for record in computing}) >= SIDE_BY_SIDE:
+        computing = [op.row for op in window if op.row.op_kind in ("gemm", "math")]
+        if len({row.component_id for row in computing}) >= SIDE_BY_SIDE:
             return False
-        return not computing or len(computing) < SIDE_BY_SIDE * len({record.t_start for record in computing})
+        return not computing or len(computing) < SIDE_BY_SIDE * len({row.t_start for row in computing})
 
     def _run_in_order(self, tasks: Tasks, ops: Sequence[ReplayOp]) -> None:
         for op in ops:
             done = tasks.run(op)
-            if done is not None and op.record.op_kind == "math":
+            if done is not None and op.row.op_kind == "math":
                 self._keep_known(op, *done)
 
     def _keep_known(self, op: ReplayOp, inputs: Sequence[Array], result: Array) -> None:
         if op.op_id in self._watch:
             self.watched[op.op_id] = result
-        known = op.params.get("value")
+        where = op.row.template.varying.get("value")
+        known: Array | None = op.row.values[where] if isinstance(where, int) else None
         if known is not None:
             self._known.append(Boundary(op.record, inputs, result, known))
 
@@ -196,7 +201,7 @@ class DataExecutor:
         for task, arrays in zip(work, results, strict=True):
             for op, inputs, array in zip(task.ops, task.inputs, arrays, strict=True):
                 tasks.write(op, array)
-                if op.record.op_kind == "math":
+                if op.row.op_kind == "math":
                     self._keep_known(op, inputs, array)
                 if self._debug:
                     self.boundaries.append(Boundary(op.record, inputs, array))

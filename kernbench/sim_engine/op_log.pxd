@@ -2,12 +2,20 @@ cimport cython
 
 from kernbench.common.pe_ops cimport Command, OpIds
 from kernbench.sim_engine.memory_store cimport MemoryStore
-from kernbench.sim_engine.ops.info cimport dma_read_row, gemm_row, math_row
+from kernbench.sim_engine.ops.info cimport copy_row, dma_read_row, dma_write_row, gemm_row, math_row
 from kernbench.sim_engine.ops.params cimport Template
+
+
+@cython.no_gc
+cdef class OpRow:
+    cdef readonly object t_start, t_end, component_id, op_kind, op_name, op_id
+    cdef readonly Template template
+    cdef readonly tuple values, deps
+    cdef object _record
+
 
 cdef class OpLogger:
     cdef list _rows
-    cdef Py_ssize_t _unread
     cdef public list _records
     cdef public dict _pending
     cdef public MemoryStore _memory_store
@@ -26,7 +34,11 @@ cdef class OpLogger:
     @cython.locals(template=Template, values=tuple, entry=tuple, snapshots=tuple)
     cpdef record_end(self, object t, object component_id, object msg)
 
-    @cython.locals(command=Command, row=tuple, template=Template, rows=list, values=tuple)
+    @cython.locals(command=Command, row=OpRow, found=tuple)
     cpdef record_served(self, object t_start, object t_end, object component_id, object msg)
 
     cpdef tuple _snapshots(self, object msg)
+
+
+@cython.locals(row=OpRow)
+cpdef OpRow row_of(object record)

@@ -7,10 +7,9 @@ comes through `record_copy`, what the host writes while kernels run through `rec
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import islice
 from operator import attrgetter
 from typing import Any, NoReturn
 
@@ -21,16 +20,17 @@ from kernbench.common.pe_commands import MemoryWriteMsg
 from kernbench.common.pe_ops import Command, DmaReadCmd, DmaWriteCmd, GemmCmd, MathCmd, OpIds
 from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.ops.info import (
-    Info,
-    copy_info,
+    Row,
+    copy_row,
     dma_read_row,
+    dma_write_row,
     gemm_row,
     math_row,
     op_row,
     snapshot_sources,
-    write_info,
+    write_row,
 )
-from kernbench.sim_engine.ops.params import TEMPLATES, Params, shared
+from kernbench.sim_engine.ops.params import Params, Template, shared
 from kernbench.sim_engine.ops.spill import Runs
 
 _WITHOUT = frozenset((DmaReadCmd, GemmCmd))  # most messages: they are not stages, and nothing is copied
@@ -57,6 +57,46 @@ class OpRecord:
     params: Mapping[str, Any]  #: by op name; `shape`, `dtype` and the like, and `line`, the kernel's source line
     dependency_ids: list[int] = field(default_factory=list)  #: op ids of earlier records
     op_id: int = -1  #: constant for a record, on disk too; a log assigns them from 0 on
+
+
+class OpRow:
+    """A record as the log stores it until code reads the record. The garbage collector does not visit rows."""
+
+    def __init__(
+        self,
+        t_start: float,
+        t_end: float,
+        component_id: str,
+        op_kind: str,
+        op_name: str,
+        template: Template,
+        values: tuple[Any, ...],
+        deps: tuple[int, ...],
+        op_id: int,
+    ) -> None:
+        self.t_start, self.t_end, self.component_id = t_start, t_end, component_id
+        self.op_kind, self.op_name, self.op_id = op_kind, op_name, op_id
+        self.template, self.values = template, values  #: the parts of `params`
+        self.deps = deps
+        self._record: OpRecord | None = None
+
+    @property
+    def record(self) -> OpRecord:
+        """The record, which is made once."""
+        if self._record is None:
+            params, deps = Params(self.template, self.values), list(self.deps)
+            times = self.t_start, self.t_end
+            self._record = OpRecord(*times, self.component_id, self.op_kind, self.op_name, params, deps, self.op_id)
+        return self._record
+
+
+def row_of(record: OpRecord) -> OpRow:
+    """The row of a record."""
+    params, times, deps = shared(record.params), (record.t_start, record.t_end), tuple(record.dependency_ids)
+    names = record.component_id, record.op_kind, record.op_name
+    row = OpRow(*times, *names, params.template, params.values_of_op, deps, record.op_id)
+    row._record = record
+    return row
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +134,7 @@ class OpLogger:
 
         Past `limit_bytes` of records and snapshots they go to a temporary file in `directory`, and are read back as needed.
         """
-        # Unread records in sequence: their fields, with the template number in place of `params`, then the number of own values
-        # and these values. So the garbage collector has nothing to scan.
-        self._rows: list[Any] = []
-        self._unread = 0
+        self._rows: list[OpRow] = []  # records that nobody has read, in the order of logging
         self._records: list[OpRecord] = []
         self._pending: dict[int, tuple[float, str, Any, dict[str, Any] | None, int]] = {}
         self._memory_store = memory_store
@@ -155,9 +192,7 @@ class OpLogger:
             if name == "TileToken":
                 name = f"TileToken/{snap['stage_type']}"
         deps = getattr(msg, "dependency_ids", ())
-        self._unread += 1
-        self._rows += (t_start, t, component_id, kind, name, template.number, tuple(deps), op_id, len(values))
-        self._rows += values
+        self._rows.append(OpRow(t_start, t, component_id, kind, name, template, values, tuple(deps), op_id))
         if self._limit is not None:
             self._hold(sum([one.nbytes for one in snapshots if one is not None]))
 
@@ -171,29 +206,27 @@ class OpLogger:
         if self._initial is None:
             _ = self.initial_store
         if kind is DmaReadCmd:
-            row = dma_read_row(msg, ())
+            found = dma_read_row(msg, ())
         elif kind is GemmCmd:
-            row = gemm_row(msg, ())
+            found = gemm_row(msg, ())
         else:
             snapshots = self._snapshots(msg) if self._memory_store is not None else ()
-            row = math_row(msg, snapshots) if kind is MathCmd else op_row(msg, snapshots)
+            if kind is MathCmd:
+                found = math_row(msg, snapshots)
+            elif kind is DmaWriteCmd:
+                found = dma_write_row(msg, snapshots)
+            else:
+                found = op_row(msg, snapshots)
         if kind is MemoryWriteMsg:
             op_id, deps = msg.op_id, msg.dependency_ids
         else:
             command: Command = msg
             op_id, deps = command.op_id, command.dependency_ids
-        rows, template, values = self._rows, row[2], row[3]
-        self._unread += 1
-        rows.append(t_start)
-        rows.append(t_end)
-        rows.append(component_id)
-        rows.append(row[0])
-        rows.append(row[1])
-        rows.append(template.number)
-        rows.append(tuple(deps) if deps else ())
-        rows.append(self.ids.new() if op_id is None else op_id)
-        rows.append(len(values))
-        rows += values
+        row = OpRow.__new__(OpRow)
+        row.t_start, row.t_end, row.component_id = t_start, t_end, component_id
+        row.op_kind, row.op_name, row.template, row.values = found
+        row.deps, row.op_id = tuple(deps) if deps else (), self.ids.new() if op_id is None else op_id
+        self._rows.append(row)
 
     def record_copy(
         self,
@@ -221,8 +254,8 @@ class OpLogger:
             data = snapshot.copy()
         else:
             data = self._copy_of(src_space, src_addr, shape, dtype)
-        info = copy_info((src_space, src_addr), (dst_space, dst_addr), tuple(shape), dtype, nbytes, line, data)
-        return self._push((t_start, t_end), component_id, info, dependency_ids, op_id)
+        row = copy_row((src_space, src_addr), (dst_space, dst_addr), tuple(shape), dtype, nbytes, line, data)
+        return self._push((t_start, t_end), component_id, row, dependency_ids, op_id)
 
     def record_write(
         self, t: float, component_id: str, space: str, addr: int, values: Array, virtual_addr: int | None = None, line: str = ""
@@ -231,14 +264,21 @@ class OpLogger:
         _ = self.initial_store
         dtype = dtype_of(values.dtype).name
         data = None if self._memory_store is None else values.copy()
-        info = write_info(space, addr, virtual_addr, values.shape, dtype, nbytes_of(values.shape, dtype), line, data)
-        return self._push((t, t), component_id, info, (), None)
+        row = write_row(space, addr, virtual_addr, values.shape, dtype, nbytes_of(values.shape, dtype), line, data)
+        return self._push((t, t), component_id, row, (), None)
+
+    def rows(self) -> Iterable[OpRow]:
+        """The rows of all records, in order."""
+        if self._records or self._runs is not None:
+            return map(row_of, self)
+        self._rows.sort(key=_START)
+        return self._rows[:]
 
     def __bool__(self) -> bool:
         return True  # an empty log counts as a log: hooks test `if self._op_logger`
 
     def __len__(self) -> int:
-        return self._spilled + len(self._records) + self._unread
+        return self._spilled + len(self._records) + len(self._rows)
 
     def __iter__(self) -> Iterator[OpRecord]:
         self._settle()
@@ -250,28 +290,21 @@ class OpLogger:
     def __reduce__(self) -> NoReturn:
         raise InternalError("an op log belongs to the process that made it; hand its records on instead")
 
-    def _push(self, times: tuple[float, float], component_id: str, info: Info, deps: Sequence[int], op_id: int | None) -> int:
+    def _push(self, times: tuple[float, float], component_id: str, row: Row, deps: Sequence[int], op_id: int | None) -> int:
         if _PROCESS[0] != self._process:
             self._refuse_process(component_id, None)
-        kind, name, params = info
+        kind, name, template, values = row
         own = self.ids.new() if op_id is None else op_id
-        values = params.values_of_op
-        self._unread += 1
-        self._rows += (*times, component_id, kind, name, params.template.number, tuple(deps), own, len(values), *values)
+        self._rows.append(OpRow(*times, component_id, kind, name, template, values, tuple(deps), own))
         if self._limit is not None:
-            data = params["snapshot"]
+            data = values[-1]
             self._hold(0 if data is None else data.nbytes)
         return own
 
     def _settle(self) -> None:
         """Rows become records, in order of `t_start`."""
-        fields = iter(self._rows)
-        for _ in range(self._unread):
-            start, end, component_id, kind, name, template, deps, op_id, count = islice(fields, 9)
-            params = Params(TEMPLATES[template], tuple(islice(fields, count)))
-            self._records.append(OpRecord(start, end, component_id, kind, name, params, list(deps), op_id))
+        self._records += [row.record for row in self._rows]
         self._rows.clear()
-        self._unread = 0
         self._records.sort(key=_START)
 
     def _hold(self, payload: int) -> None:

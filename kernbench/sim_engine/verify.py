@@ -14,7 +14,7 @@ from kernbench.common.errors import InputError, Problem
 from kernbench.sim_engine.memory.keys import TOP
 from kernbench.sim_engine.memory.ranges import RangeMap
 from kernbench.sim_engine.memory_store import MemoryStore
-from kernbench.sim_engine.op_log import OpRecord, Output
+from kernbench.sim_engine.op_log import OpRecord, Output, row_of
 from kernbench.sim_engine.ops.provenance import blame
 from kernbench.sim_engine.ops.ranges import ReplayOp
 
@@ -196,7 +196,7 @@ def _only_result(log: Iterable[OpRecord], expected: Array) -> Output:
     for record in log:
         if record.op_kind == "unknown" or record.op_name == "memory_write":
             continue
-        for space, start, end in ReplayOp(record, 0).writes:
+        for space, start, end in ReplayOp(row_of(record), 0).writes:
             if space == "hbm":
                 written.put(start, end, record.params.get("dtype_out") or record.params.get("dtype") or "u8")
     found = written.over(0, TOP)
@@ -223,7 +223,7 @@ def verify_ops(
             pairs.append((one, np.asarray(wanted)))
     failures = []
     for boundary, array in pairs:
-        op = ReplayOp(boundary.record, boundary.record.op_id)
+        op = ReplayOp(row_of(boundary.record), boundary.record.op_id)
         failure = compare(_op_name(boundary), boundary.result, array, dtype_of(boundary.result.dtype).name)
         if failure is not None:
             said = {**_fields(failure), "ops": (f"computed by {op}",), "line": op.params.get("line", "")}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kernbench.common.errors import InputError
 from kernbench.sim_engine.data_executor import DataExecutor
 from kernbench.sim_engine.memory_store import MemoryStore
-from kernbench.sim_engine.op_log import OpLogger, OpRecord
+from kernbench.sim_engine.op_log import OpLogger, OpRecord, row_of
 from kernbench.sim_engine.ops.ranges import ReplayOp
 from kernbench.sim_engine.replay.levels import levels
 from kernbench.sim_engine.replay.order import ordered
@@ -103,12 +103,12 @@ def test_levels_keep_every_conflicting_pair_in_order(program: Program) -> None:
     """
     for later in range(1, len(program.steps), 3):
         program.steps[later].deps = sorted({*program.steps[later].deps, later - 1})
-    order = list(ordered(logged(program)))
+    order = list(ordered(logged(program).rows()))
     assert sorted(op.op_id for op in order) == list(range(len(program.steps)))
     level = {op.op_id: i for i, ops in enumerate(levels(order)) for op in ops}
     for i, op in enumerate(order):
-        assert all(level[dep] < level[op.op_id] for dep in op.deps)
-        below = [level[one.op_id] for one in order[:i] if one.conflicts(op)] + [level[dep] for dep in op.deps]
+        assert all(level[dep] < level[op.op_id] for dep in op.row.deps)
+        below = [level[one.op_id] for one in order[:i] if one.conflicts(op)] + [level[dep] for dep in op.row.deps]
         assert level[op.op_id] == max(below, default=-1) + 1
 
 
@@ -116,7 +116,7 @@ def test_levels_keep_every_conflicting_pair_in_order(program: Program) -> None:
 @given(programs(), st.integers(0, 13))
 def test_the_store_after_an_op_is_what_the_ops_up_to_it_left(program: Program, last: int) -> None:
     log = logged(program)
-    order = [op.op_id for op in ordered(log)]
+    order = [op.op_id for op in ordered(log.rows())]
     until = order[min(last, len(order) - 1)]
     done = Memories(program.spaces)
     for op_id in order[: order.index(until) + 1]:
@@ -155,7 +155,7 @@ def test_conflicts_are_overlaps_with_a_write() -> None:
 
     def op(src: int, dst: int, space: str = "hbm") -> ReplayOp:
         params = {"src_addr": src, "dst_addr": dst, "nbytes": 8, "src_space": space, "dst_space": "tcm"}
-        return ReplayOp(OpRecord(0.0, 0.0, "pe", "memory", "dma_read", params), 0)
+        return ReplayOp(row_of(OpRecord(0.0, 0.0, "pe", "memory", "dma_read", params)), 0)
 
     assert not op(0, 0).conflicts(op(0, 8)) and op(0, 0).conflicts(op(64, 7)) and not op(0, 0).conflicts(op(0, 8, "sram"))
     assert op(0, 0, "tcm").conflicts(op(64, 4)) and op(64, 4).conflicts(op(0, 0, "tcm"))

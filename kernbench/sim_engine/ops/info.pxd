@@ -1,10 +1,14 @@
 cimport cython
 
 from kernbench.common.handles cimport TensorHandle
-from kernbench.common.pe_ops cimport DmaReadCmd, GemmCmd, MathCmd
+from kernbench.common.pe_ops cimport DmaReadCmd, DmaWriteCmd, GemmCmd, MathCmd
 from kernbench.sim_engine.ops.params cimport Form
 
+cdef dict _ROWS
 cdef Form _DMA_READ
+cdef Form _DMA_WRITE
+cdef Form _COPY
+cdef Form _WRITE
 cdef Form _GEMM
 
 cpdef tuple op_row(object msg, tuple snapshots)
@@ -12,6 +16,12 @@ cpdef tuple op_row(object msg, tuple snapshots)
 
 @cython.locals(to=TensorHandle)
 cpdef tuple dma_read_row(DmaReadCmd msg, tuple snapshots)
+
+
+@cython.locals(source=TensorHandle)
+cpdef tuple dma_write_row(DmaWriteCmd msg, tuple snapshots)
+
+cpdef tuple copy_row(tuple source, tuple target, tuple shape, object dtype, object nbytes, object line, object data)
 
 
 @cython.locals(a=TensorHandle, b=TensorHandle, out=TensorHandle, acc=TensorHandle)

@@ -102,22 +102,22 @@ def dma_read_row(msg: DmaReadCmd, snapshots: tuple[Any, ...]) -> Row:
     to = msg.handle
     if msg.lanes is not None:
         lanes = (msg.nbytes, msg.src_space, to.space, to.shape, to.dtype, msg.lanes, msg.line)
-        return "memory", "dma_read", _LANES_READ.template(lanes), (msg.src_addr, to.addr, to.name())
+        return "memory", "dma_read", _LANES_READ.template(lanes), (msg.src_addr, to.addr, to.name_or_number())
     constants = (msg.nbytes, msg.src_space, to.space, to.shape, to.dtype, msg.src_strides, msg.line)
-    return "memory", "dma_read", _DMA_READ.template(constants), (msg.src_addr, to.addr, to.name())
+    return "memory", "dma_read", _DMA_READ.template(constants), (msg.src_addr, to.addr, to.name_or_number())
 
 
-def _dma_write(msg: DmaWriteCmd, snapshots: tuple[Any, ...]) -> Row:
+def dma_write_row(msg: DmaWriteCmd, snapshots: tuple[Any, ...]) -> Row:
     source = msg.handle
     if msg.lanes is not None:
         lanes = (source.space, source.shape, source.dtype, msg.dst_space, msg.nbytes, msg.lanes, msg.rmw, msg.line)
         if msg.old is not None:
             compare = None if msg.compare is None else msg.compare.addr
-            changed = (source.addr, msg.dst_addr, source.name(), msg.old.addr, compare)
+            changed = (source.addr, msg.dst_addr, source.name_or_number(), msg.old.addr, compare)
             return "memory", "dma_write", _LANES_CHANGE.template(lanes), changed
-        return "memory", "dma_write", _LANES_WRITE.template(lanes), (source.addr, msg.dst_addr, source.name())
+        return "memory", "dma_write", _LANES_WRITE.template(lanes), (source.addr, msg.dst_addr, source.name_or_number())
     constants = (source.space, source.shape, source.dtype, msg.dst_space, msg.nbytes, msg.dst_strides, msg.line)
-    values = (source.addr, msg.dst_addr, source.name(), snapshots[0] if snapshots else None)
+    values = (source.addr, msg.dst_addr, source.name_or_number(), snapshots[0] if snapshots else None)
     return "memory", "dma_write", _DMA_WRITE.template(constants), values
 
 
@@ -186,24 +186,24 @@ def _memory_write(msg: MemoryWriteMsg, snapshots: tuple[Any, ...]) -> Row:
     return "memory", "memory_write", _WRITE.template(constants), (msg.addr, msg.virtual_addr, data)
 
 
-def write_info(
+def write_row(
     space: str, addr: int, virtual: int | None, shape: tuple[int, ...], dtype: str, nbytes: int, line: str, data: Any
-) -> Info:
+) -> Row:
     """The row of known elements that were written into a memory."""
-    return "memory", "memory_write", _WRITE.params((space, shape, dtype, nbytes, line), (addr, virtual, data))
+    return "memory", "memory_write", _WRITE.template((space, shape, dtype, nbytes, line)), (addr, virtual, data)
 
 
-def copy_info(
+def copy_row(
     source: tuple[str, int], target: tuple[str, int], shape: tuple[int, ...], dtype: str, nbytes: int, line: str, data: Any
-) -> Info:
+) -> Row:
     """The row of bytes that one PE received from another (seed ADR-0052 D3.6)."""
-    params = _COPY.params((source[0], target[0], shape, dtype, nbytes, line), (source[1], target[1], data))
-    return "memory", "ipcq_copy", params
+    template = _COPY.template((source[0], target[0], shape, dtype, nbytes, line))
+    return "memory", "ipcq_copy", template, (source[1], target[1], data)
 
 
 _ROWS: dict[type, Callable[[Any, tuple[Any, ...]], Row]] = {
     DmaReadCmd: dma_read_row,
-    DmaWriteCmd: _dma_write,
+    DmaWriteCmd: dma_write_row,
     GemmCmd: gemm_row,
     MathCmd: math_row,
     CompositeCmd: _composite,

@@ -4,7 +4,6 @@ cdef class Template:
     cdef public dict constants
     cdef public dict varying
     cdef public dict plans
-    cdef public object number
 
 cdef class Form:
     cdef tuple _constant

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain, count
+from itertools import chain
 from typing import Any, TypeAlias
 
-TEMPLATES: dict[int, Template] = {}  #: forms by number
-_NUMBERS = count()
 Where: TypeAlias = int | slice  #: index of a value among those of one op; a slice gives a list
 
 #: Keys that differ between two ops of the same kernel line; the other keys are the template.
@@ -36,9 +34,7 @@ class Template:
     def __init__(self, constants: dict[str, Any], varying: dict[str, Where]) -> None:
         self.constants = constants
         self.varying = varying
-        self.plans: dict[str, Any] = {}  #: what a replay worked out once for all ops of a kind
-        self.number = next(_NUMBERS)  #: templates of the process, for records that are stored as plain numbers
-        TEMPLATES[self.number] = self
+        self.plans: dict[Any, Any] = {}  #: what a replay worked out once for all ops of a kind
 
 
 class Params(Mapping[str, Any]):
@@ -55,6 +51,8 @@ class Params(Mapping[str, Any]):
         if where is None:
             return self.template.constants[key]
         found = self.values_of_op[where]
+        if key == "handle_id" and type(found) is int:
+            return f"t{found}"  # of a tile without a name, by its number
         return found if isinstance(where, int) else list(found)
 
     def __contains__(self, key: object) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from kernbench.common.dtypes import dtype_of
 from kernbench.sim_engine.memory.strides import strides_of
-from kernbench.sim_engine.op_log import OpRecord
+from kernbench.sim_engine.op_log import OpRecord, row_of
 from kernbench.sim_engine.ops.ranges import ReplayOp
 from kernbench.sim_engine.ops.reaches import copy_size
 from kernbench.sim_engine.replay.order import ordered
@@ -16,10 +16,10 @@ def blame(log: Iterable[OpRecord], space: str, addr: int) -> list[ReplayOp]:
     """The ops through which the byte at `addr` passed, from the last writer to the op that computed it; empty if no op wrote
     it."""
     found: list[ReplayOp] = []
-    for op in reversed(list(ordered(log))):
+    for op in reversed(list(ordered(map(row_of, log)))):
         if not any(one == space and start <= addr < end for one, start, end in op.writes):
             continue
-        if op.record.op_kind != "memory":
+        if op.row.op_kind != "memory":
             return [*found, op]
         source = _source(op, addr)
         if source is None:

@@ -1,8 +1,9 @@
+from kernbench.sim_engine.op_log cimport OpRow
+from kernbench.sim_engine.ops.params cimport Template
+
 cdef class ReplayOp:
-    cdef readonly object record
+    cdef readonly OpRow row
     cdef readonly object op_id
-    cdef readonly object deps
-    cdef readonly object params
     cdef list _reads
     cdef list _writes
 

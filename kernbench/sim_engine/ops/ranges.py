@@ -5,23 +5,31 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from kernbench.common.dtypes import nbytes_of
-from kernbench.sim_engine.op_log import OpRecord
-from kernbench.sim_engine.ops.params import shared
+from kernbench.sim_engine.op_log import OpRecord, OpRow
+from kernbench.sim_engine.ops.params import Params
 from kernbench.sim_engine.ops.reaches import reaches_of
 
 Bytes: TypeAlias = tuple[str, int, int]  #: space, first byte, end
 
 
 class ReplayOp:
-    """An op of a replay: its record, and the bytes it touches."""
+    """An op of a replay: the row of its record, and the bytes it touches."""
 
-    def __init__(self, record: OpRecord, op_id: int) -> None:
-        self.record = record
+    def __init__(self, row: OpRow, op_id: int) -> None:
+        self.row = row
         self.op_id = op_id
-        self.deps = record.dependency_ids
-        self.params = shared(record.params)
         self._reads: list[Bytes] | None = None  # computed on first use
-        self._writes: list[Bytes] = []
+        self._writes: list[Bytes] | None = None
+
+    @property
+    def record(self) -> OpRecord:
+        """Its record."""
+        return self.row.record
+
+    @property
+    def params(self) -> Params:
+        """The parameters of its record."""
+        return Params(self.row.template, self.row.values)
 
     @property
     def reads(self) -> list[Bytes]:
@@ -31,26 +39,25 @@ class ReplayOp:
     @property
     def writes(self) -> list[Bytes]:
         """The bytes that it writes."""
-        if self._reads is None:
+        if self._writes is None:
             self._find()
-        return self._writes
+        return self._writes  # type: ignore[return-value]  # found
 
     def _find(self) -> list[Bytes]:
-        params = self.params
+        template, values, kind = self.row.template, self.row.values, self.row.op_kind
         reads: list[Bytes] = []
-        plans, values = params.template.plans, params.values_of_op
-        kind = self.record.op_kind
-        reaches = plans.get(kind)
+        writes: list[Bytes] = []
+        reaches = template.plans.get(kind)
         if reaches is None:
-            reaches = plans[kind] = tuple(reaches_of(kind, params))
-        for where, space, low, high, writes in reaches:
+            reaches = template.plans[kind] = tuple(reaches_of(kind, self.params))
+        for where, space, low, high, written in reaches:
             addr = values[where]
             if addr is not None:
-                (self._writes if writes else reads).append((space, addr + low, addr + high))
-        if "epilogue" in params.template.varying:
-            steps = [step for step in params["epilogue"] if "addr" in step]
+                (writes if written else reads).append((space, addr + low, addr + high))
+        if "epilogue" in template.varying:
+            steps = [step for step in self.params["epilogue"] if "addr" in step]
             reads += [(one["space"], one["addr"], one["addr"] + nbytes_of(one["shape"], one["dtype"])) for one in steps]
-        self._reads = reads
+        self._reads, self._writes = reads, writes
         return reads
 
     def conflicts(self, other: ReplayOp) -> bool:
@@ -60,7 +67,7 @@ class ReplayOp:
     def __str__(self) -> str:
         """`op 12 (gemm_f16 at sip0.cube0.pe0.pe_gemm, kernel.py:14)`."""
         line = self.params.get("line")
-        return f"op {self.op_id} ({self.record.op_name} at {self.record.component_id}{f', {line}' if line else ''})"
+        return f"op {self.op_id} ({self.row.op_name} at {self.row.component_id}{f', {line}' if line else ''})"
 
 
 def _meet(some: list[Bytes], others: list[Bytes]) -> bool:

@@ -75,7 +75,7 @@ def levels(ops: Iterable[ReplayOp]) -> list[list[ReplayOp]]:
                 level = cell.writer + 1
             if cell.reader >= level:
                 level = cell.reader + 1
-        for dep in op.deps:
+        for dep in op.row.deps:
             after = level_of.get(dep)
             if after is not None and after >= level:
                 level = after + 1

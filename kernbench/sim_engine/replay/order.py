@@ -10,22 +10,22 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 
 from kernbench.common.errors import InputError, Problem
-from kernbench.sim_engine.op_log import OpRecord
+from kernbench.sim_engine.op_log import OpRow
 from kernbench.sim_engine.ops.ranges import ReplayOp
 
 
-def ordered(records: Iterable[OpRecord], skip: Collection[int] = frozenset()) -> Iterator[ReplayOp]:
-    """The ops of records that are in order of `t_start`, as they are replayed in sequence, without the op ids of `skip`.
+def ordered(rows: Iterable[OpRow], skip: Collection[int] = frozenset()) -> Iterator[ReplayOp]:
+    """The ops of rows that are in order of `t_start`, as they are replayed in sequence, without the op ids of `skip`.
 
     A record without an op id is known by its place in the log. Raises InputError if an op depends on one that is not in
     the log or on itself, and where two have the same id.
     """
     done = set(skip)
     waiting: dict[int, tuple[ReplayOp, set[int]]] = {}
-    for op in _by_time(records, skip):
+    for op in _by_time(rows, skip):
         if op.op_id in done or op.op_id in waiting:
             raise InputError(Problem(str(op), f"another record has the op id {op.op_id} too"))
-        awaited = {one for one in op.deps if one not in done}
+        awaited = {one for one in op.row.deps if one not in done}
         if waiting:
             touched = [one for one, (other, _) in waiting.items() if op.conflicts(other)]
             awaited.update(one for one in touched if op.op_id not in _behind(one, waiting))
@@ -40,22 +40,22 @@ def ordered(records: Iterable[OpRecord], skip: Collection[int] = frozenset()) ->
         raise InputError(_stuck(waiting))
 
 
-def _by_time(records: Iterable[OpRecord], skip: Collection[int]) -> Iterator[ReplayOp]:
+def _by_time(rows: Iterable[OpRow], skip: Collection[int]) -> Iterator[ReplayOp]:
     time = 0.0
     ops: list[ReplayOp] = []  # of one time
-    for place, record in enumerate(records):
-        if ops and record.t_start != time:
+    for place, row in enumerate(rows):
+        if ops and row.t_start != time:
             yield from _memory_first(ops)
             ops = []
-        time = record.t_start
-        if record.op_id not in skip:
-            ops.append(ReplayOp(record, record.op_id if record.op_id >= 0 else place))
+        time = row.t_start
+        if row.op_id not in skip:
+            ops.append(ReplayOp(row, row.op_id if row.op_id >= 0 else place))
     yield from _memory_first(ops)
 
 
 def _memory_first(ops: list[ReplayOp]) -> list[ReplayOp]:
     if len(ops) > 1:
-        ops.sort(key=lambda op: op.record.op_kind != "memory")
+        ops.sort(key=lambda op: op.row.op_kind != "memory")
     return ops
 
 

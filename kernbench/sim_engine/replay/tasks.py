@@ -47,7 +47,7 @@ class Place:
 
     def read(self, store: MemoryStore, op: ReplayOp) -> Array:
         """The operand's elements; InputError if they were never written."""
-        addr = op.params.values_of_op[self.where]
+        addr = op.row.values[self.where]
         try:
             return store.tensor(self.space, addr, self.shape, self._numpy)
         except ValueError as error:
@@ -81,7 +81,7 @@ class Move:
 
     def run(self, store: MemoryStore, op: ReplayOp) -> tuple[Sequence[Array], Array | None]:
         """Move the bytes of an op. Returns the data that it read and wrote (None without a destination)."""
-        values = op.params.values_of_op
+        values = op.row.values
         if self._plain is not None and values[self._targets[0]] is not None:
             moved = self._plain.read(store, op)
             store.write(self._space, values[self._targets[0]], moved)
@@ -110,7 +110,7 @@ class Move:
             raise InputError(Problem(str(op), "its elements are not in the log: it was made without a memory store"))
         if self._read_strides is None and self._read_lanes is None:
             return source.read(store, op)
-        addr = op.params.values_of_op[source.where]
+        addr = op.row.values[source.where]
         try:
             if self._read_lanes is not None:
                 return read_lanes(store, source.space, addr, self._read_lanes, source.dtype)
@@ -189,25 +189,35 @@ class Math:
         spaces, dtypes = math_inputs(params)
         shapes = [tuple(shape) for shape in params.get("input_shapes", ())]
         self._inputs = [Place(where.start + i, *one) for i, one in enumerate(zip(spaces, shapes, dtypes, strict=True))]
-        self.operand_bytes = sum(prod(shape) * dtype_of(dtype).bits // 8 for shape, dtype in zip(shapes, dtypes, strict=True))
+        self.operand_bytes = sum([prod(shape) * dtype_of(dtype).bits // 8 for shape, dtype in zip(shapes, dtypes, strict=True)])
         self._snapshots = taken.start if isinstance(taken, slice) and taken.stop > taken.start else None
         self.target = _index(params, "dst_addr"), params.get("dst_space", params.get("addr_space") or "tcm")
         self._scalars = params.template.varying.get("scalars")
         plain = len(self._inputs) == 2 and "scalars" not in params.template.constants
         self._pair = plain_pair(params) if plain else None
 
-    def task(self, store: MemoryStore, op: ReplayOp) -> Task:
-        """An input: the elements kept by Phase 1, or those in memory."""
-        values = op.params.values_of_op
+    def operands(self, store: MemoryStore, op: ReplayOp) -> list[Array]:
+        """The inputs: the elements kept by Phase 1, or those in memory."""
+        values = op.row.values
         read = []
         for i, place in enumerate(self._inputs):
             kept = None if self._snapshots is None else values[self._snapshots + i]
             read.append(place.read(store, op) if kept is None else kept)
-        if self._pair is not None and (self._scalars is None or not values[self._scalars]):
-            pair, (x, y) = self._pair, read
+        return read
+
+    def result(self, op: ReplayOp, read: Sequence[Array]) -> Array:
+        """The result of an op."""
+        if self._pair is not None and (self._scalars is None or not op.row.values[self._scalars]):
+            x, y = read
             if x.shape == y.shape:
-                return Task([op], [read], lambda: [pair(x, y)])
-        return Task([op], [read], lambda: [run_math(op.params, op.record.op_name, read)])
+                paired: Array = self._pair(x, y)
+                return paired
+        return run_math(op.params, op.row.op_name, read)
+
+    def task(self, store: MemoryStore, op: ReplayOp) -> Task:
+        """The task of one op."""
+        read = self.operands(store, op)
+        return Task([op], [read], lambda: [self.result(op, read)])
 
 
 def _index(params: Params, key: str) -> int:
@@ -232,72 +242,72 @@ class Tasks:
         tasks: list[Task] = []
         alike: dict[Gemm, list[ReplayOp]] = {}
         for op in level:
-            kind = op.record.op_kind
+            kind = op.row.op_kind
             if kind == "memory":
                 inputs, written = self._moved(op)
                 if written is not None:
                     self.moved.append((op, inputs, written))
             elif kind == "gemm":
-                plan = self._plan(op, Gemm)
+                plan = _plan(op, Gemm)
                 if self._batching and plan.stacks:
                     alike.setdefault(plan, []).append(op)
                 else:
                     tasks.append(plan.task(self._store, self._wide, [op]))
             elif kind == "math":
-                tasks.append(self._plan(op, Math).task(self._store, op))
+                tasks.append(_plan(op, Math).task(self._store, op))
         tasks += [plan.task(self._store, self._wide, ops) for plan, ops in alike.items()]
         return tasks
 
     def run(self, op: ReplayOp) -> tuple[Sequence[Array], Array] | None:
         """Run one op alone; returns the data that it read and wrote, or None. InputError as `of_level`."""
-        kind = op.record.op_kind
+        kind = op.row.op_kind
         if kind == "memory":
             inputs, written = self._moved(op)
             return None if written is None else (inputs, written)
-        if kind == "gemm":
-            plan = self._plan(op, Gemm)
-            try:
-                inputs, result = plan.run(self._store, self._wide, op)
-            except ValueError as error:
-                raise _not_computed(op, error) from None
-        elif kind == "math":
-            plan = self._plan(op, Math)
-            task = plan.task(self._store, op)
-            (inputs,), (result,) = task.inputs, task.run()
-        else:
-            return None
-        self._put(op, plan, result)
+        try:
+            if kind == "gemm":
+                gemm: Gemm = _plan(op, Gemm)
+                inputs, result = gemm.run(self._store, self._wide, op)
+                target = gemm.target
+            elif kind == "math":
+                math: Math = _plan(op, Math)
+                inputs = math.operands(self._store, op)
+                result, target = math.result(op, inputs), math.target
+            else:
+                return None
+        except ValueError as error:
+            raise _not_computed(op, error) from None
+        self._put(op, target, result)
         return inputs, result
 
     def _moved(self, op: ReplayOp) -> tuple[Sequence[Array], Array | None]:
+        move: Move = _plan(op, Move)
         try:
-            moved: tuple[Sequence[Array], Array | None] = self._plan(op, Move).run(self._store, op)
+            return move.run(self._store, op)
         except ValueError as error:
             raise InputError(Problem(str(op), f"it cannot be moved: {error}")) from None
-        return moved
 
-    def _put(self, op: ReplayOp, plan: Gemm | Math, result: Array) -> tuple[str, int]:
-        where, space = plan.target
-        addr = op.params.values_of_op[where]
+    def _put(self, op: ReplayOp, target: tuple[int, str], result: Array) -> None:
+        where, space = target
         try:
-            self._store.write(space, addr, result)
+            self._store.write(space, op.row.values[where], result)
         except ValueError as error:
             raise InputError(Problem(str(op), f"it cannot write its result: {error}")) from None
-        return space, addr
 
-    def write(self, op: ReplayOp, result: Array) -> tuple[str, int]:
-        """Store a computed result; returns its location."""
-        return self._put(op, self._plan(op, Gemm if op.record.op_kind == "gemm" else Math), result)
+    def write(self, op: ReplayOp, result: Array) -> None:
+        """Store a computed result."""
+        self._put(op, _plan(op, Gemm if op.row.op_kind == "gemm" else Math).target, result)
 
-    @staticmethod
-    def operand_bytes(op: ReplayOp) -> int:
-        """[B] The operands of a math op; 0 for other ops."""
-        return int(Tasks._plan(op, Math).operand_bytes) if op.record.op_kind == "math" else 0
 
-    @staticmethod
-    def _plan(op: ReplayOp, kind: type[Any]) -> Any:
-        plans = op.params.template.plans
-        plan = plans.get(kind.__name__)
-        if plan is None:
-            plan = plans[kind.__name__] = kind(op.params)
-        return plan
+def operand_bytes(op: ReplayOp) -> int:
+    """[B] The operands of a math op; 0 for other ops."""
+    return int(_plan(op, Math).operand_bytes) if op.row.op_kind == "math" else 0
+
+
+def _plan(op: ReplayOp, kind: type[Any]) -> Any:
+    """What the ops of a template have in common for a replay."""
+    plans = op.row.template.plans
+    plan = plans.get(kind)
+    if plan is None:
+        plan = plans[kind] = kind(op.params)
+    return plan

@@ -1,0 +1,57 @@
+cimport cython
+
+from kernbench.sim_engine.memory_store cimport MemoryStore
+from kernbench.sim_engine.ops.params cimport Template
+from kernbench.sim_engine.ops.ranges cimport ReplayOp
+
+cdef class Place:
+    cdef readonly Py_ssize_t where
+    cdef readonly object space, dtype
+    cdef readonly tuple shape
+    cdef object _numpy
+
+    cpdef read(self, MemoryStore store, ReplayOp op)
+
+cdef class Move:
+    cdef tuple _shape
+    cdef object _dtype, _space, _snapshot, _read_strides, _write_strides, _read_lanes, _write_lanes, _rmw, _old
+    cdef list _targets
+    cdef Place _source, _plain, _compare
+
+    @cython.locals(values=tuple)
+    cdef tuple run(self, MemoryStore store, ReplayOp op)
+
+    cdef _from_memory(self, MemoryStore store, ReplayOp op)
+
+cdef class Math:
+    cdef list _inputs
+    cdef readonly object operand_bytes
+    cdef object _snapshots, _scalars, _pair
+    cdef readonly tuple target
+
+    @cython.locals(values=tuple, place=Place)
+    cdef list operands(self, MemoryStore store, ReplayOp op)
+
+    cpdef result(self, ReplayOp op, list read)
+
+cdef class Tasks:
+    cdef MemoryStore _store
+    cdef bint _batching
+    cdef object _wide
+    cdef public list moved
+
+    cpdef list of_level(self, object level)
+
+    @cython.locals(math=Math)
+    cpdef run(self, ReplayOp op)
+
+    @cython.locals(move=Move)
+    cdef tuple _moved(self, ReplayOp op)
+
+    cdef _put(self, ReplayOp op, tuple target, object result)
+
+    cpdef write(self, ReplayOp op, object result)
+
+
+@cython.locals(plans=dict)
+cdef _plan(ReplayOp op, object kind)

@@ -174,8 +174,8 @@ def llm(
     - `page`: the number of tokens in a page of the KV cache; 0 means no pages.
     - `tp`: the number of PEs of a system that share each layer, or of other ranks.
     - `rank`: what `tp` counts: `pe`, or `cube` or `sip`, which divide their share of a layer over all of their PEs.
-    - `reduce`: how these PEs add their parts: `direct`, `ring`, `tree`, `recursive_doubling`, or `auto` for the fastest
-      algorithm.
+    - `reduce`: how these PEs add their parts: `direct`, `ring`, `torus`, `tree`, `recursive_doubling`, or `auto` for the
+      fastest algorithm.
     - `ep`: whether these PEs have whole experts.
     - `prefetch_experts`: whether the weights of all experts are loaded without waiting for the router.
     - `mtp`: whether each step also runs the blocks that predict further tokens.

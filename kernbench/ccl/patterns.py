@@ -7,6 +7,7 @@ with all blocks on every rank. The same messages in the reverse order, with sums
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import cache
 from itertools import product
 
@@ -135,20 +136,26 @@ def switch_gather(shape: Shape) -> list[Step]:
     return steps
 
 
-def axis_ring_gather(axes: Sequence[int]) -> list[Step]:
+def axis_ring_gather(axes: Sequence[int], order: Sequence[int] | None = None, direction: int = 1) -> list[Step]:
     """Return the steps of `axis_gather` along rings. Each step forwards the blocks of the step before to the next rank of the
     line.
+
+    `order` is the order of the axes; None means the first axis first. With `direction` -1, blocks go to the previous rank of
+    the line.
     """
     steps: list[Step] = []
     places = _places(axes)
     number = {place: rank for rank, place in enumerate(places)}
-    for axis, size in enumerate(axes):
+    ways = range(len(axes)) if order is None else order
+    for done, axis in enumerate(ways):
+        size = axes[axis]
         for turn in range(size - 1):
             step = []
             for rank, place in enumerate(places):
-                at = (place[axis] - turn) % size
-                blocks = tuple(number[*before, at, *place[axis + 1 :]] for before in _places(axes[:axis]))
-                after = (*place[:axis], (place[axis] + 1) % size, *place[axis + 1 :])
+                spans = [range(size) if k in ways[:done] else (place[k],) for k, size in enumerate(axes)]
+                spans[axis] = ((place[axis] - direction * turn) % size,)
+                blocks = tuple(number[one] for one in product(*spans))
+                after = (*place[:axis], (place[axis] + direction) % size, *place[axis + 1 :])
                 step.append(Message(rank, number[after], blocks, blocks))
             steps.append(step)
     return steps
@@ -325,6 +332,34 @@ def direct_all_reduce(ranks: int, far: bool) -> Schedule:
     """
     gather = direct_gather(ranks)
     return vector_schedule(ranks, ranks, [*backwards(gather), *gather], far)
+
+
+@cache
+def torus_all_reduce(ranks: int, far: bool) -> Schedule:
+    """Return the schedule of an all-reduce along the rings of a grid that is as square as possible.
+
+    The elements are divided into parts, one for each order of the axes and each direction around the rings. All parts go
+    around at the same time, so that the links of all neighbours are busy.
+    """
+    axes = grid_axes(ranks)
+    orders = dict.fromkeys((tuple(range(len(axes))), tuple(reversed(range(len(axes))))))
+    directions = (1, -1) if max(axes, default=0) > 2 else (1,)
+    gathers = [axis_ring_gather(axes, order, direction) for order, direction in product(orders, directions)]
+    gather = _side_by_side(gathers, ranks)
+    scatter = _side_by_side([backwards(steps) for steps in gathers], ranks)
+    return vector_schedule(ranks, len(gathers) * ranks, [*scatter, *gather], far)
+
+
+def _side_by_side(parts: Sequence[Sequence[Step]], ranks: int) -> list[Step]:
+    """Return the steps of several patterns that run at the same time, each with its own positions."""
+    return [
+        [
+            replace(one, sent=tuple(at + k * ranks for at in one.sent), stored=tuple(at + k * ranks for at in one.stored))
+            for k, step in enumerate(steps)
+            for one in step
+        ]
+        for steps in zip(*parts, strict=True)
+    ]
 
 
 @cache

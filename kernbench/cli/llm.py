@@ -140,6 +140,7 @@ class Reductions(StrEnum):
 
     DIRECT = "direct"
     RING = "ring"
+    TORUS = "torus"
     TREE = "tree"
     RECURSIVE_DOUBLING = "recursive_doubling"
     AUTO = "auto"
@@ -150,8 +151,8 @@ Reduce = Annotated[
     typer.Option(
         "--reduce",
         metavar="ALGO",
-        help="Algorithm of the all-reduces between the --tp PEs: direct, ring, tree, recursive_doubling, or auto (the fastest "
-        "for each size).",
+        help="Algorithm of the all-reduces between the --tp PEs: direct, ring, torus, tree, recursive_doubling, or auto (the "
+        "fastest for each size).",
     ),
 ]
 Experts = Annotated[bool, typer.Option("--ep", help="Expert parallelism: each of the --tp PEs holds some whole experts, "
@@ -298,9 +299,10 @@ def _show_plans(programs: LlmPrograms | ParallelPrograms, *, as_json: bool) -> i
     programs = _first_stage(programs)
     job, shape = programs.job, programs.shapes[0]
     _check_planned(programs, "--plan")
+    summed = programs.sums_of(shape)
     steps = {step.phase: step for step in reversed(programs.steps)}
     found = {
-        phase: compared_plans(shape, programs.machine, step.tokens, step.context, job.batch, job.page_tokens)
+        phase: compared_plans(shape, programs.machine, step.tokens, step.context, job.batch, job.page_tokens, summed)
         for phase, step in reversed(steps.items())
     }
 

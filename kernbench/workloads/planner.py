@@ -7,12 +7,13 @@ whose bytes and products take at most 5% more time at full rate than with the sm
 chosen. On systolic arrays the products take the cycles of their shapes.
 
 On a shard the stages may also go on in turn, block by block: then the shards add up the rows of a block while the tensor
-engines multiply another one. Such a plan is chosen if its estimated cycles, waits for sums included, are fewer.
+engines multiply another one. Such a plan is chosen if its estimated cycles, waits for sums included, are fewer. If shards are
+on several SIPs, the sums of the estimate are simulated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
@@ -42,6 +43,7 @@ from kernbench.workloads.transfers import LAYER_PART, load_cycles, setup_bytes, 
 __all__ = ["ATTENTION", "DOWN", "GATE_UP", "OUT", "TENSORS", "LayerPlan", "plan_layer"]
 
 TENSORS = ("residual", "attention", "ffn")  # what goes from stage to stage
+Sums = Callable[[int], int]  #: [cycle] of the sum of a number of elements over all shards
 _SLACK = (21, 20)  # cycles that better buffering may cost, over the least
 _TILE_KIB = (256, 128, 64, 32)  # of weights: large enough to be worth a transfer each, small enough to double-buffer
 _ARRAY_TILE_KIB = (32, 64, 128, 256, 512, 1024, 2048)  # on systolic arrays: the smallest whose columns fill them
@@ -100,10 +102,12 @@ class LayerPlan:
 
 
 def plan_layer(
-    model: ModelShape, config: NpuConfig, tokens: int, context: int, batch: int = 1, page_tokens: int = 0
-) -> LayerPlan:
+    model: ModelShape, config: NpuConfig, tokens: int, context: int, batch: int = 1, page_tokens: int = 0,
+    summed: Sums | None = None,
+) -> LayerPlan:  # fmt: skip
     """The plan for `tokens` new tokens after `context` earlier ones, in each of `batch` sequences.
 
+    `summed`: the cycles in which the shards of a layer add up a number of elements; None: the time of as many bytes of DRAM.
     InputError if no tiling fits the scratchpad.
     """
     buffers = _buffers(model, config, tokens, context, batch, page_tokens)
@@ -121,7 +125,7 @@ def plan_layer(
         least = min(plan.least_cycles for plan in plans if plan is not None)
     most = least * _SLACK[0] // _SLACK[1]
     staged = next(plan for plan in plans if plan is not None and plan.least_cycles <= most)
-    return _in_turn(buffers, levels, staged) or staged
+    return _in_turn(buffers, levels, staged, summed) or staged
 
 
 BUFFERS = Known[LayerBuffers](1 << 8)  #: by shape, step, and what of the machine they depend on: all but the DRAM
@@ -146,10 +150,11 @@ class Candidate:
 
 
 def compared_plans(
-    model: ModelShape, config: NpuConfig, tokens: int, context: int, batch: int = 1, page_tokens: int = 0
-) -> list[Candidate]:
+    model: ModelShape, config: NpuConfig, tokens: int, context: int, batch: int = 1, page_tokens: int = 0,
+    summed: Sums | None = None,
+) -> list[Candidate]:  # fmt: skip
     """What `plan_layer` compares, in its order: of each size and number of weight tiles the best division of the rest."""
-    used = plan_layer(model, config, tokens, context, batch, page_tokens)
+    used = plan_layer(model, config, tokens, context, batch, page_tokens, summed)
     buffers = LayerBuffers(model, config, tokens, context, batch, page_tokens)
     found: dict[tuple[int, int], Candidate] = {}
     passed = False
@@ -265,7 +270,9 @@ def _blocks(buffers: LayerBuffers, level: Buffering, resident: frozenset[str]) -
     return tuple(chosen)
 
 
-def _in_turn(buffers: LayerBuffers, levels: Sequence[Buffering], staged: LayerPlan) -> LayerPlan | None:
+def _in_turn(
+    buffers: LayerBuffers, levels: Sequence[Buffering], staged: LayerPlan, summed: Sums | None
+) -> LayerPlan | None:
     """The plan of a shard whose stages go on block by block, in turn; None if a plan stage by stage (`staged`) takes less.
 
     Stage by stage, the tensor engines wait twice while the shards add up the last blocks of a projection; in turn, only at the
@@ -274,15 +281,19 @@ def _in_turn(buffers: LayerBuffers, levels: Sequence[Buffering], staged: LayerPl
     model = buffers.model
     if model.shards == 1 or model.experts:
         return None
-    best, least = None, staged.least_cycles + sum(_meeting_cycles(buffers, staged.block_tokens[stage]) for stage in (OUT, DOWN))
+    waits = (_meeting_cycles(buffers, staged.block_tokens[stage], summed) for stage in (OUT, DOWN))
+    best, least = None, staged.least_cycles + sum(waits)
     for m in block_sizes(buffers.tokens)[1:]:
         if m < QUERY_TOKENS or (buffers.batch > 1 < buffers.seq_tokens and buffers.seq_tokens % m):
             continue  # a block of the attention is inside one sequence
-        met = _meeting_cycles(buffers, m)
+        met = _meeting_cycles(buffers, m, summed)
         if load_cycles(buffers.config, _moved(buffers, frozenset(TENSORS), (m,) * len(STAGES))) + met >= least:
             continue  # no division of the scratchpad moves less
         found = next(filter(None, (_best_in_turn(buffers, level, m) for level in levels)), None)
-        if found is not None and (cycles := found.least_cycles + met) < least:
+        if found is None:
+            continue
+        sums = 2 * ceil_div(buffers.tokens, m) * summed(m * model.hidden) if summed is not None else 0
+        if (cycles := max(found.least_cycles, sums) + met) < least:
             best, least = found, cycles
     return best
 
@@ -305,18 +316,20 @@ def _best_in_turn(buffers: LayerBuffers, level: Buffering, m: int) -> LayerPlan 
     return replace(best, least_cycles=max(products, loads))
 
 
-def _meeting_cycles(buffers: LayerBuffers, m: int) -> int:
+def _meeting_cycles(buffers: LayerBuffers, m: int, summed: Sums | None) -> int:
     """[cycle] from the products of a block of `m` tokens until its rows are in the residual stream: the shards add them up.
 
-    What a shard sends counts as if it were loaded; vector operations of one block do not overlap.
+    Without `summed`, what a shard sends counts as if it were loaded; vector operations of one block do not overlap.
     """
     model, ve = buffers.model, buffers.config.ve
     bits, rows = model.activation_bits, m * model.hidden
     others = model.shards - 1
-    vectors = others * ve_service(ve, "add", ceil_div(rows, model.shards), 1, bits).total
-    vectors += ve_service(ve, "add", model.hidden, m, bits).total
+    vectors = ve_service(ve, "add", model.hidden, m, bits).total
     if model.post_norms:
         vectors += ve_service(ve, model.norm, model.hidden, ceil_div(m, ve.engines), bits).total
+    if summed is not None:
+        return vectors + summed(rows) + load_cycles(buffers.config, buffers.activation_bytes(rows))
+    vectors += others * ve_service(ve, "add", ceil_div(rows, model.shards), 1, bits).total
     sent = 2 * others * buffers.activation_bytes(ceil_div(rows, model.shards))
     return vectors + load_cycles(buffers.config, sent + buffers.activation_bytes(rows))
 

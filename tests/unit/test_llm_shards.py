@@ -7,6 +7,10 @@ from itertools import groupby, pairwise
 import numpy as np
 import pytest
 
+import kernbench
+from kernbench.ccl.patterns import torus_all_reduce
+from kernbench.ccl.rings import grid_of
+from kernbench.ccl.schedule import replayed
 from kernbench.cmdq.entries import Entry, PairEntry, TeEntry, VeEntry
 from kernbench.cmdq.footprint import flat_address
 from kernbench.cmdq.system import lower_system
@@ -15,10 +19,11 @@ from kernbench.config.kinds import as_npu
 from kernbench.workloads import planner
 from kernbench.workloads.llm import steps
 from kernbench.workloads.llm.known import Known
-from kernbench.workloads.llm.reductions import ALGORITHMS, Reduction
+from kernbench.workloads.llm.reductions import ALGORITHMS, Reduction, reduction_program
 from kernbench.workloads.llm.run import run_program
 from kernbench.workloads.llm.shards import pe_places
 from kernbench.workloads.llm.steps import Job, LlmPrograms, Segment
+from kernbench.workloads.models.files import load_model
 from kernbench.workloads.models.precision import uniform_precision
 from tests.llm_cases import tiny_model
 
@@ -81,6 +86,33 @@ def test_auto_is_the_fastest_alone() -> None:
         assert cycles[programs.way_of(elements, 8)] == min(cycles.values()) and len(set(cycles.values())) > 1  # type: ignore[index]
 
 
+@pytest.mark.parametrize("ranks", [2, 3, 4, 6, 7, 9, 12])
+def test_a_torus_adds_on_grids_of_any_shape(ranks: int) -> None:
+    """Grids of two axes, of one axis (2, 3 and 7 ranks), and with sides that differ."""
+    schedule = torus_all_reduce(ranks, far=False)
+    inputs = [np.arange(500, dtype=np.int64) * (rank + 1) for rank in range(ranks)]
+    for found in replayed(schedule, inputs, 1 << 15):
+        assert (found == np.arange(500) * ranks * (ranks + 1) // 2).all()
+    rows, cols = grid_of(ranks)
+    for one in (message for step in schedule.direct_steps for message in step):
+        (row, col), (other, column) = divmod(one.source, cols), divmod(one.target, cols)
+        far = ((row - other) % rows, (other - row) % rows), ((col - column) % cols, (column - col) % cols)
+        assert sum(map(min, far)) == 1  # to a neighbour on the torus
+
+
+def test_a_torus_of_chips_adds_with_all_links_at_once() -> None:
+    """Each link between neighbours carries nearly as many bytes; with `direct`, some links carry three times as many."""
+    machine = load_config("tpuv6e_2x4")
+    found = {}
+    for way in ("direct", "torus"):
+        program = reduction_program(as_npu(machine), pe_places(machine, 8), 1 << 23, 8, way, {})  # type: ignore[arg-type]
+        result = kernbench.simulate(program, machine)
+        links = [row["bytes"] for name, row in result.counters.items() if name.count("io_noc") == 2 and row["bytes"]]
+        found[way] = result.cycles, len(links), max(links) / min(links)
+    assert found["torus"][0] < found["direct"][0] / 2
+    assert found["torus"][1:] == (24, pytest.approx(1.1, rel=0.02)) and found["direct"][2] > 3
+
+
 def carry_out(entry: Entry, memory: dict[str | None, np.ndarray], programs: LlmPrograms) -> None:
     """What a send or an add does to the bytes of the scratchpads."""
     spm = programs.machine.spm
@@ -131,3 +163,20 @@ def test_stages_in_turn_give_the_tensor_engines_work_during_the_sums(monkeypatch
     assert programs.plan(layer.shape, layer.step).in_turn is None
     assert in_turn.macs == staged.macs
     assert in_turn.cycles * 5 < staged.cycles * 4
+
+
+def test_stages_go_in_turn_on_a_board_because_its_links_are_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The weights are loaded twice, which takes less than the sums over the links. As bytes of DRAM, the sums would count a
+    sixteenth."""
+    job = Job(prompt=512, tokens=1, phases=("prefill",), shards=8, layers=1, reduction="torus")
+    machine = load_config("tpuv6e_2x4")
+    cycles = {}
+    for simulated in (True, False):
+        monkeypatch.setattr(steps, "PLANS", Known(1))
+        programs = LlmPrograms(load_model("llama3.1-405b"), uniform_precision(), machine, job)
+        if not simulated:
+            monkeypatch.setattr(LlmPrograms, "sums_of", lambda *_: None)
+        layer = next(segment for segment in programs.segments(programs.steps[0]) if segment.kind == "layer")
+        assert (programs.plan(layer.shape, layer.step).in_turn is not None) == simulated
+        cycles[simulated] = run_program(programs.segment_program(layer), programs).cycles
+    assert cycles[True] < cycles[False] * 0.95

@@ -84,7 +84,8 @@ def largest_prefill(machine: str, data: SuiteData, stand: Stand) -> tuple[str, F
     """
     config = load_config(machine)
     tp = config.pes
-    job, room = Job(prompt=int(data.fact("prompt")), tokens=1, phases=("prefill",)), as_npu(config).dram.capacity_bytes
+    job = Job(prompt=int(data.fact("prompt")), tokens=1, phases=("prefill",), reduction="auto")
+    room = as_npu(config).dram.capacity_bytes
     for model in _models():
         if least_bytes(model, Precision(), job, Layout(tp)) > room:
             continue

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from kernbench.ccl.patterns import recursive_doubling, tree_all_reduce
+from kernbench.ccl.patterns import recursive_doubling, torus_all_reduce, tree_all_reduce
 from kernbench.ccl.schedule import Message, Schedule
 from kernbench.cmdq.footprint import bytes_of
 from kernbench.cmdq.program import Program
@@ -22,9 +22,10 @@ from kernbench.workloads.layer.buffers import chunk_bytes
 from kernbench.workloads.layer.projections import PartialRows
 from kernbench.workloads.llm.shards import Place
 
-Algorithm = Literal["direct", "ring", "tree", "recursive_doubling"]
-ALGORITHMS: tuple[Algorithm, ...] = ("direct", "ring", "tree", "recursive_doubling")
-Reduction = Literal["direct", "ring", "tree", "recursive_doubling", "auto", "none"]
+Algorithm = Literal["direct", "ring", "torus", "tree", "recursive_doubling"]
+ALGORITHMS: tuple[Algorithm, ...] = ("direct", "ring", "torus", "tree", "recursive_doubling")
+Reduction = Literal["direct", "ring", "torus", "tree", "recursive_doubling", "auto", "none"]
+SCHEDULES = {"torus": torus_all_reduce, "tree": tree_all_reduce, "recursive_doubling": recursive_doubling}
 #: values for users; `none` adds no sums, to show the cost of the reductions
 REDUCTIONS: tuple[Reduction, ...] = (*ALGORITHMS, "auto")
 
@@ -76,7 +77,7 @@ def all_reduce(layers: Sequence[Sharded], parts: Sequence[PartialRows], way: Red
     elif way == "ring":
         _ring(layers, parts, chunk, sizes, meta)
     else:
-        _scheduled(layers, parts, _schedule(way, count), total, (count - 1) * chunk, meta)
+        _scheduled(layers, parts, SCHEDULES[way](count, False), total, (count - 1) * chunk, meta)
 
 
 def reduction_program(
@@ -91,10 +92,6 @@ def reduction_program(
     all_reduce([Rows(emit, config, bits) for emit in emits], [rows] * len(places), way)
     program.end(**common)
     return program
-
-
-def _schedule(way: Reduction, count: int) -> Schedule:
-    return tree_all_reduce(count, False) if way == "tree" else recursive_doubling(count, False)
 
 
 def _scheduled(

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Literal
 import msgspec
 
 from kernbench.cmdq.program import Program
+from kernbench.common import naming
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import ceil_div
 from kernbench.config.kinds import as_npu, beyond_scratchpad
@@ -48,7 +49,7 @@ from kernbench.workloads.llm.reductions import ALGORITHMS, REDUCTIONS, Reduction
 from kernbench.workloads.llm.shards import alike, pe_places, shard_of
 from kernbench.workloads.models import ModelShape
 from kernbench.workloads.models.precision import Precision
-from kernbench.workloads.planner import LayerPlan, plan_layer
+from kernbench.workloads.planner import LayerPlan, Sums, plan_layer
 from kernbench.workloads.routing import EVEN, Routing
 
 Phase = Literal["prefill", "decode"]
@@ -224,8 +225,22 @@ class LlmPrograms:
         key = shape, step
         if key not in self._plans:
             how = shape, step.tokens, step.context, self.job.batch, self.job.page_tokens
-            self._plans[key] = PLANS.get((self._planned_for, *how), lambda: plan_layer(shape, self.machine, *how[1:]))
+            summed = self.sums_of(shape)
+            sums = None if summed is None else (self._machine_content, self.job.reduction)
+            self._plans[key] = PLANS.get(
+                (self._planned_for, sums, *how), lambda: plan_layer(shape, self.machine, *how[1:], summed)
+            )
         return self._plans[key]
+
+    def sums_of(self, shape: ModelShape) -> Sums | None:
+        """The simulated cycles of an all-reduce of a number of elements, for plans of shards on several SIPs: the links between
+        SIPs are slower than DRAM. None where plans need no such cycles."""
+        places = [naming.parse_pe(place.node) for place in self.places if place.node is not None]
+        if len({sip for sip, _, _ in places}) < 2 or not self._alike_everywhere or self.job.reduction == "none":
+            return None
+        return lambda elements: self.reduction_cycles(
+            elements, shape.activation_bits, self._way(elements, shape.activation_bits)
+        )
 
     @cached_property
     def _planned_for(self) -> Hashable:
@@ -329,18 +344,25 @@ class LlmPrograms:
     @cached_property
     def _addresses(self) -> str | None:
         """Addresses if they affect cycles; None on other machines, where each region begins at the first channel."""
+        return None if self._alike_everywhere else repr(self.dram)
+
+    @property
+    def _alike_everywhere(self) -> bool:
+        """Whether cycles do not depend on addresses."""
         memory = as_npu(self.target).dram
-        fixed = memory.row_buffer is None and memory.controller is None and self._given.cache is None
-        return None if fixed else repr(self.dram)
+        return memory.row_buffer is None and memory.controller is None and self._given.cache is None
 
     def way_of(self, elements: int, bits: int) -> Reduction:
         """The algorithm of a reduction of this number of elements; with `auto`, the one with the fewest cycles, and the first
         of equal ones."""
-        found: Reduction = self.job.reduction
-        if found == "auto":
-            found = min(ALGORITHMS, key=lambda way: self.reduction_cycles(elements, bits, way))
+        found = self._way(elements, bits)
         self.reduced.append(Sent("all-reduce", found, self.job.shards, elements, bits))
         return found
+
+    def _way(self, elements: int, bits: int) -> Reduction:
+        if self.job.reduction != "auto":
+            return self.job.reduction
+        return min(ALGORITHMS, key=lambda way: self.reduction_cycles(elements, bits, way))
 
     def exchange(self, sent: Sent) -> Exchange | None:
         """The algorithm of a collective other than an all-reduce; with `auto`, the one with the fewest cycles when it runs

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Literal
 
-from kernbench.common.errors import InputError, Problem
+from kernbench.common.errors import ABSENT, InputError, Problem
 from kernbench.common.files import not_read, read_bounded
 from kernbench.common.spelling import meant
 from kernbench.workloads.serving.arrivals import Arrivals
@@ -84,8 +84,8 @@ class Workload:
             rule = f"the dataset {self.dataset_name} {why}"
             path = self.dataset_path
             remedy = "leave --dataset-path out" if drawn else "add --dataset-path FILE"
-            given = ("dataset_path", os.fspath(path)) if path is not None else ()
-            raise InputError(Problem("workload", rule, *given, remedy=remedy))
+            value = ABSENT if path is None else os.fspath(path)
+            raise InputError(Problem("workload", rule, "" if path is None else "dataset_path", value, remedy))
 
     @property
     def count(self) -> int | None:

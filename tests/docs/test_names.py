@@ -28,6 +28,7 @@ OTHER_PROGRAMS = ("coming_from/", "how-to/import_collectives.md", "reference/tri
 #: Options in code font that other programs have, and scripts of tests.
 OTHER_OPTIONS = {
     "--strip-all": "strip", "--bases": "tests/search.py", "--keep": "tests/search.py", "--datatype": "nccl-tests",
+    "--minbytes": "nccl-tests", "--maxbytes": "nccl-tests", "--stepfactor": "nccl-tests", "--stepbytes": "nccl-tests",
     "--cpus-per-task": "sbatch", "--kbsim-update": "kernbench/testing/plugin.py", "-p": "pytest", "-x": "a value",
     "-fno-asynchronous-unwind-tables": "gcc",
 }  # fmt: skip

@@ -338,16 +338,33 @@ def direct_all_reduce(ranks: int, far: bool) -> Schedule:
 def torus_all_reduce(ranks: int, far: bool) -> Schedule:
     """Return the schedule of an all-reduce along the rings of a grid that is as square as possible.
 
-    The elements are divided into parts, one for each order of the axes and each direction around the rings. All parts go
-    around at the same time, so that the links of all neighbours are busy.
+    The elements are divided into parts, which go around at the same time (`torus_gather`).
     """
+    gather = torus_gather(ranks)
+    return vector_schedule(ranks, ways_around(ranks) * ranks, [*backwards(gather), *gather], far)
+
+
+def _ways_around(ranks: int) -> list[tuple[tuple[int, ...], int]]:
+    """Return the orders of the axes of a grid, each with each direction around its rings."""
     axes = grid_axes(ranks)
     orders = dict.fromkeys((tuple(range(len(axes))), tuple(reversed(range(len(axes))))))
-    directions = (1, -1) if max(axes, default=0) > 2 else (1,)
-    gathers = [axis_ring_gather(axes, order, direction) for order, direction in product(orders, directions)]
-    gather = _side_by_side(gathers, ranks)
-    scatter = _side_by_side([backwards(steps) for steps in gathers], ranks)
-    return vector_schedule(ranks, len(gathers) * ranks, [*scatter, *gather], far)
+    return list(product(orders, (1, -1) if max(axes, default=0) > 2 else (1,)))
+
+
+def ways_around(ranks: int) -> int:
+    """Return the number of parts of a block that go different ways on a grid that is as square as possible."""
+    return len(_ways_around(ranks))
+
+
+@cache
+def torus_gather(ranks: int) -> list[Step]:
+    """Return the steps of an all-gather along the rings of a grid that is as square as possible.
+
+    A block is divided into parts, one for each order of the axes and each direction around the rings, so that the links of
+    all neighbours are busy. Position `k * ranks + rank` is part `k` of the block of a rank.
+    """
+    axes = grid_axes(ranks)
+    return _side_by_side([axis_ring_gather(axes, order, direction) for order, direction in _ways_around(ranks)], ranks)
 
 
 def _side_by_side(parts: Sequence[Sequence[Step]], ranks: int) -> list[Step]:

@@ -19,7 +19,7 @@ from kernbench.common.errors import InputError
 from kernbench.config import load_config
 from kernbench.workloads.blocks.context import ContextShare, most_cached
 from kernbench.workloads.blocks.programs import PartPrograms
-from kernbench.workloads.llm.exchanges import gather_rows, scatter_rows
+from kernbench.workloads.llm.exchanges import EXCHANGES, gather_rows, scatter_rows
 from kernbench.workloads.llm.floor import floor_of
 from kernbench.workloads.llm.model import Model
 from kernbench.workloads.llm.report import report_of
@@ -171,13 +171,14 @@ class Bytes:
         return 0
 
 
-@pytest.mark.parametrize("way", ["direct", "ring"])
-@pytest.mark.parametrize("count", [2, 3, 5])
+@pytest.mark.parametrize("way", EXCHANGES)
+@pytest.mark.parametrize("count", [2, 3, 5, 6, 8])
 def test_gathers_and_scatters_leave_what_they_should(way: Any, count: int) -> None:
     parts = [64 * (3 + (i % 2)) for i in range(count)]
     total, random = sum(parts), np.random.default_rng(count)
     machine = load_config("npu_server")
-    pes: list[Any] = [Bytes(machine, total + count * 512) for _ in range(count)]
+    room = (count - 1) * max(parts)  # each is a whole number of lines
+    pes: list[Any] = [Bytes(machine, total + room) for _ in range(count)]
     numbers = random.integers(0, 99, (count, total))
     edges = [sum(parts[:i]) for i in range(count + 1)]
     for pe, row in zip(pes, numbers, strict=True):
@@ -246,7 +247,7 @@ def test_collectives_are_in_the_report_with_their_cost(made: Any) -> None:
 
 def test_ring_and_auto_take_part_in_the_other_collectives(made: Any) -> None:
     ways = {}
-    for way in ("ring", "auto"):
+    for way in ("ring", "torus", "auto"):
         programs = made(Layout(1, cp=4), job=Job(prompt=64, tokens=1, layers=1, reduction=way))
         segment_tally(programs, layer_of(programs, "prefill"))
         ways[way] = programs.reduced[0].algorithm
@@ -256,6 +257,7 @@ def test_ring_and_auto_take_part_in_the_other_collectives(made: Any) -> None:
             sends = [one for one in entries if isinstance(one, PairEntry)]
             assert all(order.index(one.peer) == (order.index(one.node) + 1) % 4 for one in sends)
     assert ways["ring"] == "ring" and ways["auto"] in ("direct", "ring")
+    assert ways["torus"] == "direct"  # keys and values have no torus algorithm
 
 
 def test_stages_hand_over_the_rows_that_each_rank_has(made: Any) -> None:

@@ -37,6 +37,8 @@ def test_every_machine_has_rows_or_a_reason(monkeypatch: pytest.MonkeyPatch) -> 
         with_rows = {case.partition(":")[0] for case in found if case.endswith(f": {what}")}
         assert with_rows.isdisjoint(DATA.fact(left_out))
         assert with_rows | set(DATA.fact(left_out)) == set(machine_names())
+        said = plans.left_out(DATA, STAND)
+        assert all(machine in said and why in said for machine, why in DATA.fact(left_out).items())
     for limits in ("product_limits", "prefill_limits"):
         assert set(DATA.fact(limits)) <= set(machine_names())
 

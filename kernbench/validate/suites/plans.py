@@ -135,6 +135,19 @@ def prefill_share(programs: LlmPrograms, stand: Stand) -> Fraction:
     return Fraction(max(floor.dram_cycles, floor.mac_cycles), cycles)
 
 
+def left_out(data: SuiteData, stand: Stand) -> str:
+    """The machines without a product or without a prefill, and why."""
+    if stand.options.quick:
+        return ""
+    parts = []
+    for what in ("product", "prefill"):
+        by_reason: dict[str, list[str]] = {}
+        for machine, why in data.fact(f"no_{what}").items():
+            by_reason.setdefault(why, []).append(machine)
+        parts += [f"the {what} on {', '.join(some)}, because {why}" for why, some in by_reason.items()]
+    return "; ".join(parts)
+
+
 def figures(data: SuiteData, rows: Sequence[Row]) -> list[Figure]:
     """None: the table says it."""
     return []

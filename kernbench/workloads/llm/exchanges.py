@@ -1,15 +1,19 @@
 """Collectives of a layer other than the all-reduce: all-gather, reduce-scatter and all-to-all, by sends and vector operations.
 
-`direct` sends each message directly to the PE that needs it; `ring` sends only to the next PE. A tree and recursive doubling
-are algorithms of all-reduces only: if a job selects one of them, these collectives are `direct`.
+`direct` sends each message directly to the PE that needs it; `ring` sends only to the next PE. `torus` sends parts of the rows
+around the rings of a grid, in both directions and along both axes at the same time; it moves rows of which each PE has a part.
+A tree and recursive doubling are algorithms of all-reduces only: if a job selects one of them, these collectives are `direct`.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from kernbench.ccl.patterns import backwards, torus_gather, ways_around
+from kernbench.ccl.schedule import Message
 from kernbench.cmdq.footprint import bytes_of
 from kernbench.cmdq.program import Program
 from kernbench.common.units import ceil_div
@@ -21,8 +25,9 @@ from kernbench.workloads.llm.reductions import Reduction, Rows, Sharded
 from kernbench.workloads.llm.shards import Place
 from kernbench.workloads.scratchpad import Buffer, Ring
 
-Exchange = Literal["direct", "ring"]
-EXCHANGES: tuple[Exchange, ...] = ("direct", "ring")
+Exchange = Literal["direct", "ring", "torus"]
+EXCHANGES: tuple[Exchange, ...] = ("direct", "ring", "torus")
+ON_GRIDS = ("all-gather", "reduce-scatter", "softmax all-gather")  #: collectives that have a torus algorithm
 #: [byte] assumed size of a tile of keys and values that one PE sends to another: a slot of the queues between PEs
 TILE_BYTES = 16 << 10
 PHASES = {
@@ -53,7 +58,7 @@ class Sent:
 
 def exchange_of(way: Reduction) -> Reduction:
     """The algorithm of a collective other than an all-reduce, for the algorithm of the job; `auto` is unchanged."""
-    return way if way in ("ring", "auto") else "direct"
+    return way if way in ("ring", "torus", "auto") else "direct"
 
 
 def gather_rows(
@@ -61,6 +66,13 @@ def gather_rows(
 ) -> None:
     """Gathers all parts on every PE. Part i is at its offset from `places[i]` on PE i; `parts`: [element] size of each."""
     offsets, count = _offsets(parts, bits), len(layers)
+    if way == "torus":
+        cuts = _cuts(layers, parts, bits)
+        for step in torus_gather(count):
+            for one, block, at, elements in _in_pieces(step, cuts):
+                source, target = places[one.source] + offsets[block] + at, places[one.target] + offsets[block] + at
+                layers[one.source].emit.send(layers[one.target].emit, source, target, elements, bits, **meta)
+        return
     turns = range(1, count)
     for turn in turns:
         for i, owner in enumerate(layers):
@@ -80,6 +92,19 @@ def scatter_rows(
     offsets, count = _offsets(parts, bits), len(layers)
     line = layers[0].config.spm.bank_width_bytes
     slot = ceil_div(bytes_of(max(parts), bits), line) * line
+    if way == "torus":
+        cuts, arrived = _cuts(layers, parts, bits), Counter[tuple[int, int]]()
+        for step in backwards(torus_gather(count)):
+            found = []
+            for one, block, at, elements in _in_pieces(step, cuts):
+                room = rooms[one.target] + arrived[one.target, at] * slot + at
+                arrived[one.target, at] += 1
+                place = places[one.source] + offsets[block] + at
+                layers[one.source].emit.send(layers[one.target].emit, place, room, elements, bits, **meta)
+                found.append((one.target, places[one.target] + offsets[block] + at, room, elements))
+            for target, mine, room, elements in found:
+                layers[target].vector("add", elements, 1, mine, mine, room, **meta)
+        return
     for turn in range(1, count):
         for i, owner in enumerate(layers):
             j = (i + turn) % count if way == "direct" else (i + 1) % count
@@ -92,6 +117,28 @@ def scatter_rows(
             if parts[c]:
                 mine = places[j] + offsets[c]
                 owner.vector("add", parts[c], 1, mine, mine, rooms[j] + (turn - 1) * slot, **meta)
+
+
+def _cuts(layers: Sequence[Sharded], parts: Sequence[int], bits: int) -> list[list[tuple[int, int]]]:
+    """The offset [byte] and the elements of each piece of a part that goes another way on a torus. Pieces begin at lines."""
+    line = layers[0].config.spm.bank_width_bytes
+    ways = ways_around(len(layers))
+    each = ceil_div(ceil_div(bytes_of(max(parts), bits), ways), line) * line
+    return [
+        [(at * each, max(0, min(each * 8 // bits, part - at * each * 8 // bits))) for at in range(ways)] for part in parts
+    ]
+
+
+def _in_pieces(
+    step: Sequence[Any], cuts: Sequence[Sequence[tuple[int, int]]]
+) -> Iterator[tuple[Message, int, int, int]]:
+    """The blocks of the messages of a step: message, block, offset in the block, and elements."""
+    for one in step:
+        for position in one.sent:
+            way, block = divmod(position, len(cuts))
+            at, elements = cuts[block][way]
+            if elements:
+                yield one, block, at, elements
 
 
 def _offsets(parts: Sequence[int], bits: int) -> list[int]:
@@ -161,7 +208,7 @@ def exchange_program(config: NpuConfig, places: Sequence[Place], sent: Sent, com
     layers = [Rows(emit, config, sent.bits) for emit in emits]
     line = config.spm.bank_width_bytes
     meta = {"phase": PHASES[sent.name]}
-    way: Exchange = "ring" if sent.algorithm == "ring" else "direct"
+    way: Exchange = sent.algorithm if sent.algorithm in EXCHANGES else "direct"  # type: ignore[assignment]
     none = [0] * len(places)
     if sent.name in ("all-gather", "softmax all-gather"):
         gather_rows(layers, none, sent.sizes[0], sent.bits, way, meta)

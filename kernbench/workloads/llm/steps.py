@@ -42,7 +42,7 @@ from kernbench.workloads.llm.dram import (
     place_model,
 )
 from kernbench.workloads.llm.emitted import Emitted, choice_of, emitted, layout_of, run_content
-from kernbench.workloads.llm.exchanges import EXCHANGES, Exchange, Sent, exchange_of, exchange_program
+from kernbench.workloads.llm.exchanges import EXCHANGES, ON_GRIDS, Exchange, Sent, exchange_of, exchange_program
 from kernbench.workloads.llm.known import Kept, Known, digest_of, texts_of
 from kernbench.workloads.llm.model import Model
 from kernbench.workloads.llm.reductions import ALGORITHMS, REDUCTIONS, Reduction, all_reduce, reduction_program
@@ -371,10 +371,13 @@ class LlmPrograms:
             return None
         way = exchange_of(self.job.reduction)
         if way == "auto":
-            tried = {one: self.collective_cycles(replace(sent, algorithm=one)) for one in EXCHANGES}
-            found = min(EXCHANGES, key=lambda one: tried[one])
+            able = [one for one in EXCHANGES if one != "torus" or sent.name in ON_GRIDS]
+            tried = {one: self.collective_cycles(replace(sent, algorithm=one)) for one in able}
+            found = min(able, key=lambda one: tried[one])
+        elif way == "ring" or (way == "torus" and sent.name in ON_GRIDS):
+            found = way
         else:
-            found = "ring" if way == "ring" else "direct"
+            found = "direct"
         if isinstance(sent.sizes, tuple) and len(sent.sizes) > 1:  # an all-to-all and a broadcast have no ring algorithm
             found = "direct"
         self.reduced.append(replace(sent, algorithm=found))

@@ -69,8 +69,8 @@ class Call:
         group = self.group
         if self.in_place is not None:
             block = rank * self.count * dtype_of(self.dtype).bits // 8
-            in_ptr += block if self.in_place.blocks_out else 0
-            out_ptr += block if self.in_place.blocks_in else 0
+            in_ptr += block if self.in_place.own_in else 0
+            out_ptr += block if self.in_place.own_out else 0
         sip, cube, _ = group.shape.place(rank)
         where = (sip, group.shape.sips, cube, group.shape.cubes, group.kind)
         made = self.algorithm.kernel_args(in_ptr, out_ptr, self.count, self.dtype, *where)
@@ -309,7 +309,7 @@ def _elements(call: Call, collective: Collective, seed: int, each: bool) -> tupl
         host = np.zeros(((group.placed or group.shape).ranks, wide), dtype_of(call.dtype).numpy)
         inputs = []
         for rank, row in enumerate(group.rows):
-            start = rank * call.count if call.in_place and collective.blocks_out else 0
+            start = rank * call.count if call.in_place and collective.own_in else 0
             inputs.append(host[row, start : start + has])
             inputs[-1][:] = _random(call.dtype, has, seed + rank)
     host.flags.writeable = False
@@ -408,7 +408,7 @@ def _wrong(call: Call, expected: Sequence[Array], out: Any, store: MemoryStore) 
         right = expected[rank]
         if right.size:
             try:
-                first = rank * right.nbytes if call.in_place is not None and call.in_place.blocks_in else 0
+                first = rank * right.nbytes if call.in_place is not None and call.in_place.own_out else 0
                 at = out.parts[row].physical + first
                 got = store.read("hbm", at, right.shape, call.dtype)
             except ValueError:  # some of it was never written

@@ -47,6 +47,16 @@ class Collective:
         """
         return self.moves and self.name != "send_recv" and self.blocks_in + self.blocks_out + self.rooted < 2
 
+    @property
+    def own_in(self) -> bool:
+        """Whether, in place, the elements of a rank are in its own block of the results."""
+        return self.blocks_out and not self.blocks_in
+
+    @property
+    def own_out(self) -> bool:
+        """Whether, in place, the results of a rank are in its own block of the elements."""
+        return self.blocks_in and not self.blocks_out
+
     def bus_factor(self, ranks: int) -> Fraction:
         """Return the ratio of bus bandwidth to algorithm bandwidth: the share of the size that each rank must send at least."""
         share = Fraction(ranks - 1, ranks)

@@ -149,6 +149,54 @@ def test_sums_in_a_switch(tmp_path: Path, fused: bool) -> None:
     assert [wrong_in_switch(path, 3, size) for size in (6, 9000)] == [0, 0]
 
 
+def test_packets_in_a_switch(tmp_path: Path) -> None:
+    """Each rank stores packets of its chunk at all ranks, which unpack them."""
+    ranks, gpus = 3, []
+    for rank in range(ranks):
+        local = op("cpkt", [buff("i", 0)], [buff("s", rank)])
+        store = op("gstorepkt", [buff("s", rank)], [switched(rank)], channel_type="switch")
+        unpack = [op("upkt", [buff("s", one)], [buff("o", one)]) for one in range(ranks)]
+        made = in_switch(rank, ranks, [local, store, *unpack])
+        made |= {"input_chunks": 1}
+        made["channels"][-1]["buffer_type"] = "s"
+        gpus.append(made)
+    path = written(tmp_path / "plan.json", plan("allgather", gpus, inplace=False))
+    assert [wrong_in_switch(path, ranks, size) for size in (6, 9000)] == [0, 0]
+
+
+def test_a_sum_of_packets_is_kept_as_packets_too(tmp_path: Path) -> None:
+    """`recpkt` writes the sum and its packets, which the rank then sends."""
+    gpus = []
+    for rank in (0, 1):
+        other = 1 - rank
+        puts = [op("ppkt", [buff("i", other)], [buff(0, rank)])]
+        both = op("recpkt", [buff("i", rank), buff("s", other)], [buff("o", rank), buff("s", 2 + rank)])
+        send = op("rppkt", [buff("s", 2 + rank)], [buff(0, 2 + rank)])
+        unpack = op("upkt", [buff("s", 2 + other)], [buff("o", other)])
+        gpus.append(gpu(rank, 2, [*puts, both, send, unpack], buffers="s"))
+    assert wrong(written(tmp_path / "plan.json", plan("allreduce", gpus, inplace=False)), 2) == 0
+
+
+def test_elements_go_to_the_next_rank(tmp_path: Path) -> None:
+    gpus = []
+    for rank in range(3):
+        after = [one for one in range(3) if one != rank].index((rank + 1) % 3)
+        put = op("put", [buff("i", 0)], [buff(after, 0)])
+        gpus.append(gpu(rank, 3, [sync("signal", 0, 1), sync("wait", 0, 1), put], sizes=(1, 1, 0), buffers="o"))
+    assert wrong(written(tmp_path / "plan.json", plan("sendrecv", gpus, inplace=False)), 3) == 0
+
+
+def test_an_all_to_all_in_place(tmp_path: Path) -> None:
+    """Each rank keeps the block for the other rank in its scratch until the other rank has read it."""
+    gpus = []
+    for rank in (0, 1):
+        other = 1 - rank
+        keep = op("copy", [buff("i", other)], [buff("s", 0)])
+        get = op("get", [buff(0, 0)], [buff("o", other)])
+        gpus.append(gpu(rank, 2, [keep, sync("signal", 0), sync("wait", 0), get], sizes=(2, 2, 1), buffers="s"))
+    assert wrong(written(tmp_path / "plan.json", plan("alltoall", gpus)), 2) == 0
+
+
 def changed(rank0: list[Json], rank1: list[Json], **more: Any) -> Json:
     return {**plan("allreduce", [gpu(0, 2, rank0), gpu(1, 2, rank1)]), **more}
 

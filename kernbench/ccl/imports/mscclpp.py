@@ -13,19 +13,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kernbench.ccl.imports.msccl import COLLECTIVE_NAMES, MOST_CHUNKS, MOST_RANKS, MOST_STEPS
+from kernbench.ccl.imports.msccl import COLLECTIVE_NAMES as OF_MSCCL
+from kernbench.ccl.imports.msccl import MOST_CHUNKS, MOST_RANKS, MOST_STEPS
 from kernbench.ccl.imports.program import Block, InSwitch, Program, ProgramEntry, Ref, Step, check, entry_of
 from kernbench.common.errors import ABSENT, InputError, Problem
 from kernbench.config.document import Document, read_document
 
+COLLECTIVE_NAMES = {**OF_MSCCL, "sendrecv": "send_recv"}
 MAX_BYTES = 64 * 2**20
 MOST_USES = 1 << 22  #: of chunks by steps: a short op may be over all chunks
 MOST_TURNS = 1 << 23  #: of thread blocks, which go on one after the other
 COPIES = ("copy", "cpkt", "upkt", "tpkt", "get", "put", "ppkt", "rppkt", "pws", "pwsf")
-SUMS = ("re", "repkt", "rre", "res", "respkt", "recspkt", "rres")
+SUMS = ("re", "repkt", "rre", "res", "respkt", "recpkt", "recspkt", "rres")
 SYNCS = ("nop", "flush", "signal", "wait", "rlxsignal", "rlxwait", "barrier", "sem_acquire", "sem_release")
-PACKETS = ("cpkt", "upkt", "rppkt", "repkt", "respkt", "recspkt")  #: they wait until their packets are there
-IN_SWITCH = ("gstore", "glre", "glres")
+PACKETS = ("cpkt", "upkt", "rppkt", "repkt", "respkt", "recpkt", "recspkt", "gstorepkt")  #: wait for packets
+IN_SWITCH = ("gstore", "gstorepkt", "glre", "glres")
 Where = tuple[str | int, ...]
 Key = tuple[Any, ...]  #: of a thread block of the program, until it has a number
 At = tuple[Key, int]  #: a step of one
@@ -183,17 +185,20 @@ class Plan:
         group = op.get("tbg_info")
         if isinstance(group, dict) and group.get("tb_id") != 0:
             return True  # the first of the group does it
-        if name in IN_SWITCH:
+        if name in IN_SWITCH and name not in PACKETS:
             self._through_switch(rank, number, at, where, op)
             return True
         sources = [self._place(rank, at, op, "src_buff", k) for k in range(len(self._list(op, "src_buff", where)))]
+        if name in IN_SWITCH:
+            if not self._came(sources):
+                return False
+            self._through_switch(rank, number, at, where, op)
+            return True
         targets = [self._place(rank, at, op, "dst_buff", k) for k in range(len(self._list(op, "dst_buff", where)))]
         if not sources or not targets:
             raise self.refused(where, f"{name} must have src_buff and dst_buff")
-        if name in PACKETS:
-            packets = [one for one in sources if one.ref.buffer == "s"]
-            if any(chunk not in self.written[one.rank] for one in packets for chunk in one.chunks):
-                return False
+        if name in PACKETS and not self._came(sources):
+            return False
         if name in COPIES:
             if len(sources) not in (1, len(targets)):
                 raise self.refused(where, f"it has {len(sources)} src_buff and {len(targets)} dst_buff")
@@ -204,6 +209,11 @@ class Plan:
         if name in ("pws", "pwsf"):
             self._signal(rank, at, where, op)
         return True
+
+    def _came(self, sources: Sequence[Place]) -> bool:
+        """Return whether all packets are there that an op reads from scratch memory."""
+        packets = [one for one in sources if one.ref.buffer == "s"]
+        return all(chunk in self.written[one.rank] for one in packets for chunk in one.chunks)
 
     def _synced(self, rank: int, number: int, name: str, where: Where, op: dict[str, Any]) -> bool:
         at = where[:4]
@@ -267,7 +277,8 @@ class Plan:
             self.signals[peers[one], kind, back[nth]] += 1
 
     def _through_switch(self, rank: int, number: int, at: Where, where: Where, op: dict[str, Any]) -> None:
-        """Load the sum of a chunk over all members of a group (glre), store a chunk at all members (gstore), or both (glres).
+        """Load the sum of a chunk over all members of a group (glre), store a chunk at all members (gstore, gstorepkt), or
+        both (glres).
         """
         name, sides = op["name"], [self._list(op, key, where) for key in ("src_buff", "dst_buff")]
         if any(len(side) != 1 for side in sides):

@@ -309,6 +309,8 @@ def _wanted(program: Program, rank: int, chunk: int) -> Sum:
     """Return the sum that a result chunk must have."""
     ranks, rules = len(program.ranks), program.rules
     has, gets = program.sizes()
+    if program.collective == "send_recv":
+        return (((rank - 1) % ranks, chunk),)
     if rules.reduces:
         first = rank * gets if rules.blocks_in else 0
         return tuple((one, first + chunk) for one in range(ranks))

@@ -39,6 +39,8 @@ def read_astra_network(path: str | os.PathLike[str]) -> NodeDescription:
         return InputError(Problem(place, rule, ".".join(map(str, where)) or "network", value))
 
     for name in data:
+        if name in ("logical-dims", "dimension"):
+            raise refused("this is a file of the backend ns-3, and only files of the analytical backend are supported", name)
         if name not in KEYS:
             raise refused(f"only {', '.join(KEYS)} are supported, which are the keys of the analytical network", name)
     lists = {name: _list(data, name, refused) for name in KEYS}

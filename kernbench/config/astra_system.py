@@ -69,6 +69,12 @@ def read_astra_system(path: str | os.PathLike[str]) -> AstraSystem:
     implementations = {f"{one}-implementation": one for one in ALGORITHMS}
     for name in data:
         if name not in (*NUMBERS, *LEFT_OUT, *implementations):
+            if name.endswith("-implementation-custom"):
+                raise refused(
+                    "algorithms of your own are no part of a machine: run the MSCCL file of the algorithm with "
+                    "kbsim ccl run --msccl, or its traces with kbsim ccl replay",
+                    name,
+                )
             known = ", ".join((*NUMBERS, *implementations, *LEFT_OUT))
             raise refused(f"there is no such key of a system file; the keys are {known}", name)
     numbers: dict[str, Fraction] = {}

@@ -135,6 +135,9 @@ def _below(element: Element, busid: str, rate: Fraction | None, cpu: int, above:
         elif child.tag == "gpu":
             if not busid:
                 raise child.problem("a <gpu> is in the <pci> element of its device")
+            if "gcn" in child.attributes:
+                rule = "this GPU is of AMD, and only files of NCCL are supported, not those of RCCL"
+                raise child.problem(rule, "gcn", child.attributes["gcn"])
             yield Gpu(child, busid, child.integer("dev", 0, MOST_LINKS), child.integer("sm", 10, 999), rate, cpu, above)
 
 

@@ -81,6 +81,7 @@ def test_another_machine_to_start_from_and_values_of_the_user(kbsim: Kbsim) -> N
         (node(), "a node has at least two <gpu>, and here are 0"),
         (node('<gpu dev="0" sm="80"/>', gpu(1)), "node.xml:3: gpu: a <gpu> is in the <pci> element of its device"),
         (node(gpu(0, SWITCH), gpu(0, SWITCH)), "node.xml:4: gpu: two GPUs have the same dev"),
+        (node(gpu(0), gpu(1)).replace('sm="80"', 'sm="0" gcn="gfx942"'), "this GPU is of AMD, and only files of NCCL"),
         (node(gpu(0, SWITCH), gpu(1)), "every GPU must have as many NVLinks to switches, and none to another GPU"),
         (node(gpu(0, to(1)), gpu(1)), "an NVLink of this GPU is not there at its other end"),
         (node(gpu(0, to(7)), gpu(1)), "an NVLink ends at another <gpu> of the file or at an NVSwitch (tclass 0x068000)"),
@@ -135,6 +136,7 @@ def test_networks_of_astra_sim(kbsim: Kbsim, text: str, system: tuple[object, ..
         (network("Ring, Switch", "4, 2", "50, 50", "5, 5"), "these dimensions are not an arrangement of SIPs; "),
         (network("Mutable", "4", "50", "5", "links: []\n"), "only topology, npus_count, bandwidth, latency are supported"),
         (network("Ring", "1", "50", "5"), "it must be 2 to 1,024 NPUs together"),
+        ('logical-dims: ["4"]\n', "this is a file of the backend ns-3"),
         (network("Ring", "2000", "50", "5"), "net.yml:2:15: npus_count.0 = 2000, but it must be an integer from 1 to 1,024"),
         (network("Ring", "8", "0", "5"), "it must be a number above 0"),
         (network("Ring", "8", "true", "5"), "it must be a number above 0"),
@@ -185,6 +187,7 @@ def test_system_files_of_astra_sim(kbsim: Kbsim) -> None:
         ('{"endpoint-delay": true}', "it must be a number from 0"),
         ('{"all-reduce-implementation": "ring"}', "it must be a list with one name for each dimension"),
         ('{"memory": 1}', "there is no such key of a system file"),
+        ('{"all-reduce-implementation-custom": ["a"]}', "run the MSCCL file of the algorithm with kbsim ccl run --msccl"),
     ],
 )
 def test_system_files_that_cannot_be_said_are_refused(kbsim: Kbsim, text: str, said: str) -> None:

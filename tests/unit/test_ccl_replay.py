@@ -189,6 +189,9 @@ def test_bytes_that_are_no_messages(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_files_that_are_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(["ccl", "replay", str(tmp_path)]) == 2
     assert "there are no files PREFIX.RANK.et" in " ".join(capsys.readouterr().err.split())
+    (tmp_path / "trace.json").write_text("{}")
+    with pytest.raises(InputError, match="traces in JSON are not read: convert them with chakra_converter"):
+        read_chakra(tmp_path)
     (tmp_path / "t.1.et").write_bytes(write_chakra([work(1, 1)]))
     assert exit_code(["ccl", "replay", str(tmp_path / "t")]) == 2
     assert "rank 0 has no file" in " ".join(capsys.readouterr().err.split())

@@ -101,11 +101,10 @@ def _files(place: Path) -> list[Path]:
             found.setdefault(named[1], {})[int(named[2])] = path
     if not found:
         rule = "there are no files PREFIX.RANK.et" if prefix is None else f"there are no files {prefix}.RANK.et"
-        raise InputError(
-            Problem(
-                os.fspath(place), rule, remedy="give a directory, or the prefix of the files, which is the part before .0.et"
-            )
-        )
+        remedy = "give a directory, or the prefix of the files, which is the part before .0.et"
+        if place.suffix == ".json" or (place.is_dir() and any(place.glob("*.json"))):
+            remedy = "traces in JSON are not read: convert them with chakra_converter PyTorch (PREFIX.RANK.et)"
+        raise InputError(Problem(os.fspath(place), rule, remedy=remedy))
     if len(found) > 1:
         rule = f"it has traces of several prefixes: {', '.join(found)}"
         raise InputError(Problem(os.fspath(place), rule, remedy="give one of these prefixes with its directory"))

@@ -78,7 +78,8 @@ def fuzz(
     order_free: Annotated[
         list[str] | None,
         typer.Option("--order-free", metavar="TENSOR", help="Allow the values of this tensor to depend on the order of "
-            "events. A tensor of floats is compared within a tolerance. Any other tensor is not compared. May be repeated.",
+            "events. A tensor of floats is compared within a tolerance. A tensor of any other type is not compared. May be "
+                "repeated.",
             show_default=False),
     ] = None,
     findings: Annotated[int, typer.Option("--findings", min=1, metavar="N", help="Stop after this many findings.")] = 3,

@@ -129,7 +129,7 @@ class Searches(StrEnum):
 
 Search = Annotated[
     Searches | None,
-    typer.Option("--parallel", help="Run all layouts that fit the machine, and explain why the best layout is the fastest. "
+    typer.Option("--parallel", help="Run all layouts that fit the machine, and report which layout is the fastest and why. "
         "A layout is a choice of values for --tp, --cp, --pp, --dp and --sp.",
                  show_default=False),
 ]  # fmt: skip

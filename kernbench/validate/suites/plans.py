@@ -9,6 +9,7 @@ from fractions import Fraction
 from functools import cache
 from itertools import product
 from math import isqrt
+from typing import Any
 
 from kernbench.common.errors import InputError
 from kernbench.config import load_config, machine_names
@@ -103,7 +104,7 @@ def largest_prefill(machine: str, data: SuiteData, stand: Stand) -> tuple[str, F
     return None
 
 
-def _ways(model: Model, tp: int) -> Iterator[tuple[Layout, dict[str, bool]]]:
+def _ways(model: Model, tp: int) -> Iterator[tuple[Layout, dict[str, Any]]]:
     """The ways in which PEs run a layer, and what each changes of a job.
 
     PEs have all rows or their own rows between products. For a mixture, they have shares of experts or whole ones, and experts

@@ -208,7 +208,7 @@ def exchange_program(config: NpuConfig, places: Sequence[Place], sent: Sent, com
     layers = [Rows(emit, config, sent.bits) for emit in emits]
     line = config.spm.bank_width_bytes
     meta = {"phase": PHASES[sent.name]}
-    way: Exchange = sent.algorithm if sent.algorithm in EXCHANGES else "direct"  # type: ignore[assignment]
+    way: Exchange = sent.algorithm if sent.algorithm in EXCHANGES else "direct"
     none = [0] * len(places)
     if sent.name in ("all-gather", "softmax all-gather"):
         gather_rows(layers, none, sent.sizes[0], sent.bits, way, meta)

@@ -219,7 +219,7 @@ class _Run:
         for i, (entry, explicit) in enumerate(zip(self.entries, self.plan.predecessors, strict=True)):
             implicit: Iterable[int] = range(i) if entry.opcode == "END" else () if barrier is None else (barrier,)
             before = (i - 1,) if entry.meta.get("job", 0) else ()  # of the same command, on the same engine
-            waits.append(tuple(sorted({*explicit, *implicit, *before})))
+            waits.append(tuple(sorted({*explicit, *implicit, *before})) if implicit or before else explicit)
             if entry.opcode == "BARRIER":
                 barrier = i
         return waits

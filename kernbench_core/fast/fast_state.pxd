@@ -16,7 +16,7 @@ cdef struct Lookahead:
     cycle_t looked            # the cycle of the last such look-ahead
     int32_t step  # 1 + its index among the scratchpads that are run cycle by cycle for their pairs; 0: none of them (fast/pair_cycles.pyx)
     bint rolls                # whether it is run up to its next event, so that it has no horizon (fast/rolling.pyx)
-    bint laid                 # whether the timing wheel has its requesters; valid until the requesters change
+    bint laid                 # whether the timing wheel has its requesters; valid until requesters come
     slot_t* due               # requesters that have work in a block, if one word has all banks (fast/block.pyx)
     uint64_t* denied          # masks of denials that are not counted yet, while the scratchpad is being simulated
     uint64_t[7] left          # the same between two simulations of it

@@ -13,8 +13,8 @@ from kernbench_core.model.bank_counters cimport tally_eight
 from kernbench_core.model.division cimport quotient
 from kernbench_core.model.dram.extent cimport Dram
 from kernbench_core.model.share.membership cimport Flow
-from kernbench_core.fast.timing_wheel cimport SPOKES, Lane, Wheel, wheel_put, wheel_take
-from kernbench_core.types cimport NEVER, int32_t, int64_t, nbytes_t, uint64_t
+from kernbench_core.fast.timing_wheel cimport BANKS, SPOKES, Lane, Wheel, wheel_put, wheel_take
+from kernbench_core.types cimport NEVER, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 
 cdef extern from *:
     int trailing_zeros "__builtin_ctzll"(uint64_t v) noexcept nogil
@@ -33,11 +33,27 @@ cdef inline void put_again(Sim* s, Spm* p, int32_t place) noexcept nogil:
     wheel_put(s.wheel, g, place, p.done)
 
 
-cdef void lay_wheel(Sim* s, Spm* p) noexcept nogil:
-    """Put all requesters on the wheel, from the scratchpad's next cycle on."""
+cdef void lay_lines(Sim* s, Spm* p) noexcept nogil:
+    """What the lines of all lanes have in common, for the whole run."""
     cdef Wheel* x = s.wheel
     cdef Dram* d = s.memory
     cdef int32_t k
+    x.line = p.line if p.line_shift >= 0 and not p.blocked else -1
+    x.shift = p.line_shift
+    x.interleave = d.interleave
+    x.apart = apart_of(d, p) if x.line > 0 and d.interleave & (p.line - 1) == 0 else 0
+    x.chunk = <int32_t>(d.interleave >> p.line_shift) if x.apart else 0
+    for k in range(p.banks):
+        x.next[k] = (k + 1) % p.banks
+        x.next[BANKS + k] = (k + 1 + (x.apart >> x.shift)) % p.banks if x.apart else 0
+
+
+cdef void lay_wheel(Sim* s, Spm* p) noexcept nogil:
+    """Put all requesters on the wheel, from the scratchpad's next cycle on."""
+    cdef Wheel* x = s.wheel
+    cdef int32_t k
+    if x.n == 0:
+        lay_lines(s, p)
     x.n = p.n_order
     x.rims = (p.n_order + 63) >> 6
     x.turn = p.done + SPOKES
@@ -47,12 +63,6 @@ cdef void lay_wheel(Sim* s, Spm* p) noexcept nogil:
     memset(x.far, 0, x.rims * sizeof(uint64_t))
     memset(x.moved, 0, x.rims * sizeof(uint64_t))
     memcpy(x.order, p.order, p.n_order * sizeof(slot_t))
-    x.line = p.line if p.line_shift >= 0 and not p.blocked else -1
-    x.shift = p.line_shift
-    x.interleave = d.interleave
-    x.apart = apart_of(d, p) if x.line > 0 and d.interleave & (p.line - 1) == 0 else 0
-    x.chunk = <int32_t>(d.interleave >> p.line_shift) if x.apart else 0
-    x.hop = <int32_t>((x.apart >> p.line_shift) % p.banks) if x.apart else 0
     for k in range(x.n):
         s.lane[x.order[k]].place = k
         put_again(s, p, k)

@@ -20,11 +20,11 @@ from kernbench_core.fast.address_runs cimport apart_of, follows
 from kernbench_core.model.arbiter.oldest_first cimport order_of
 from kernbench_core.model.share.membership cimport Flow
 from kernbench_core.model.sim cimport Sim
-from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
+from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint8_t, uint64_t
 from kernbench_core.fast.paths cimport ROLLING_PATH, paths
 from kernbench_core.fast.block_ports cimport Walk, take
 from kernbench_core.fast.lanes cimport close_lane, close_lanes, count_ports, lay_wheel, open_lane, put_far, put_moved
-from kernbench_core.fast.timing_wheel cimport RIMS, SPOKES, WORDS, Lane, Wheel
+from kernbench_core.fast.timing_wheel cimport BANKS, RIMS, SPOKES, WORDS, Lane, Wheel
 
 cdef extern from *:
     int trailing_zeros "__builtin_ctzll"(uint64_t v) noexcept nogil
@@ -113,14 +113,22 @@ cdef inline void aged_cycle(Sim* s, Spm* p, Walk* w, slot_t* order, bint traced)
     p.look.laid = False
 
 
-cdef inline void step_lane(Lane* g, cycle_t now, int32_t banks, int32_t chunk, int32_t hop) noexcept nogil:
+cdef inline void take_free(uint64_t* taken, int32_t ports, uint64_t bank) noexcept nogil:
+    """Grant a bank that has a port left."""
+    cdef int32_t k
+    for k in range(ports - 1, 0, -1):
+        taken[k] |= bank & taken[k - 1]
+    taken[0] |= bank
+
+
+cdef inline void step_lane(Lane* g, cycle_t now, uint8_t* next, int32_t chunk) noexcept nogil:
     """The request of an open lane was granted in cycle `now`: go on to the next. There is no branch, as it could not be predicted."""
     cdef int64_t carry = g.carry - g.rest, late = carry >> 63               # all ones, or zero
-    cdef int32_t run = g.run - 1, over = -<int32_t>(run == 0), bank = g.bank + 1 + (hop & over)
+    cdef int32_t run = g.run - 1, over = run == 0
     g.carry = carry + (g.num & late)
     g.at = now + g.every - late
-    g.bank = bank - (banks & -<int32_t>(bank >= banks))
-    g.run = run + (chunk & over)
+    g.bank = next[BANKS * over + g.bank]
+    g.run = run + (chunk & -over)
     g.lines -= 1
 
 
@@ -146,7 +154,7 @@ cdef inline bint cycle(Sim* s, Spm* p, Walk* w, int32_t ports, nbytes_t apart, i
     cdef Wheel* x = s.wheel
     cdef Lane* lanes = s.lane
     cdef cycle_t now = w.begin
-    cdef int32_t spoke = now & (SPOKES - 1), banks = p.banks, chunk = x.chunk, each = ports, next, r
+    cdef int32_t spoke = now & (SPOKES - 1), chunk = x.chunk, each = ports, next, r
     cdef uint64_t* rim = x.rim
     cdef uint64_t* taken = w.taken[0]
     cdef uint64_t rims = rim[spoke], due, mine, this, bank
@@ -176,8 +184,8 @@ cdef inline bint cycle(Sim* s, Spm* p, Walk* w, int32_t ports, nbytes_t apart, i
             ends = taken + g.side
             bank = <uint64_t>1 << g.bank
             if usual and not ends[each - 1] & bank:
-                take(ends, each, bank)
-                step_lane(g, now, banks, chunk, hop)
+                take_free(ends, each, bank)
+                step_lane(g, now, x.next, chunk)
             else:
                 other = other_request(s, p, w, requester, apart, hop, traced) or other
             if g.at - now < SPOKES:

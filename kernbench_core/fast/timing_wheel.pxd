@@ -1,9 +1,10 @@
 """The requesters of a scratchpad that are due in each of the next cycles, and the lanes of its flows."""
-from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
+from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint8_t, uint64_t
 
 cdef enum:
     SPOKES = 64               # cycles: the wheel has one spoke for each, and comes round to the first spoke after the last
     RIMS = 64                 # words for the requesters of a cycle: with more than 64 * RIMS requesters there is no wheel
+    BANKS = 64                # room for banks: rolling needs a mask of banks of one word
     WORDS = 64                # words of ports before they are counted
     CYCLE = 24                # more than the words of a cycle, and those that SIMD instructions load after them
 
@@ -41,7 +42,7 @@ cdef struct Wheel:            # made again when requesters come; a requester tha
     nbytes_t interleave       # [B] the length of a whole run
     nbytes_t apart            # [B] from the end of a run to the beginning of the next one of the flow; 0: lanes end with their run
     int32_t chunk             # lines of a whole run
-    int32_t hop               # banks from the end of a run to the beginning of the next
+    uint8_t[2 * BANKS] next   # the bank of the line after a line in each bank, and BANKS later, that of the first line of the next run
 
 cdef inline void wheel_put(Wheel* x, Lane* g, int32_t place, cycle_t now) noexcept nogil:
     """Add a requester at the cycle `at` of its lane; `now`: the cycle that the wheel has reached."""

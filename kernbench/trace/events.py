@@ -7,7 +7,7 @@ value; the others are None if the line omits them, and then have the value of `T
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import reduce
+from functools import cache, reduce
 from operator import or_
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -83,6 +83,7 @@ def union(types: Iterable[type[Any]]) -> Any:
     return reduce(or_, types)
 
 
+@cache
 def strict_types() -> Any:
     """The records as in files of exactly this version: without other fields, and with only the choices of the table."""
     return union(_record(event, strict=True) for event in schema.EVENTS)

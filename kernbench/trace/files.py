@@ -12,7 +12,8 @@ from kernbench.common.errors import InputError, Problem
 from kernbench.common.files import near_file, not_read
 from kernbench.trace.writer import zstd_module
 
-SIZE = 1 << 18  # [B] of text held at once, and of packed data read at once
+#: [B] of text held at once, and of packed data read at once. A larger piece would have new pages of memory each time.
+SIZE = 1 << 17
 MAX_LINE = 1 << 26  # [B] a longer line is not an event
 _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 

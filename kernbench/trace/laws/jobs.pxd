@@ -10,11 +10,11 @@ cdef int _END, _ENGINE_EVENT, _JOB_DONE
 cdef class States:
     cdef object _dense
     cdef dict _sparse
-    cdef Py_ssize_t _limit
+    cdef long long _limit, _size
 
-    cdef put(self, object key, Py_ssize_t number)
+    cdef put(self, long long key, int number)
 
-    cdef Py_ssize_t get(self, object key) except -2
+    cdef Py_ssize_t get(self, long long key) except -2
 
 
 cdef class Engine:

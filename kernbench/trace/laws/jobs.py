@@ -15,7 +15,8 @@ class States:
     """A number for each id; -1 for a missing id. The compiled form of `trace.columns.IdMap`."""
 
     def __init__(self, expected: int) -> None:
-        self._dense = array("i")  # by id: 1 + number, 0 for none
+        self._dense = array("i", [0])  # by id: 1 + number, 0 for none
+        self._size = 1  # of `_dense`
         self._sparse: dict[int, int] = {}
         self._limit = min(4 * max(expected, 0) + 4096, 1 << 24)
 
@@ -24,13 +25,14 @@ class States:
         if key >= self._limit:
             self._sparse[key] = number
             return
-        if key >= len(self._dense):
-            self._dense.extend([0] * (key + 1 - len(self._dense)))
+        if key >= self._size:
+            self._dense.frombytes(bytes(self._dense.itemsize * (key + 1 - self._size)))
+            self._size = key + 1
         self._dense[key] = number + 1
 
     def get(self, key: int) -> int:
         """The number of an id."""
-        if key < len(self._dense):
+        if key < self._size:
             return self._dense[key] - 1
         return self._sparse.get(key, -1)
 

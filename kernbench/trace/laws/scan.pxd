@@ -1,4 +1,5 @@
 cimport cython
+from libc.string cimport memcmp
 
 from kernbench.trace.laws.line cimport Line
 
@@ -54,6 +55,9 @@ cdef class Scan:
     @cython.locals(kind=int, true=bint)
     cdef bint _take(self, Member member) except -1
 
+    @cython.locals(p="const unsigned char*")
+    cdef bint _same(self, Py_ssize_t at, const unsigned char* text, Py_ssize_t length) noexcept
+
     @cython.locals(p="const unsigned char*", size=Py_ssize_t, start=Py_ssize_t, at=Py_ssize_t, value="long long")
     cdef bint _int(self) noexcept
 
@@ -70,12 +74,6 @@ cdef class Scan:
 
     @cython.locals(p="const unsigned char*", size=Py_ssize_t, at=Py_ssize_t, found=list)
     cdef bint _list(self, Member member) except -1
-
-
-@cython.locals(i=Py_ssize_t)
-cdef bint _same(
-    const unsigned char* p, Py_ssize_t size, Py_ssize_t at, const unsigned char* text, Py_ssize_t length
-) noexcept
 
 
 cdef Member _ANY_TEXT

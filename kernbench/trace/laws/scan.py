@@ -97,8 +97,8 @@ class Scan:
         p = self._p
         size = self._size
         layout = self._last.next
-        if layout is None or not _same(p, size, at, layout.head, layout.size):
-            if not _same(p, size, at, self._head, self._head_size):
+        if layout is None or not self._same(at, layout.head, layout.size):
+            if not self._same(at, self._head, self._head_size):
                 return -1
             start = end = at + self._head_size
             mixed = 0
@@ -107,9 +107,9 @@ class Scan:
                 end += 1
             slot = (mixed ^ (mixed >> 8)) & (_SLOTS - 1)
             layout = self._slots[slot]
-            if layout is None or not _same(p, size, at, layout.head, layout.size):
+            if layout is None or not self._same(at, layout.head, layout.size):
                 layout = self._layouts.get(self._block[start:end])
-                if layout is None or not _same(p, size, at, layout.head, layout.size):
+                if layout is None or not self._same(at, layout.head, layout.size):
                     return -1
                 self._slots[slot] = layout
             self._last.next = layout
@@ -129,7 +129,7 @@ class Scan:
             if left <= layout.optional and self._at < size and p[self._at] == 125:  # }
                 break
             left -= 1
-            if _same(p, size, self._at, member.key, member.size):
+            if self._same(self._at, member.key, member.size):
                 self._at += member.size
                 if not self._take(member):
                     return -1
@@ -156,12 +156,17 @@ class Scan:
         if kind == 2:
             return self._number(member)
         if kind == 3:
-            true = _same(self._p, self._size, self._at, _TRUE, 4)
-            if not true and not _same(self._p, self._size, self._at, _FALSE, 5):
+            true = self._same(self._at, _TRUE, 4)
+            if not true and not self._same(self._at, _FALSE, 5):
                 return False
             self._at += 4 if true else 5
             return True
         return self._list(member)
+
+    def _same(self, at: int, text: bytes, length: int) -> bool:
+        """Whether the bytes at an offset equal a text."""
+        p = self._p
+        return at + length <= self._size and not memcmp(p + at, text, length)  # type: ignore  # noqa: F821  # of string.h
 
     def _int(self) -> bool:
         """Read an integer of at most 18 digits."""
@@ -198,7 +203,7 @@ class Scan:
             return True
         slot = (mixed ^ (mixed >> 8)) & (_SLOTS - 1)
         known = member.slots[slot]
-        if known is None or known.size != end - start or not _same(p, size, start, known.start, known.size):
+        if known is None or known.size != end - start or not self._same(start, known.start, known.size):
             known = self._known(self._block[start:end], member)
             if known is None:
                 return False
@@ -268,16 +273,6 @@ class Scan:
         if member.place >= 0:
             self.line.put(member.place, found)
         return True
-
-
-def _same(p: bytes, size: int, at: int, text: bytes, length: int) -> bool:
-    """Whether the bytes at an offset equal a text."""
-    if at + length > size:
-        return False
-    i = 0
-    while i < length and p[at + i] == text[i]:
-        i += 1
-    return i == length
 
 
 _ANY_TEXT = Member(Field("", "text", ""), True)

@@ -76,6 +76,7 @@ cdef class Scan:
     cdef bint _list(self, Member member) except -1
 
 
+cdef bint _COMPILED
 cdef Member _ANY_TEXT
 cdef bytes _HEAD, _TRUE, _FALSE
 cdef Py_ssize_t _SLOTS

@@ -62,6 +62,10 @@ class Chip(Section):
     operand_bytes_per_cycle: Rate = Field(
         default=Fraction(128), description="[byte/cycle] a core takes operands from its scratchpad; of `kind: tensix`"
     )
+    compute_capability: Rate | None = Field(
+        default=None, description="version of the instruction set, by which libraries of NVIDIA GPUs choose kernels"
+    )
+    core_shared_bytes: Size | None = Field(default=None, description="[byte] shared memory of a core, for all of its blocks")
     attention_rows: Count = Field(default=128, description="query rows of a block of attention")
     attention_keys: Count = Field(default=128, description="keys of a tile of attention")
     attention_resident: Count = Field(default=1, description="blocks of attention on a core at a time")

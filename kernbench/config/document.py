@@ -9,7 +9,7 @@ are those of JSON. Texts that the format allows but that would be misread silent
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -46,13 +46,15 @@ class Document(msgspec.Struct, frozen=True):
     data: Any
     text: str | None = None  #: text of the file; None for data that did not come from text
     suffix: str = ""  #: the format of the text
+    #: Of data that were made from the text and are not the text's own: the origin of each value. None for other data.
+    origins: Mapping[PathLike, str] | None = None
 
     def find(self, paths: Iterable[PathLike]) -> dict[PathLike, Place]:
         """The line and the column of each path, or of its longest existing prefix; nothing if there is no text.
 
         A path that ends in `KEY` means the key and not its value.
         """
-        if self.text is None:
+        if self.text is None or self.origins is not None:
             return {}
         asked = list(paths)
         wanted = {normal_path(path)[:n] for path in asked for n in range(len(path) + 1)}

@@ -30,7 +30,7 @@ KINDS: Final[Mapping[str, FileKind]] = {
     "machine": FileKind(
         "a machine",
         "to run a program on this machine: kbsim run TARGET --config {file}; to check the machine: kbsim config check {file}",
-        (), ("kernbench/npu/", "kernbench/system/"),
+        (), ("kernbench/npu/", "kernbench/system/", "kernbench/chip/"),
     ),
     "program": FileKind(
         "a program", "to run the program: kbsim run {file}; to check the program: kbsim program check {file}",

@@ -12,6 +12,7 @@ from kernbench.common.errors import ABSENT, InputError, Problem
 from kernbench.common.package_files import package_folder
 from kernbench.common.spelling import file_meant, meant, nearest
 from kernbench.config.allowed_code import AllowCode, AllowedCode
+from kernbench.config.datasheet import is_datasheet, machine_document
 from kernbench.config.document import FORMATS, MACHINE_BYTES, Document, data_document, path_text, read_document
 from kernbench.config.dram_files import with_files, without_files
 from kernbench.config.file_kinds import check_kind
@@ -76,6 +77,8 @@ def load_config(
     allowed = AllowedCode.of(allow_code)
     document, path = _document(source, max_bytes)
     check_kind(document.source, document.data, "machine")
+    if is_datasheet(document.data):
+        document = machine_document(document, load_config, chip_names())
     applied = parse_overrides(overrides)
     model = _model(document, kind)
     base = without_files(document.data) if applied else document.data

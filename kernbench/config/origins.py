@@ -47,6 +47,7 @@ class Origins:
         origins, overrides = {}, {}
         in_document = set(_leaf_paths((), self._document.data))
         places = self._document.find(in_document)
+        made = self._document.origins
         for path in _leaf_paths((), self._data):
             text = path_text(tuple(str(step) if _in_table(path) else step for step in path))
             covering = [override.where for override in self._applied if override.covers(path)]
@@ -54,7 +55,8 @@ class Origins:
                 origins[text], overrides[text] = "override", covering[-1]
             elif path in in_document:
                 place = places.get(path)
-                origins[text] = "given" if place is None else self._document.where(place)
+                given = "given" if made is None else made.get(path, self._document.source)
+                origins[text] = given if place is None else self._document.where(place)
         return origins, overrides
 
 

@@ -58,6 +58,10 @@ class OpCost(Section):
 class AttentionCost(Section):
     """How this software splits attention into blocks."""
 
+    kernel: Literal["chip", "flash", "paged"] = Field(
+        default="chip",
+        description="whose blocks it takes: the chip's `attention_*`, or those of FlashAttention for one array or for pages",
+    )
     split: Flag = Field(default=True, description="steps of decode alone cut a sequence's keys over idle cores")
     most_splits: Count = Field(default=128, description="parts of one sequence's keys, at most")
     split_sequences: Count = Field(default=1, description="sequences of a step, at least, for its keys to be cut")

@@ -11,9 +11,9 @@ from typing import Any
 
 from kernbench.analysis.chips.baselines import middle, roofline_errors, three_number_errors, three_numbers
 from kernbench.analysis.chips.fit import predictions, relative_errors
-from kernbench.analysis.chips.leave_out import left_out
+from kernbench.analysis.chips.leave_out import as_new, left_out
 from kernbench.analysis.chips.tables import Case, Table, other_tables, read_tables
-from kernbench.config.runtime import load_runtime
+from kernbench.config.runtime import Runtime, load_runtime
 from kernbench.workloads.ops.timing import OperationTimer
 
 FOLDER = Path(__file__).resolve().parents[2] / ".." / "shared" / "data" / "chips"  #: the folder beside a checkout
@@ -65,6 +65,10 @@ class TableResult:
     worst_error: float = 0.0
     left_out: float | None = None  #: median error with the constants that the table determines taken from other tables
     left_out_mean: float | None = None
+    new_chip: float | None = None  #: median error with the chip's datasheet and the constants of other chips
+    new_chip_mean: float | None = None
+    moved: float | None = None  #: median error with what short programs measure on the chip, and the other constants of others
+    moved_mean: float | None = None
     roofline: float | None = None
     three: float | None = None
     worst: Sequence[Wrong] = field(default_factory=list)
@@ -105,13 +109,21 @@ def _result(table: Table, tables: Sequence[Table], targets: Sequence[Target], *,
     ours = [case.ask(timer) for case in cases]
     errors = relative_errors(cases, ours)
     others = relative_errors(cases, predictions(cases, *left_out(table, tables)))
+    new, moved = (_as_new(table, cases, timer.runtime, measured=measured) for measured in (False, True))
     three = three_number_errors(cases, three_numbers(cases)) if len(cases) > MANY else []
     order = sorted(range(len(cases)), key=lambda i: (-errors[i], i))[:WORST]
     return TableResult(
         *head, median=median(errors), mean=fmean(errors), worst_error=max(errors), left_out=median(others),
-        left_out_mean=fmean(others), roofline=middle(roofline_errors(cases)), three=middle(three),
+        left_out_mean=fmean(others), new_chip=middle(new), new_chip_mean=fmean(new) if new else None,
+        moved=middle(moved), moved_mean=fmean(moved) if moved else None, roofline=middle(roofline_errors(cases)), three=middle(three),
         worst=[_wrong(cases[i], ours[i], timer) for i in order], points=_points(cases, ours), notes=table.notes, target=target,
     )  # fmt: skip
+
+
+def _as_new(table: Table, cases: Sequence[Case], runtime: Runtime, *, measured: bool) -> list[float]:
+    """Errors with the constants of other chips; none if there are no other chips."""
+    machine = as_new(table, measured=measured)
+    return relative_errors(cases, predictions(cases, machine, runtime)) if machine is not None else []
 
 
 def _some(cases: Sequence[Case]) -> list[Case]:

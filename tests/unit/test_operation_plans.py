@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from kernbench.common.errors import InputError
 from kernbench.config import load_config
-from kernbench.config.runtime import OpCost, load_runtime
-from kernbench.workloads.ops.attention import makespan
+from kernbench.config.runtime import AttentionCost, OpCost, load_runtime
+from kernbench.workloads.ops.attention import Block, block_of, makespan
 from kernbench.workloads.ops.chip_view import ChipView
 from kernbench.workloads.ops.kernel import Kernel
 from kernbench.workloads.ops.named import DEFAULTS, operation_of
@@ -346,3 +346,26 @@ def test_work_and_loads_of_equal_length_hinder_each_other() -> None:
     assert hindered_cycles(200, 100) < 0.001
     below, above = hindered_cycles(99.9, 100), hindered_cycles(100.1, 100)
     assert below == pytest.approx(above, rel=0.05)  # no step where the longer of the two changes
+
+
+@pytest.mark.parametrize(
+    ("chip", "kernel", "causal", "width", "block"),
+    [
+        ("rtx4090", "paged", True, 128, (64, 128, 1)),
+        ("a100", "paged", True, 128, (64, 128, 2)),
+        ("a100", "paged", True, 64, (64, 256, 2)),
+        ("a6000", "flash", False, 128, (128, 32, 2)),
+        ("a6000", "flash", True, 128, (64, 64, 2)),
+        ("a100", "flash", True, 128, (128, 64, 2)),
+        ("h100", "paged", True, 128, (128, 128, 1)),
+        ("mi210", "paged", True, 128, (128, 128, 1)),
+        ("a100", "chip", True, 128, (128, 128, 2)),
+    ],
+)
+def test_blocks_of_attention_are_those_of_the_softwares_kernel(
+    chip: str, kernel: str, causal: bool, width: int, block: tuple[int, int, int]
+) -> None:
+    """FlashAttention's code chooses rows and keys by the instruction set, and shared memory limits the blocks on a core."""
+    op = Attention((Sequences(1, 512, 0),), 32, 8, width, causal=causal)
+    cost = AttentionCost(kernel=kernel)
+    assert block_of(load_config(chip).chip, op, cost) == Block(*block)

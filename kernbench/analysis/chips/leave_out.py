@@ -10,7 +10,7 @@ entries of operations of this table are removed; otherwise its constants are rep
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from statistics import median
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from kernbench.analysis.chips.fit import Constant, fit, value_at, with_values
 from kernbench.config import NpuConfig, chip_names, load_config
 from kernbench.config.chip import Chip
+from kernbench.config.datasheet import constants_of, middle_of, with_constants
 from kernbench.config.runtime import AttentionCost, OpCost, Runtime, load_runtime, runtime_names
 from kernbench.workloads.ops.timing import OperationTimer
 
@@ -32,7 +33,6 @@ CHIP_CONSTANTS = {
         "attention_key_cycles",
         "attention_block_cycles",
         "attention_idle_cycles",
-        "attention_keys",
         "attention_ramp_ns",
     ),
     "collective": ("links_share", "link_latency_ns"),
@@ -86,6 +86,22 @@ def left_out(table: Table, tables: Sequence[Table]) -> tuple[NpuConfig, Runtime]
     if len(cases) <= len(constants):
         return machine, runtime
     return fit(cases, machine, runtime, constants).machine, runtime
+
+
+def as_new(table: Table, *, measured: bool = False) -> NpuConfig | None:
+    """The chip of a table as it would be without measurements: its datasheet, and the constants of other chips.
+
+    `measured`: it keeps what short programs measure, and takes over what is fitted to tables.
+
+    Each constant is the median over other calibrated chips of the same kind, of the same vendor if there are any. None without
+    such chips, and for a chip that is not calibrated: its file is already made in this way.
+    """
+    machine = table.elsewhere or load_config(table.chip)
+    if machine.chip is None or not machine.chip.calibrated:
+        return None
+    others = _alike_chips(machine)
+    found = [constants_of(one) for _, one in others]
+    return with_constants(machine, middle_of(found), measured=measured) if found else None
 
 
 def _under(table: Table) -> list[Case]:
@@ -152,6 +168,11 @@ def _without(runtime: Runtime, table: Table, sharing: Sequence[Table]) -> Runtim
 def _of_others(machine: NpuConfig, table: Table, measured: set[str]) -> NpuConfig:
     """The machine with the constants of other calibrated chips; chips of the same vendor that have a table of the family are
     preferred."""
+    return _with_constants(machine, table, [one for _, one in _alike_chips(machine, measured)])
+
+
+def _alike_chips(machine: NpuConfig, measured: Container[str] = ()) -> list[tuple[str, NpuConfig]]:
+    """Other calibrated chips of the same kind; if there are any, only measured ones, and of these only those of the vendor."""
     chip = machine.chip
     assert chip is not None
     others = [
@@ -161,8 +182,7 @@ def _of_others(machine: NpuConfig, table: Table, measured: set[str]) -> NpuConfi
     ]
     others = [pair for pair in others if pair[0] in measured] or others
     vendor = chip.name.split()[0]
-    others = [pair for pair in others if pair[1].chip and pair[1].chip.name.split()[0] == vendor] or others
-    return _with_constants(machine, table, [one for _, one in others])
+    return [pair for pair in others if pair[1].chip and pair[1].chip.name.split()[0] == vendor] or others
 
 
 def _with_constants(machine: NpuConfig, table: Table, others: Sequence[NpuConfig]) -> NpuConfig:

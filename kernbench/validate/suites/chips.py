@@ -9,7 +9,7 @@ from kernbench.validate.chips import FOLDER, MANY, TableResult, Target, validate
 from kernbench.validate.run import Stand
 from kernbench.validate.suite import Figure, Row, Series, Skipped, SuiteData
 
-TARGET_WHY = "the target of the table's kind; what is past it is not modelled"
+TARGET_WHY = "the goal for tables of this kind; the page Validation explains the rows with the largest errors"
 ROOFLINE_WHY = "at most the error of the roofline: the table has no target"
 THREE_WHY = "at most the error of three numbers that are fitted to the table itself"
 THREE_QUICK_WHY = "reported only: three numbers that are fitted to a part of the table nearly interpolate it"

@@ -8,12 +8,54 @@ sequences.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
 from math import ceil
 
+from kernbench.config.chip import Chip
 from kernbench.config.runtime import AttentionCost
 from kernbench.workloads.ops.chip_view import ChipView
 from kernbench.workloads.ops.kernel import Kernel
 from kernbench.workloads.ops.operation import Attention
+
+
+MOST_RESIDENT = 2  #: blocks of FlashAttention on a core, at most: its 128 threads take all registers that a thread may have
+STAGES = {9: 2}  #: tiles of keys in a core's shared memory at a time, by major version of the instruction set: FlashAttention 3
+EXPONENTIALS = 16  #: of a core of an NVIDIA GPU in a cycle (CUDA programming guide, not read again: assumed)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The blocks that a kernel of attention is made of."""
+
+    rows: int  #: query rows
+    keys: int  #: keys of a tile
+    resident: int  #: on a core at a time
+
+
+def block_of(chip: Chip, op: Attention, cost: AttentionCost) -> Block:
+    """The blocks of the software's kernel on a chip.
+
+    Those of FlashAttention follow from its code (0251105a: csrc/flash_attn/src/flash_fwd_launch_template.h, and
+    hopper/tile_size.h for FlashAttention 3), by the version of the instruction set, the width of a head, the mask, and whether
+    the cache has pages. As many blocks share a core as its shared memory holds.
+    """
+    version, shared = chip.compute_capability, chip.core_shared_bytes
+    if cost.kernel == "chip" or version is None or shared is None:
+        return Block(chip.attention_rows, chip.attention_keys, chip.attention_resident)
+    wide = op.head_dim
+    if int(version) == 9:
+        rows, keys = 128, 128
+    elif cost.kernel == "paged":
+        rows, keys = 64, 256 if wide <= 64 else 128 if wide <= 128 else 64
+    elif wide <= 64:
+        rows, keys = 128, 128
+    elif int(version) == 8 and version > 8:
+        rows, keys = (64, 64) if op.causal else (128, 32)
+    else:
+        rows, keys = 128, 64
+    held = (rows + 2 * STAGES.get(int(version), 1) * keys) * wide * op.element_bytes
+    return Block(rows, keys, max(1, min(MOST_RESIDENT, int(Fraction(shared) // Fraction(held)))))
 
 
 def plan_attention(view: ChipView, op: Attention, cost: AttentionCost) -> Kernel:
@@ -24,28 +66,32 @@ def plan_attention(view: ChipView, op: Attention, cost: AttentionCost) -> Kernel
     return _whole(view, op, cost, sequences)
 
 
-def _products(view: ChipView, op: Attention) -> float:
-    """Cycles of a core for the two products of a block's rows with one key; a systolic array is used in whole rows."""
+def _work(view: ChipView, op: Attention, block: Block) -> float:
+    """Cycles of a core for a block's rows with one key: two products, and on an NVIDIA GPU the exponentials.
+
+    A systolic array is used in whole rows.
+    """
     chip = view.chip
     depth = ceil(op.head_dim / chip.array) * chip.array if chip.kind == "systolic" else op.head_dim
-    return chip.attention_rows * 2 * depth / view.macs(16)
+    exponentials = block.rows / EXPONENTIALS if chip.compute_capability is not None else 0.0
+    return block.rows * 2 * depth / view.macs(16) + exponentials
 
 
-def _block(view: ChipView, op: Attention, keys: float, resident: int) -> float:
+def _block(view: ChipView, op: Attention, block: Block, keys: float, resident: int) -> float:
     """Cycles of a block over so many keys, where `resident` blocks share a core.
 
     Keys are read in whole tiles. For each, a block waits for the chain of its load, products and exponentials, or for the core.
     """
     chip = view.chip
-    pace = max(float(chip.attention_key_cycles), resident * _products(view, op))
-    return chip.attention_block_cycles + ceil(max(1.0, keys) / chip.attention_keys) * chip.attention_keys * pace
+    pace = max(float(chip.attention_key_cycles), resident * _work(view, op, block))
+    return chip.attention_block_cycles + ceil(max(1.0, keys) / block.keys) * block.keys * pace
 
 
-def _body(view: ChipView, op: Attention, blocks: list[tuple[float, int]]) -> float:
+def _body(view: ChipView, op: Attention, block: Block, blocks: list[tuple[float, int]]) -> float:
     """When the last of some blocks, given by keys and number in the order of their start, ends."""
     cores = view.chip.cores
-    resident = max(1, min(view.chip.attention_resident, -(-sum(count for _, count in blocks) // cores)))
-    return makespan([(_block(view, op, keys, resident), count) for keys, count in blocks], cores * resident)
+    resident = max(1, min(block.resident, -(-sum(count for _, count in blocks) // cores)))
+    return makespan([(_block(view, op, block, keys, resident), count) for keys, count in blocks], cores * resident)
 
 
 def _key_bytes(op: Attention) -> float:
@@ -64,17 +110,17 @@ def _ramp(view: ChipView, nbytes: float, rate: float) -> float:
 
 
 def _split(view: ChipView, op: Attention, cost: AttentionCost, sequences: int) -> Kernel:
-    cores = view.chip.cores
+    cores, block = view.chip.cores, block_of(view.chip, op, cost)
     blocks = sequences * op.kv_heads
     longest = max(one.cached + one.new for one in op.groups)
     splits = min(
-        cost.most_splits, max(1, cores * view.chip.attention_resident // blocks), ceil(longest / view.chip.attention_keys)
+        cost.most_splits, max(1, cores * block.resident // blocks), ceil(longest / block.keys)
     )
     jobs = [((one.cached + one.new) / splits, one.count * op.kv_heads * splits) for one in op.groups]
     keys = sum(one.count * (one.cached + one.new) for one in op.groups) * _key_bytes(op)
-    combined = sequences > 1 or longest >= view.chip.attention_keys
+    combined = sequences > 1 or longest >= block.keys
     start = float(cost.start_ns) + (float(cost.split_ns) if combined else 0.0)
-    body = _body(view, op, sorted(jobs, reverse=True))
+    body = _body(view, op, block, sorted(jobs, reverse=True))
     held = sequences <= cost.cached_sequences and keys <= float(view.chip.cache_bytes or 0)
     rate = view.stream_rate if held else view.memory_rate
     return Kernel(
@@ -89,7 +135,8 @@ def _whole(view: ChipView, op: Attention, cost: AttentionCost, sequences: int) -
 
     A block of another chip has the rows of all heads that share keys, which it reads once, and there are no empty blocks.
     """
-    cores, rows = view.chip.cores, view.chip.attention_rows
+    cores, block = view.chip.cores, block_of(view.chip, op, cost)
+    rows = block.rows
     jobs: list[tuple[float, int]] = []
     reading = 0.0
     group = op.heads // op.kv_heads
@@ -107,7 +154,7 @@ def _whole(view: ChipView, op: Attention, cost: AttentionCost, sequences: int) -
         together = max(1, min(group, cores // max(1, one.count * parts)))
         again = 1.0 if merged > 1 or sweep <= float(view.chip.cache_bytes or 0) else group / together
         reading += one.count * (one.cached + one.new) * _key_bytes(op) * again
-    body = _body(view, op, sorted(jobs)) + idle * view.chip.attention_idle_cycles / cores
+    body = _body(view, op, block, sorted(jobs)) + idle * view.chip.attention_idle_cycles / cores
     tokens = sum(one.count * one.new for one in op.groups)
     return Kernel(
         op.name, "te", body, reading + _query_bytes(op, tokens), _query_bytes(op, tokens),

@@ -8,7 +8,7 @@ chip; `rated_*` has the vendor's figures.
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from kernbench.config.fields import Count, Energy, Factors, Flag, Natural, Rate, Size, integer, refuse
 from kernbench.config.section import Field, Rule, Section
@@ -31,6 +31,8 @@ Tiles = Annotated[
 
 class Chip(Section):
     """A chip that can be bought or rented (docs/reference/chips.md)."""
+
+    younger: ClassVar[frozenset[str]] = frozenset({"host_link_gb_s"})
 
     name: str = Field(description="the vendor's name of the chip")
     kind: Literal["gpu", "systolic", "tensix", "npu"] = Field(description="how its cores are built: which planner serves it")
@@ -77,6 +79,8 @@ class Chip(Section):
     attention_ramp_ns: Energy = Field(default=Fraction(0), description="[ns] a stream of keys lasts longer than its bytes")
     links: Count = Field(default=1, description="links to other chips")
     link_gb_s: Rate = Field(default=Fraction(25), description="[GB/s] one link, each way")
+    linked_chips: Count | None = Field(default=None, description="chips that the links join, at most; more use the host's PCIe")
+    host_link_gb_s: Rate = Field(default=Fraction(25), description="[GB/s] PCIe of the host, each way: what a transfer reaches")
     links_share: Rate = Field(default=Fraction(3, 4), description="share of the links' bandwidth that a collective sustains")
     links_short_share: Rate | None = Field(
         default=None, description="the same share for short messages; absent: `links_share`. Not of `kind: gpu`"

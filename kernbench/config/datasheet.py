@@ -75,6 +75,8 @@ class Datasheet(Section):
     process_nm: Count | None = Field(default=None, description="[nm] name of the process; with `power_w`")
     links: Count | None = Field(default=None, description="links to other chips; default: one, of the host")
     link_gb_s: Rate | None = Field(default=None, description="[GB/s] one link, each way")
+    linked_chips: Count | None = Field(default=None, description="chips that the links join, at most; default: all of a node")
+    host_link_gb_s: Rate | None = Field(default=None, description="[GB/s] PCIe, each way: what a transfer reaches; default: 25")
     machine: dict[str, Any] = Field(
         default_factory=dict, description="values of the machine that were measured, by section: they replace derived ones"
     )
@@ -203,7 +205,9 @@ def _machine(sheet: Datasheet, relatives: Mapping[str, NpuConfig]) -> tuple[dict
         "float8": sheet.float8, "rated_memory_gb_s": sheet.memory_gb_s, "rated_clock_ghz": sheet.clock_ghz,
         "core_threads": sheet.core_threads or model.core_threads, "array": sheet.array or model.array,
     }  # fmt: skip
-    optional = ("power_w", "links", "link_gb_s", "cache_bytes", "compute_capability", "core_shared_bytes")
+    optional = (
+        "power_w", "links", "link_gb_s", "linked_chips", "host_link_gb_s", "cache_bytes", "compute_capability", "core_shared_bytes",
+    )  # fmt: skip
     chip |= {key: value for key in optional if (value := getattr(sheet, key)) is not None}
     if sheet.power_w is not None and sheet.process_nm is not None:
         chip["flop_pj"] = FLOP_PJ[sheet.process_nm]

@@ -167,7 +167,10 @@ def board_names() -> list[str]:
 #: The chip of each board; the rates of a board are those of its chip.
 _CHIP_OF_BOARD = {
     "a100_8x": "a100",
+    "b200_8x": "b200",
     "h100_8x": "h100",
+    "h200_8x": "h200",
+    "mi300x_8x": "mi300x",
     "tpuv5e_2x4": "tpuv5e",
     "tpuv6e_2x4": "tpuv6e",
     "wormhole_n300": "wormhole_n150",

@@ -249,7 +249,7 @@ def test_maps_in_the_chip_cross_the_memory_that_its_cores_share() -> None:
 
 def test_nodes_exchange_data_over_their_network_adapters() -> None:
     """46 MB a GPU take 6.0 ms between two A100 of different nodes, 0.26 ms in one node (Vidur 7d47513)."""
-    lab = {"chip.nic_gb_s": "7.8", "chip.network_latency_ns": "24000"}
+    lab = {"chip.nic_gb_s": "7.8"}
     timer = OperationTimer(load_config("a100", lab), load_runtime("nccl_events"), simulate=False)
     across, within, four = (
         timer.time(Collective("send_recv", workers, 47_185_920, node=node)).ns / 1e6
@@ -369,3 +369,44 @@ def test_blocks_of_attention_are_those_of_the_softwares_kernel(
     op = Attention((Sequences(1, 512, 0),), 32, 8, width, causal=causal)
     cost = AttentionCost(kernel=kernel)
     assert block_of(load_config(chip).chip, op, cost) == Block(*block)
+
+
+def all_reduce(chip: str, workers: int, nbytes: int, runtime: str = "nccl_tests", node: int = 0) -> tuple[float, str, int]:
+    """[us] of the kernel of an all-reduce, how it is done, and its steps."""
+    timer = OperationTimer(load_config(chip), load_runtime(runtime), simulate=False)
+    kernel = timer.plan(Collective("all_reduce", workers, nbytes, node=node))
+    return kernel.body / timer.view.freq / 1e3, str(kernel.notes["protocol"]), int(kernel.notes["steps"])
+
+
+def test_an_all_reduce_over_nodes_is_a_ring_or_a_tree() -> None:
+    """As NCCL's tuner counts: a ring has a step for each GPU, and a tree a step for each level of nodes and each GPU of a node."""
+    short, way, many = all_reduce("a100", 256, 8, node=8)
+    assert (way, many) == ("tree, low latency", 2 * (7 + 5))
+    assert short == pytest.approx(6.6 + 2 * (7 * 0.6 + 5 * (5 + 10)), rel=1e-3)
+    long, way, many = all_reduce("a100", 16, 1 << 30, node=8)
+    assert (way, many) == ("ring, simple", 30)
+    assert long == pytest.approx(8.4 + 1.4 * (28 * 6 + 2 * (14 + 20)) + 2 * 15 / 16 * (1 << 30) / (8 * 25 * 0.8) / 1e3, rel=1e-3)
+    assert all_reduce("a100", 2, 8, node=1)[0] == pytest.approx(6.6 + 2 * (5 + 10), rel=1e-3)  # one GPU a node
+
+
+def test_gpus_without_links_of_their_own_use_pcie() -> None:
+    assert all_reduce("l40", 4, 8)[0] == pytest.approx(6.6 + 6 * 1.0, rel=1e-2)
+    assert all_reduce("l40", 4, 8, "vllm")[1] != "one kernel"
+    (pair, *_), (four, *_) = (all_reduce("a40", workers, 64 << 20) for workers in (2, 4))
+    assert four > 1.5 * 56.25 / 25 * pair * 0.9  # a bridge joins two cards, and four use PCIe
+
+
+def test_servers_reduce_short_messages_in_one_kernel() -> None:
+    """The sizes are those of vLLM and TensorRT-LLM; a message of all GPUs is read whole, or reduced in parts first."""
+    for runtime, workers, whole, parts in (("vllm", 4, 512 << 10, 8 << 20), ("vllm", 8, 256 << 10, 8 << 20),
+                                           ("trtllm", 8, 500_000, 8_000_000), ("trtllm", 4, 1_000_000, 8_000_000)):  # fmt: skip
+        found = [all_reduce("a100", workers, nbytes, runtime)[1:] for nbytes in (whole - 1, whole, parts - 1, parts)]
+        assert found[:3] == [("one kernel", 2), ("one kernel", 3), ("one kernel", 3)] and found[3][0] != "one kernel"
+    assert all_reduce("a100", 8, 8)[1] == "low latency" == all_reduce("a100", 16, 8, "vllm")[1]
+    assert all_reduce("a100", 8, 1024, "vllm")[0] == pytest.approx(2 * 3.4 + 7 * 1024 / 300e3, rel=1e-2)
+
+
+def test_switches_reduce_long_messages_of_more_than_two_gpus() -> None:
+    assert all_reduce("h100", 8, 256 << 20)[1] == "in the switches" == all_reduce("b200", 4, 256 << 20)[1]
+    assert all_reduce("h100", 2, 256 << 20)[1] == "simple" == all_reduce("a100", 8, 256 << 20)[1]
+    assert all_reduce("h100_pcie", 8, 256 << 20)[1] == "simple"  # a bridge joins two cards

@@ -72,7 +72,7 @@ class OperationTimer:
         if isinstance(op, Attention):
             return plan_attention(self.view, op, self.runtime.attention)
         if isinstance(op, Collective):
-            return plan_collective(self.view, op)
+            return plan_collective(self.view, op, self.runtime)
         return plan_vector(self.view, op, self.runtime.cost(op.name, op.kind))
 
     def traced(self) -> OperationTimer:

@@ -30,7 +30,9 @@ GOALS = ("chips",)  #: suites whose limits are goals: a page that says which are
 PAGE = Path(__file__).parent / "validation.md"
 RECORDED = "<!-- errors of chips: docs/validation_tables.py writes these lines -->\n", "<!-- end of the errors of chips -->\n"
 WORST = 2  #: rows of a table that are recorded
-SHARES = ("median", "mean", "left_out", "left_out_mean", "roofline", "three")
+SHARES = (
+    "median", "mean", "left_out", "left_out_mean", "new_chip", "new_chip_mean", "moved", "moved_mean", "roofline", "three",
+)  # fmt: skip
 
 #: Rows outside their tolerance, by suite, which docs/validation.md explains: a build with any other one fails.
 EXPLAINED = {
@@ -105,13 +107,16 @@ def _table(run: SuiteRun) -> Iterator[str]:
 
 def _chips(run: SuiteRun) -> Iterator[str]:
     """A line a table, and then the row of each that is furthest off."""
-    yield "| table | rows | median | mean | left out | roofline | three numbers | furthest row: measured, simulated |"
-    yield "|---|---:|---:|---:|---:|---:|---:|---|"
+    yield (
+        "| table | rows | median | mean | left out | datasheet only | others' fits | roofline | three numbers "
+        "| furthest row: measured, simulated |"
+    )
+    yield "|---|---:|---:|---:|---:|---:|---:|---:|---:|---|"
     for one in run.details:
         if one.skipped:
-            yield f"| `{one.name}` | 0 | skipped: {one.skipped} | | | | | |"
+            yield f"| `{one.name}` | 0 | skipped: {one.skipped} | | | | | | | |"
             continue
-        shares = [one.median, one.mean, one.left_out, one.roofline, one.three]
+        shares = [one.median, one.mean, one.left_out, one.new_chip, one.moved, one.roofline, one.three]
         cells = ["n/a" if share is None else f"{share:.1%}" for share in shares]
         far = one.worst[0]
         text = f"{far.op} {far.label}: {far.measured:.4g} {far.unit}, {far.ours:.4g}"
@@ -123,8 +128,11 @@ def _chips(run: SuiteRun) -> Iterator[str]:
 
 def recorded_errors(tables: list[dict[str, Any]]) -> Iterator[str]:
     """A line a table with its errors, and a line a table with the rows that are furthest off."""
-    yield "| table | profile | rows | median | mean | left out: median | left out: mean | roofline | three numbers |"
-    yield "|---|---|---:|---:|---:|---:|---:|---:|---:|"
+    yield (
+        "| table | profile | rows | median | mean | left out: median | left out: mean | datasheet only: median "
+        "| datasheet only: mean | others' fits: median | others' fits: mean | roofline | three numbers |"
+    )
+    yield "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
     shown = [one for one in tables if not one["skipped"]]
     for one in shown:
         shares = ["n/a" if one[name] is None else f"{one[name]:.1%}" for name in SHARES]

@@ -19,7 +19,10 @@ def chip_tables_text(run: SuiteRun, width: int) -> Iterator[RenderableType]:
     """Tables and their errors, then the worst row of each, then the errors above their targets."""
     wide = width >= WIDE
     columns: list[tuple[str, Justify]] = [("table", "left"), ("rows", "right"), ("median", "right"), ("mean", "right")]
-    columns += [("left out", "right"), ("roofline", "right"), ("3 numbers", "right")]
+    columns.append(("left out", "right"))
+    if wide:
+        columns += [("datasheet", "right"), ("others' fits", "right")]
+    columns += [("roofline", "right"), ("3 numbers", "right")]
     if wide:
         columns.append(("profile", "left"))
     made = table(run.data.title, columns, "errors in % of the measured figure")
@@ -30,10 +33,14 @@ def chip_tables_text(run: SuiteRun, width: int) -> Iterator[RenderableType]:
         if one.skipped:
             made.add_row(*cells, widgets.Text("skipped", WAIT), *[""] * (len(columns) - 3))
             continue
-        cells += [_percent(value) for value in (one.median, one.mean, one.left_out, one.roofline, one.three)]
+        new = (one.new_chip, one.moved) if wide else ()
+        cells += [_percent(value) for value in (one.median, one.mean, one.left_out, *new, one.roofline, one.three)]
         made.add_row(*cells, *([one.runtime] if wide else []))
     yield made
     yield widgets.Text("left out: median with constants from other tables, chips and profiles", "dim")
+    if wide:
+        yield widgets.Text("datasheet: median with its datasheet and all constants of other chips, as for a new chip", "dim")
+        yield widgets.Text("others' fits: the same with measured latencies, cache rates and starts of the chip", "dim")
     uncalibrated = sorted({one.chip for one in run.details if not one.calibrated and not one.skipped})
     if uncalibrated:
         yield widgets.Text(f"not calibrated (rates are the vendor's, shares are assumed): {', '.join(uncalibrated)}", WAIT)

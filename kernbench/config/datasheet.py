@@ -184,7 +184,8 @@ def machine_document(document: Document, load: Callable[[str], Any], names: Sequ
             raise InputError(document.problem((key,), rule, name, meant(name, list(names))))
         relatives[key] = load(name)
     data, origins = _machine(sheet, relatives)
-    return Document(document.source, _merged(data, sheet.machine), document.text, document.suffix, _places(document, origins, sheet))
+    places = _places(document, origins, sheet)
+    return Document(document.source, _merged(data, sheet.machine), document.text, document.suffix, places)
 
 
 def _told(item: Mapping[str, Any]) -> tuple[PathLike, str, Any, str]:
@@ -206,7 +207,8 @@ def _machine(sheet: Datasheet, relatives: Mapping[str, NpuConfig]) -> tuple[dict
         "core_threads": sheet.core_threads or model.core_threads, "array": sheet.array or model.array,
     }  # fmt: skip
     optional = (
-        "power_w", "links", "link_gb_s", "linked_chips", "host_link_gb_s", "cache_bytes", "compute_capability", "core_shared_bytes",
+        "power_w", "links", "link_gb_s", "linked_chips", "host_link_gb_s", "cache_bytes", "compute_capability",
+        "core_shared_bytes",
     )  # fmt: skip
     chip |= {key: value for key in optional if (value := getattr(sheet, key)) is not None}
     if sheet.power_w is not None and sheet.process_nm is not None:

@@ -103,7 +103,7 @@ class Runtime(Section):
         description="[byte] each GPU of a node reads a shorter all-reduce whole from all others, by the most GPUs",
     )
     two_shot_bytes: Natural = Field(
-        default=0, description="[byte] GPUs of a node reduce parts of a shorter all-reduce and then read them; others are NCCL's"
+        default=0, description="[byte] GPUs of a node reduce parts of a shorter all-reduce, then read them; others are NCCL's"
     )
     step_ns: Energy = Field(
         default=Fraction(0), description="[ns] of the host a step of a model: scheduler, sampler, tokens out"

@@ -115,7 +115,8 @@ def _result(table: Table, tables: Sequence[Table], targets: Sequence[Target], *,
     return TableResult(
         *head, median=median(errors), mean=fmean(errors), worst_error=max(errors), left_out=median(others),
         left_out_mean=fmean(others), new_chip=middle(new), new_chip_mean=fmean(new) if new else None,
-        moved=middle(moved), moved_mean=fmean(moved) if moved else None, roofline=middle(roofline_errors(cases)), three=middle(three),
+        moved=middle(moved), moved_mean=fmean(moved) if moved else None, roofline=middle(roofline_errors(cases)),
+        three=middle(three),
         worst=[_wrong(cases[i], ours[i], timer) for i in order], points=_points(cases, ours), notes=table.notes, target=target,
     )  # fmt: skip
 

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.skipif(
 
 def result(name: str, **more: Any) -> dict[str, Any]:
     shares = {"median": 0.051, "mean": 0.06, "left_out": 0.2, "left_out_mean": 0.25, "roofline": 0.9, "three": None}
+    shares |= {"new_chip": 0.3, "new_chip_mean": 0.31, "moved": 0.26, "moved_mean": None}
     far = {"label": "8 x 16", "op": "matmul", "error": -0.305, "causes": {"host": 1.0, "body": 4.0}}
     nothing = {**far, "label": "row 1", "op": "", "error": 0.1, "causes": {}}
     return {"name": name, "runtime": "none", "cases": 1234, "skipped": "", "worst": [far, nothing, nothing], **shares, **more}
@@ -24,7 +25,7 @@ def result(name: str, **more: Any) -> dict[str, Any]:
 def test_each_table_has_a_line_of_errors_and_its_two_worst_rows() -> None:
     tables = [result("a.csv"), result("b.csv", skipped="another suite compares it")]
     lines = list(part("validation_tables").recorded_errors(tables))
-    assert lines[2] == "| `a.csv` | `none` | 1,234 | 5.1% | 6.0% | 20.0% | 25.0% | 90.0% | n/a |"
+    assert lines[2] == "| `a.csv` | `none` | 1,234 | 5.1% | 6.0% | 20.0% | 25.0% | 30.0% | 31.0% | 26.0% | n/a | 90.0% | n/a |"
     assert lines[6:8] == ["| `a.csv` | matmul 8 x 16 | -30% | body |", "| `a.csv` | row 1 | +10% |  |"]
     assert lines[8:] == ["", "- `b.csv` is skipped: another suite compares it."]
 

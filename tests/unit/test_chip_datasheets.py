@@ -65,7 +65,8 @@ def test_the_figures_of_a_calibrated_chip_give_the_machine_that_its_file_describ
 
 
 def test_cores_clock_and_power_scale_what_is_taken_over(tmp_path: Path) -> None:
-    half = made(tmp_path, OWN.replace("cores: 108", "cores: 54").replace("power_w: 400", "power_w: 100").replace("2039", "1000"))
+    other = OWN.replace("cores: 108", "cores: 54").replace("power_w: 400", "power_w: 100").replace("2039", "1000")
+    half = made(tmp_path, other)
     file = load_config("a100", kind=NpuConfig)
     assert half.chip is not None and file.chip is not None
     assert half.chip.cache_bytes_per_cycle * 2 == file.chip.cache_bytes_per_cycle

@@ -368,7 +368,14 @@ def test_blocks_of_attention_are_those_of_the_softwares_kernel(
     """FlashAttention's code chooses rows and keys by the instruction set, and shared memory limits the blocks on a core."""
     op = Attention((Sequences(1, 512, 0),), 32, 8, width, causal=causal)
     cost = AttentionCost(kernel=kernel)
-    assert block_of(load_config(chip).chip, op, cost) == Block(*block)
+    assert block_of(load_config(chip).chip, op, cost) == Block(*block, ahead=chip == "h100")
+
+
+def test_decodes_on_a_hopper_gpu_are_bound_by_dram() -> None:
+    """Its kernels load keys ahead, so a block of one query does not wait for each tile of keys."""
+    timer = OperationTimer(load_config("h100"), load_runtime("vllm"), simulate=False)
+    causes = timer.causes(Attention((Sequences(128, 1, 1025),), 32, 8, 128))
+    assert causes["te"] < causes["memory"]
 
 
 def all_reduce(chip: str, workers: int, nbytes: int, runtime: str = "nccl_tests", node: int = 0) -> tuple[float, str, int]:
@@ -379,13 +386,14 @@ def all_reduce(chip: str, workers: int, nbytes: int, runtime: str = "nccl_tests"
 
 
 def test_an_all_reduce_over_nodes_is_a_ring_or_a_tree() -> None:
-    """As NCCL's tuner counts: a ring has a step for each GPU, and a tree a step for each level of nodes and each GPU of a node."""
+    """As NCCL's tuner counts: a ring has steps for all GPUs, a tree for the levels of nodes and the GPUs of a node."""
     short, way, many = all_reduce("a100", 256, 8, node=8)
     assert (way, many) == ("tree, low latency", 2 * (7 + 5))
     assert short == pytest.approx(6.6 + 2 * (7 * 0.6 + 5 * (5 + 10)), rel=1e-3)
     long, way, many = all_reduce("a100", 16, 1 << 30, node=8)
     assert (way, many) == ("ring, simple", 30)
-    assert long == pytest.approx(8.4 + 1.4 * (28 * 6 + 2 * (14 + 20)) + 2 * 15 / 16 * (1 << 30) / (8 * 25 * 0.8) / 1e3, rel=1e-3)
+    latency, rate = 1.4 * (28 * 6 + 2 * (14 + 20)), 8 * 25 * 0.8
+    assert long == pytest.approx(8.4 + latency + 2 * 15 / 16 * (1 << 30) / rate / 1e3, rel=1e-3)
     assert all_reduce("a100", 2, 8, node=1)[0] == pytest.approx(6.6 + 2 * (5 + 10), rel=1e-3)  # one GPU a node
 
 

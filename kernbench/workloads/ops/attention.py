@@ -18,9 +18,9 @@ from kernbench.workloads.ops.chip_view import ChipView
 from kernbench.workloads.ops.kernel import Kernel
 from kernbench.workloads.ops.operation import Attention
 
-
 MOST_RESIDENT = 2  #: blocks of FlashAttention on a core, at most: its 128 threads take all registers that a thread may have
-STAGES = {9: 2}  #: tiles of keys in a core's shared memory at a time, by major version of the instruction set: FlashAttention 3
+AHEAD = (9, 10)  #: major versions of the instruction set whose kernels load tiles of keys ahead: FlashAttention 3 and its like
+AHEAD_STAGES = 2  #: tiles of keys in a core's shared memory at a time, in those kernels
 EXPONENTIALS = 16  #: of a core of an NVIDIA GPU in a cycle (CUDA programming guide, not read again: assumed)
 
 
@@ -31,6 +31,7 @@ class Block:
     rows: int  #: query rows
     keys: int  #: keys of a tile
     resident: int  #: on a core at a time
+    ahead: bool = False  #: whether tiles of keys are loaded ahead, so that a block waits for its work alone
 
 
 def block_of(chip: Chip, op: Attention, cost: AttentionCost) -> Block:
@@ -44,7 +45,8 @@ def block_of(chip: Chip, op: Attention, cost: AttentionCost) -> Block:
     if cost.kernel == "chip" or version is None or shared is None:
         return Block(chip.attention_rows, chip.attention_keys, chip.attention_resident)
     wide = op.head_dim
-    if int(version) == 9:
+    ahead = int(version) in AHEAD
+    if ahead:
         rows, keys = 128, 128
     elif cost.kernel == "paged":
         rows, keys = 64, 256 if wide <= 64 else 128 if wide <= 128 else 64
@@ -54,8 +56,8 @@ def block_of(chip: Chip, op: Attention, cost: AttentionCost) -> Block:
         rows, keys = (64, 64) if op.causal else (128, 32)
     else:
         rows, keys = 128, 64
-    held = (rows + 2 * STAGES.get(int(version), 1) * keys) * wide * op.element_bytes
-    return Block(rows, keys, max(1, min(MOST_RESIDENT, int(Fraction(shared) // Fraction(held)))))
+    held = (rows + 2 * (AHEAD_STAGES if ahead else 1) * keys) * wide * op.element_bytes
+    return Block(rows, keys, max(1, min(MOST_RESIDENT, int(Fraction(shared) // Fraction(held)))), ahead)
 
 
 def plan_attention(view: ChipView, op: Attention, cost: AttentionCost) -> Kernel:
@@ -83,7 +85,8 @@ def _block(view: ChipView, op: Attention, block: Block, keys: float, resident: i
     Keys are read in whole tiles. For each, a block waits for the chain of its load, products and exponentials, or for the core.
     """
     chip = view.chip
-    pace = max(float(chip.attention_key_cycles), resident * _work(view, op, block))
+    chain = 0.0 if block.ahead else float(chip.attention_key_cycles)
+    pace = max(chain, resident * _work(view, op, block))
     return chip.attention_block_cycles + ceil(max(1.0, keys) / block.keys) * block.keys * pace
 
 

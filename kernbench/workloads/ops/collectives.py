@@ -34,8 +34,8 @@ NCCL = (
 NCCL_PCI = (("low latency", 0.0, 1.0, 0.5), ("simple", 1_800.0, 5.7, 1.0))
 LOW_LATENCY_GB_S = 11.25  #: of that protocol at least, where links have twice as much: its share of the links of an A100
 PCI_NS = 1_000.0  #: a step of the first protocol over PCIe (same file)
-#: NCCL's all-reduce in the switches of a node: its latency [ns], and the share of the links that it reaches, by major version of
-#: the instruction set (hwLatencies and nvlsEfficiency in the same file). Two GPUs do not use it.
+#: NCCL's all-reduce in the switches of a node: its latency [ns], and the share of the links that it reaches, by major version
+#: of the instruction set (hwLatencies and nvlsEfficiency in the same file). Two GPUs do not use it.
 SWITCH_NS, SWITCH_SHARE = 25_000.0, {9: 0.85, 10: 0.74}
 #: Of a step of NCCL's low-latency protocol, a barrier of all GPUs: as a step of its protocol for long messages, because both
 #: write a flag after a fence: assumed.
@@ -136,13 +136,16 @@ def _between(chip: Chip, op: Collective) -> tuple[float, float, int, str]:
     return min(found, key=lambda way: way[0] + way[1])
 
 
-def _one_kernel(op: Collective, rated: float, latency: float, most: Mapping[str, int], longest: int) -> tuple[float, int] | None:
+def _one_kernel(
+    op: Collective, rated: float, latency: float, most: Mapping[str, int], longest: int
+) -> tuple[float, int] | None:
     """Time and steps of an all-reduce in one kernel of a server: all GPUs read each other's memory. None for NCCL's.
 
-    `most`: every GPU reads a shorter message whole, by the number of GPUs. `longest`: the GPUs reduce parts of a shorter message,
-    and then read the parts of others.
+    `most`: every GPU reads a shorter message whole, by the number of GPUs. `longest`: the GPUs reduce parts of a shorter
+    message, and then read the parts of others.
     """
-    whole = next((nbytes for count, nbytes in sorted(most.items(), key=lambda one: int(one[0])) if op.workers <= int(count)), -1)
+    sizes = sorted((int(count), nbytes) for count, nbytes in most.items())
+    whole = next((nbytes for count, nbytes in sizes if op.workers <= count), -1)
     if op.name != "all_reduce" or whole < 0 or op.nbytes >= max(whole, longest):
         return None
     barrier = latency * BARRIER

@@ -179,7 +179,8 @@ def _verdict(plan: LayerPlan | None, used: LayerPlan) -> str:
     more = plan.least_cycles / used.least_cycles - 1
     if more * 1000 >= 1:
         return f"{more:.1%} slower"
-    return "no faster" if more > -0.001 else f"{-more:.1%} faster, within 5%"
+    but = "within 5%" if used.in_turn is None else "but waits longer for sums"
+    return "no faster" if more > -0.001 else f"{-more:.1%} faster, {but}"
 
 
 def _best(buffers: LayerBuffers, level: Buffering) -> LayerPlan | None:

@@ -179,4 +179,7 @@ def test_stages_go_in_turn_on_a_board_because_its_links_are_slow(monkeypatch: py
         layer = next(segment for segment in programs.segments(programs.steps[0]) if segment.kind == "layer")
         assert (programs.plan(layer.shape, layer.step).in_turn is not None) == simulated
         cycles[simulated] = run_program(programs.segment_program(layer), programs).cycles
+        said = planner.compared_plans(layer.shape, programs.machine, 512, 0, summed=programs.sums_of(layer.shape))
+        verdicts = {said[0].verdict, *(one.verdict.partition("faster, ")[2] for one in said[1:])} - {""}
+        assert verdicts == ({"used: block by block, in turn", "but waits longer for sums"} if simulated else {"used"})
     assert cycles[True] < cycles[False] * 0.95

@@ -13,7 +13,7 @@ from kernbench.ccl.collectives import COLLECTIVES
 from kernbench.ccl.contract import pieces, segments
 from kernbench.ccl.group import Group, with_root
 from kernbench.ccl.halving_doubling import steps_of
-from kernbench.ccl.queue_sizes import ALONE, BESIDE, of_chips, sizes_for
+from kernbench.ccl.queue_sizes import ALONE, BESIDE, of_chips, sizes_for, sizes_in
 from kernbench.ccl.reduction import SUM, Reduction
 from kernbench.ccl.registry import Entry, Registry
 from kernbench.ccl.rings import grid_rings, level_rings, rings_with
@@ -147,6 +147,8 @@ def queues_of(
     computed = entry.module.startswith("kernbench.") and COLLECTIVES[entry.collective].moves and entry.name != "direct"
     if config is not None and group is not None and computed and of_chips(config, group):
         own = sizes_for(config, group, entry, slots or entry.slots, slot_bytes, own[1], BESIDE if shares else ALONE)
+    elif config is not None and group is not None and (tier or registry.tier) == "tcm" and slots is slot_bytes is None:
+        own = sizes_in(config, group, entry, *own, BESIDE if shares else 2 * ALONE)
     return Queues(*own, tier or registry.tier, protocol)
 
 

@@ -1,4 +1,6 @@
-"""The sizes of queues between the chips of a board, from the bandwidth and the latency of the links."""
+"""The default sizes of queues: between the chips of a board, from the bandwidth and the latency of the links; and in small
+scratchpads.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
 SLOTS = (2 * MOST + WIDTH, 2 * MOST)
 ALONE = 2  #: the slots of a rank take at most this fraction (1 / ALONE) of its scratchpad if it runs one collective at a time,
 BESIDE = 8  #: and this fraction if queues of other groups, and other kernels, may be there
+LARGE = 1 << 20  #: [B] smaller scratchpads may be too small for the sizes of the list of algorithms
+LEAST = 64  #: [B] of a slot,
+FEWEST = 4  #: and slots of a queue, to which they are halved there
 MOST_RANKS = 2048  #: of larger groups, the queues of each rank are not counted
 
 _found: dict[tuple[object, ...], tuple[int, int]] = {}
@@ -70,6 +75,27 @@ def _sizes_for(
         if slot_bytes is not None or nbytes <= least:
             return numbers[-1], nbytes
         nbytes = max(least, nbytes // 2)
+
+
+def sizes_in(
+    config: SystemConfig, group: Group, entry: Entry, slots: int, slot_bytes: int, parts: int
+) -> tuple[int, int]:
+    """Return the slots of a queue, and the size [B] of a slot, that leave room in a small scratchpad.
+
+    If the queues of a rank do not fit into its scratchpad, the size and then the number of slots are halved until the queues
+    take at most 1 / `parts` of the scratchpad.
+    """
+    there = config.pe.spm.size_bytes
+    if there >= LARGE:
+        return slots, slot_bytes
+    key = config.digest(), group, entry.full_name, slots, slot_bytes, "small", parts
+    if key not in _found:
+        queues, number, nbytes = max(1, _queues(entry, group)), slots, slot_bytes
+        if queues * slots * slot_bytes > there:
+            while queues * number * nbytes * parts > there and (nbytes > LEAST or number > FEWEST):
+                number, nbytes = (number, nbytes // 2) if nbytes > LEAST else (number // 2, nbytes)
+        _found[key] = number, nbytes
+    return _found[key]
 
 
 def _queues(entry: Entry, group: Group) -> int:

@@ -201,6 +201,8 @@ def slot_advice(asked: Asked, rows: Sequence[Row]) -> Iterator[widgets.Text]:
     if slot is None or 4 * WIDTH * slot >= held or row.size < asked.group.size * WIDTH * slot or row.busbw > rate / 2:
         return
     larger = 1 << (-(-held // WIDTH) - 1).bit_length()
+    if 4 * 32 * larger > asked.config.pe.spm.size_bytes:  # two queues, and as much room for the kernel
+        return
     yield widgets.Text(
         f"# {WIDTH} messages of {size_text(slot)} on their way fill {percent(WIDTH * slot / held)} of a link between SIPs; "
         f"for long messages: --slots 32 --slot-bytes {size_text(larger).replace(' ', '')}", WAIT,

@@ -182,7 +182,8 @@ def all_gather(tensor_list: Tensors, tensor: Any, group: ProcessGroup | None = N
     x = given.one(tensor)
     outs = [given.one(one, written=True) for one in tensor_list]
     if len({one.size for one in outs}) > 1:
-        return _all_gather_uneven(given, members, outs, x, async_op)
+        works: Work | None = _all_gather_uneven(given, members, outs, x, async_op)
+        return works
     room, copies = _from_blocks(given, members, outs, x)
     return _collective(given, "all_gather", members, x, room, async_op, after=copies)
 
@@ -248,7 +249,8 @@ def reduce_scatter(
     if len({one.size for one in inputs}) > 1:  # each rank is the root of a reduce
         _check_blocks(given, members, inputs, y)
         pairs = [(x, y if rank == given.me.rank else x) for rank, x in zip(members.ranks, inputs, strict=True)]
-        return _of_each_root(given, "reduce", members, pairs, async_op, op)
+        works: Work | None = _of_each_root(given, "reduce", members, pairs, async_op, op)
+        return works
     room, copies = _to_blocks(given, members, inputs, y)
     return _collective(given, "reduce_scatter", members, room, y, async_op, op=op, before=copies)
 

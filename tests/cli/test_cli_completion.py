@@ -70,7 +70,7 @@ def offered(shell: str, line: str) -> set[str]:
         ("kbsim ccl run all_", {"all_reduce", "all_gather", "all_to_all"}),
         ("kbsim ccl run all_reduce --algo ri", {"ring"}),
         ("kbsim validate dr", {"dram"}),
-        ("kbsim config show a1", {"a100", "a100_8x"}),
+        ("kbsim config show h200", {"h200", "h200_8x"}),
         ("kbsim program show --graph ", {"dot", "mermaid"}),
         ("kbsim schema ll", {"llm"}),
         ("kbsim completion z", {"zsh"}),

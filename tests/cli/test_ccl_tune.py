@@ -29,6 +29,7 @@ def test_the_table_says_which_algorithm_is_taken(capsys: pytest.CaptureFixture[s
     files = ("--plot", str(plot), "--save", str(table))
     code, out, _ = kbsim(capsys, "tune", *unknown, "-b", "4K", "-e", "4K", "--simulate", *files)
     assert code == 0 and "simulated times" in out.replace("\n", " ") and "the cost model is off by" in out
+    assert "stroke-dasharray" in plot.read_text()  # a colour that is used again has a dashed line
     assert plot.read_bytes().startswith(b"<?xml") and json.loads(table.read_text())["simulated"]
     assert list((tmp_path / "cache" / "ccl").iterdir())
 

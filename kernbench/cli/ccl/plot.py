@@ -53,10 +53,12 @@ def picture(lines: dict[str, Sequence[Row]], form: str, theme: Theme = "light") 
     with matplotlib.rc_context(settings(theme)):
         figure = Figure(figsize=(10, 4), layout="constrained")
         left, right = figure.subplots(1, 2)
-        for (name, rows), marker in zip(lines.items(), "osv^Dx+*" * len(lines), strict=False):
+        colours = len(matplotlib.rcParams["axes.prop_cycle"])
+        for number, ((name, rows), marker) in enumerate(zip(lines.items(), "osv^Dx+*" * len(lines), strict=False)):
             sizes = [row.size for row in rows]
-            left.plot(sizes, [row.time_us for row in rows], marker=marker, label=name)
-            right.plot(sizes, [row.busbw for row in rows], marker=marker, label=name)
+            how = {"marker": marker, "label": name, "linestyle": "--" if number // colours % 2 else "-"}
+            left.plot(sizes, [row.time_us for row in rows], **how)
+            right.plot(sizes, [row.busbw for row in rows], **how)
         for axes, label in ((left, "time [us]"), (right, "bus bandwidth [GB/s]")):
             if any(row.size for rows in lines.values() for row in rows):  # a barrier has no size
                 axes.set_xscale("log", base=2)
@@ -70,5 +72,5 @@ def picture(lines: dict[str, Sequence[Row]], form: str, theme: Theme = "light") 
         left.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         left.yaxis.set_major_formatter(FuncFormatter(lambda time, _: f"{time:,.4g}"))
         left.yaxis.set_minor_formatter(NullFormatter())
-        figure.legend(*left.get_legend_handles_labels(), loc="outside upper left")
+        figure.legend(*left.get_legend_handles_labels(), loc="outside upper left", ncols=min(4, len(lines)))
         return saved(figure, form)

@@ -174,9 +174,9 @@ def _told(
     tuner: Tuner, collective: str, rows: Sequence[tuple[int, Choice]], errors: Sequence[float]
 ) -> Iterator[RenderableType]:
     """The table, and the crossovers."""
-    source = "simulated times of these and other sizes" if rows[0][1].simulated else "the cost model"
+    source = "from simulations" if rows[0][1].simulated else "estimated"
     title = f"{collective} of {counted(tuner.group.size, 'rank')} on {tuner.config.source}"
-    made = table(title, [("algorithm", "left"), *((_size(size), "right") for size, _ in rows)], note=f"cycles, by {source}")
+    made = table(title, [("algorithm", "left"), *((_size(size), "right") for size, _ in rows)], note=f"cycles, {source}")
     for name, protocol in rows[0][1].each:
         best = ["*" if (name, protocol) == (one.name, one.protocol) else " " for _, one in rows]
         cells = [f"{one.each[name, protocol]:,.0f}{mark}" for (_, one), mark in zip(rows, best, strict=True)]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -29,7 +31,6 @@ def test_the_table_says_which_algorithm_is_taken(capsys: pytest.CaptureFixture[s
     files = ("--plot", str(plot), "--save", str(table))
     code, out, _ = kbsim(capsys, "tune", *unknown, "-b", "4K", "-e", "4K", "--simulate", *files)
     assert code == 0 and "simulated times" in out.replace("\n", " ") and "the cost model is off by" in out
-    assert "stroke-dasharray" in plot.read_text()  # a colour that is used again has a dashed line
     assert plot.read_bytes().startswith(b"<?xml") and json.loads(table.read_text())["simulated"]
     assert list((tmp_path / "cache" / "ccl").iterdir())
 
@@ -106,3 +107,13 @@ def test_channels_slow_the_sums_of_an_estimate(capsys: pytest.CaptureFixture[str
     usual, few = (json.loads(kbsim(capsys, *how, *more)[1])["rows"][0] for more in ((), ("--channels", "1")))
     assert few["algorithm"] != usual["algorithm"]
     assert all(few["cycles"][name] > cycles for name, cycles in usual["cycles"].items())
+
+
+def test_a_colour_that_is_used_again_has_a_dashed_line() -> None:
+    from kernbench.cli.ccl.plot import picture
+
+    lines: dict[str, Any] = {
+        f"line {k}": [SimpleNamespace(size=size, time_us=float(size + k), busbw=1.0 + k) for size in (1, 2)] for k in range(9)
+    }
+    assert b"stroke-dasharray" in picture(lines, "svg")
+    assert b"stroke-dasharray" not in picture(dict(list(lines.items())[:3]), "svg")

@@ -174,7 +174,7 @@ def _told(
     tuner: Tuner, collective: str, rows: Sequence[tuple[int, Choice]], errors: Sequence[float]
 ) -> Iterator[RenderableType]:
     """The table, and the crossovers."""
-    source = "from simulations" if rows[0][1].simulated else "estimated"
+    source = "simulated times" if rows[0][1].simulated else "estimated times"
     title = f"{collective} of {counted(tuner.group.size, 'rank')} on {tuner.config.source}"
     made = table(title, [("algorithm", "left"), *((_size(size), "right") for size, _ in rows)], note=f"cycles, {source}")
     for name, protocol in rows[0][1].each:

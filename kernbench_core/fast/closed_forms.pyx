@@ -47,11 +47,12 @@ cdef void jump_in_run(Flow* f, Spm* p, int64_t cycles) noexcept nogil:
 cdef nbytes_t jump_chunks(Flow* f, Spm* p, Dram* d, nbytes_t budget) noexcept nogil:
     """Advance a flow at the beginning of a chunk by whole chunks of the interleave, all except the last one that the budget covers. Returns
     the bytes of the chunks."""
-    cdef int64_t turn = d.interleave * d.channels, lines = d.interleave // p.line, hop = turn // p.line, n, _k
+    cdef int64_t turn = d.interleave * d.channels, lines = d.interleave // p.line, hop = turn // p.line % p.banks, n, _k
     n = min(budget // d.interleave, (f.at.row_end - f.at.dram - d.interleave) // turn + 1) - 1
     for _k in range(n):
         tally_range(&p.grants, f.bank, lines)
-        f.bank = <int32_t>((f.bank + hop) % p.banks)
+        f.bank += <int32_t>hop
+        f.bank = f.bank - p.banks if f.bank >= p.banks else f.bank
     f.at.dram += n * turn
     f.at.addr += n * turn
     return n * d.interleave

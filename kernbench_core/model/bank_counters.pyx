@@ -66,11 +66,13 @@ cdef int32_t tally_noted(Tally* t, uint64_t* m, int32_t n) noexcept nogil:
 
 cdef void tally_range(Tally* t, int64_t first, int64_t n) noexcept nogil:
     """Count `n` consecutive lines of the interleaved map; the first line is in bank `first`."""
-    cdef int64_t rows = n // t.banks, k, _k
-    if rows:
+    cdef int64_t rows, k, _k
+    if n >= t.banks:
+        rows = n // t.banks
+        n -= rows * t.banks
         for k in range(t.banks):
             t.count[k] += rows
-    for _k in range(n - rows * t.banks):
+    for _k in range(n):
         t.count[first] += 1
         first = first + 1 if first + 1 < t.banks else 0
 

@@ -28,6 +28,7 @@ cdef class Plugged(Saved):
         self, int32_t kind, int32_t engine, tuple params, int64_t a, int64_t a_bytes, int64_t b, int64_t b_bytes, int64_t out,
         int64_t out_bytes) except? -1
     cpdef int64_t started(self, int64_t job) except? -1
+    cdef bint refuses(self, int64_t now) except -1
     cdef int64_t woken(self, int64_t now) except? -1
     cdef int64_t told(self, int32_t notice, int64_t number, int64_t now) except? -1
     cdef int check_called(self) except -1

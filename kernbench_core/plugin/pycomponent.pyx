@@ -119,6 +119,8 @@ cdef int32_t hold(const kb_engine_ops* ops, int32_t held) noexcept nogil:
 cdef int64_t accept(void* itself, const kb_job* job, int64_t now) noexcept with gil:
     cdef Plugged c = <Plugged>itself
     try:
+        if c.refuses(now):
+            return KB_BUSY
         return cycle_from(c, "accept", c.accept(job_of(job), now))
     except BaseException as error:
         c.failure = error
@@ -231,6 +233,10 @@ cdef class Plugged(Saved):
         put_region(&job.region[job.n_regions - 1], out, out_bytes, True)
         self.check_called()
         return self.said(self.api.submit(self.api.core, kind, engine, &job))
+
+    cdef bint refuses(self, int64_t now) except -1:
+        """Whether the component refuses every job now. A compiled class may override this method, so that no `Job` is made for `accept`."""
+        return False
 
     cdef int64_t woken(self, int64_t now) except? -1:
         """P1. A compiled class may override this method to do the work of `step` without boxing integers."""

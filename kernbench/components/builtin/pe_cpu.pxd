@@ -27,10 +27,12 @@ cdef class Processor(Typed):
     cdef long long _free_at
     cdef bint _resume
     cdef Clock _clock
-    cdef bint _own_step
+    cdef bint _own_step, _own_accept
     cdef bint _own_notify, _own_hooks
     cdef object _record
     cdef object _record_of
+
+    cdef bint refuses(self, int64_t now) except -1
 
     cdef int64_t woken(self, int64_t now) except? -1
 

@@ -54,6 +54,7 @@ class Processor(Typed):
         self._resume = False  # something has ended that the programs wait for
         self._clock = clock
         self._own_step = type(self).step is not vars(Processor)["step"]
+        self._own_accept = type(self).accept is not vars(Processor)["accept"]
         self._own_notify = type(self).notify is not vars(Processor)["notify"]
         kind: Any = type(self)  # as in part.py
         self._own_hooks = (kind._on_process_start, kind._on_process_end) != _HOOKS
@@ -68,6 +69,10 @@ class Processor(Typed):
         self._begin_at = now + self._cycles
         self.source.begin(job.params[0])
         return self._begin_at
+
+    def refuses(self, now: int) -> bool:
+        """Whether `accept` refuses every launch now; a class in the place of PE_CPU may have its own `accept`."""
+        return not self._own_accept and (self._launch is not None or now < self._free_at)
 
     def woken(self, now: int) -> int:
         """The core's way to `step`; a class in the place of PE_CPU may have its own."""

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from kernbench import GraphEngine
 from kernbench.benches.tp_mlp import run as tp_mlp
 from kernbench.ccl import contract as cuts
-from kernbench.ccl.call import Call, Launcher, Outcome, Queues, run_call
+from kernbench.ccl.call import Call, Launcher, Outcome, Queues, _random, run_call
 from kernbench.ccl.collectives import COLLECTIVES
 from kernbench.ccl.contract import Shape
 from kernbench.ccl.group import group_of, shape_for
@@ -356,3 +356,12 @@ def test_two_slices_over_levels_run_at_a_time_only_if_a_message_more_fits(free: 
     group, entry = group_of(config, Shape(2, 1, 4)), ENTRIES["all_reduce_hierarchical"]
     made, _ = row(Asked(config, group, entry, "f16", Queues(16, 1024, "tcm"), True), 48 << 10)
     assert made is not None and (made.wrong, made.cycles) == (0, cycles)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f16", "bf16", "f8e4m3", "f8e5m2"])
+def test_random_floats_are_from_a_half_to_two_and_of_both_signs(dtype: str) -> None:
+    values = _random(dtype, 1001, 3).astype(np.float64)
+    sizes = np.abs(values)
+    assert values.shape == (1001,) and values.min() < 0 < values.max()
+    assert 0.5 <= sizes.min() < 1 <= sizes.max() < 2
+    assert not np.array_equal(values, _random(dtype, 1001, 4).astype(np.float64))

@@ -179,6 +179,10 @@ def odd(tl: Any) -> None:
     tl.load(2, (4,), "f32")
 
 
+def odd_of_numpy(tl: Any) -> None:
+    tl.load(np.int64(2), (4,), "f32")  # type: ignore[arg-type]
+
+
 def far(tl: Any) -> None:
     tl.load(1 << 70, (4,), "f32")
 
@@ -269,6 +273,7 @@ NONE = "has no elements, and a command needs one at least"
         (leaves, f"{at(leaves, 1)}: the kernel leaves called exit(3); it ends when it returns"),
         (yields, "the kernel yields is a generator, so nothing of it has run; make it a plain function (no yield, no async)"),
         (odd, f"{at(odd, 1)}: the address 0x2 is not a multiple of the 4 bytes of a f32"),
+        (odd_of_numpy, f"{at(odd_of_numpy, 1)}: the address 0x2 is not a multiple of the 4 bytes of a f32"),
         (far, f"{at(far, 1)}: the address {1 << 70:#x} is in no memory: addresses have at most 62 bits"),
         (negative, f"{at(negative, 1)}: a tensor of f32[-4]: a size is negative"),
         (empty, f"{at(empty, 1)}: a tensor of f32[0, 4] {NONE}"),

@@ -226,6 +226,7 @@ class OpLogger:
         row.t_start, row.t_end, row.component_id = t_start, t_end, component_id
         row.op_kind, row.op_name, row.template, row.values = found
         row.deps, row.op_id = tuple(deps) if deps else (), self.ids.new() if op_id is None else op_id
+        row._record = None
         self._rows.append(row)
 
     def record_copy(

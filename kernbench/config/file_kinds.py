@@ -41,7 +41,7 @@ KINDS: Final[Mapping[str, FileKind]] = {
     "model": FileKind("a language model", "to run the model: kbsim llm --model {file}", ("model_type", "hidden_size")),
     "graph": FileKind("an ONNX model", "to run the model: kbsim onnx {file}", (), (), (".onnx",)),
     "result": FileKind(
-        "the result of a run", "to write such a result: kbsim run TARGET --out {file}", ("status", "cycles", "counters")
+        "the result of a run", "no command reads results; to repeat the run: kbsim run TARGET", ("status", "cycles", "counters")
     ),
     "store": FileKind("a store of sweep results", "to show the results: kbsim sweep report {file}", (), (), (".sqlite",)),
     "algorithms": FileKind(

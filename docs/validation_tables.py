@@ -143,7 +143,7 @@ def recorded_errors(tables: list[dict[str, Any]]) -> Iterator[str]:
             part = max(far["causes"], key=lambda name: far["causes"][name], default="")
             label = far["label"] if far["op"] in far["label"] else f"{far['op']} {far['label']}"
             yield f"| `{one['name']}` | {label} | {far['error']:+.0%} | {part} |"
-    skipped = [f"- `{one['name']}` is skipped: {one['skipped']}." for one in tables if one["skipped"]]
+    skipped = [f"- The suite `chips` skips the table `{one['name']}`: {one['skipped']}." for one in tables if one["skipped"]]
     yield from ["", *skipped] if skipped else []
 
 

@@ -53,7 +53,7 @@ CaseSettings = Annotated[
         metavar="NAME=VALUE",
         help="Set a value of the machines (dram.channels=4) or a parameter of the target. A bench has its own parameters, "
         "such as n=512. Models have the parameters prompt, tokens, batch, layers, w, a, kv, page, tp and phase. Graphs have "
-        "w, a and the names of dimensions. May be repeated.",
+        "the parameters w and a, and a parameter for each named dimension. May be repeated.",
         show_default=False,
     ),
 ]
@@ -90,8 +90,9 @@ def compare(
             "faster, because it needs no traced run.")
     ] = False,
     runtime: Annotated[
-        str | None, typer.Option("--runtime", metavar="NAME|FILE", show_default=False, help="For chips, or boards of chips, "
-            "and a language model: compare the kernels of this runtime profile, with the time that host software adds.")
+        str | None, typer.Option("--runtime", metavar="NAME|FILE", show_default=False, help="Runtime profile, "
+            "for a language model on chips or boards of chips. The host launches the kernels of each step as the profile says. "
+            "The compared times include the time of the host software.")
     ] = None,
     as_json: Json = False,
     quiet: Quiet = False,

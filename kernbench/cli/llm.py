@@ -108,8 +108,9 @@ Stages = Annotated[
     ),
 ]
 Micro = Annotated[
-    int, typer.Option("--micro-batches", metavar="N", help="Number of micro-batches that pass through the pipeline stages "
-        "one after another. With 0, the number of micro-batches equals the number of pipeline stages.")
+    int, typer.Option("--micro-batches", metavar="N", help="Number of parts (micro-batches) into which the batch is cut. "
+        "Each pipeline stage works on one micro-batch at a time. With 0, the "
+        "number of micro-batches equals the number of pipeline stages.")
 ]
 Replicas = Annotated[int, typer.Option("--dp", metavar="N", help="Number of copies of the model. The copies share the batch.")]
 

@@ -27,7 +27,7 @@ def test_each_table_has_a_line_of_errors_and_its_two_worst_rows() -> None:
     lines = list(part("validation_tables").recorded_errors(tables))
     assert lines[2] == "| `a.csv` | `none` | 1,234 | 5.1% | 6.0% | 20.0% | 25.0% | 30.0% | 31.0% | 26.0% | n/a | 90.0% | n/a |"
     assert lines[6:8] == ["| `a.csv` | matmul 8 x 16 | -30% | body |", "| `a.csv` | row 1 | +10% |  |"]
-    assert lines[8:] == ["", "- `b.csv` is skipped: another suite compares it."]
+    assert lines[8:] == ["", "- The suite `chips` skips the table `b.csv`: another suite compares it."]
 
 
 def test_only_the_lines_between_the_marks_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

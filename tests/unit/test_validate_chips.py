@@ -200,8 +200,8 @@ def test_every_file_is_named_with_what_became_of_it(tmp_path: Path) -> None:
     found = {one.name: (one.rows, one.cases, one.skipped) for one in validate_chips(folder_of(tmp_path), [])}
     assert found == {
         "h100/some_tp1_ops.csv": (12, 12, ""),
-        "microbench/load_latency.csv": (2, 0, "kbsim validate caches compares it"),
-        "rtx4090/served_requests.csv": (2, 0, "kbsim validate serving compares it"),
+        "microbench/load_latency.csv": (2, 0, 'this table belongs to another suite, "caches"'),
+        "rtx4090/served_requests.csv": (2, 0, 'this table belongs to another suite, "serving"'),
         "rtx4090/unknown.csv": (2, 0, "no reader is known for its name or its columns"),
     }
 

@@ -68,8 +68,8 @@ if TYPE_CHECKING:
 
 
 Collective = Annotated[
-    str, typer.Argument(metavar="COLLECTIVE", help="A collective, such as all_reduce (kbsim ccl list prints "
-        "all).", show_default=False)
+    str, typer.Argument(metavar="COLLECTIVE", help="A collective, such as all_reduce. To list all "
+        "collectives, use kbsim ccl list.", show_default=False)
 ]
 CollectiveOfFile = Annotated[
     str | None,

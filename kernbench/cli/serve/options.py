@@ -148,8 +148,8 @@ def scenario_of(
         typer.Option(
             "--dp",
             metavar="N",
-            help="Number of copies of the model in each engine. Each copy of the model has --tp times --pp PEs, and "
-            "its own scheduler.",
+            help="Number of copies of the model in each engine. Each copy of the model has its own scheduler. The "
+            "number of PEs of a copy is the value of --tp, multiplied by the value of --pp.",
         ),
     ] = 1,
     ep: Experts = False,

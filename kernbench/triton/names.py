@@ -21,7 +21,7 @@ REFUSED_ON_HOST: dict[str, str] = {
 }
 #: what works here with a difference from Triton: the difference
 DIFFERS: dict[str, str] = {
-    "float8e4b15": "the name alone; use of it is refused",
+    "float8e4b15": "only the name exists; use of it is refused",
     "inline_asm_elementwise": "common PTX of one element a register; other instructions are refused by name",
     "float64": "has the rate of f32, unless the machine has one for 64 bits (`ve.f_a`, `te.f_a`)",
     "tensor": "made only by functions of tl",

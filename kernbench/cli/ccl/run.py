@@ -75,8 +75,8 @@ CollectiveOfFile = Annotated[
     str | None,
     typer.Argument(
         metavar="COLLECTIVE",
-        help="A collective, such as all_reduce (kbsim ccl list prints all). With --msccl: the collective that the MSCCL file "
-            "implements.",
+        help="A collective, such as all_reduce. To list all collectives, use kbsim ccl list. With --msccl: the "
+        "collective that the MSCCL file implements.",
         show_default=False,
     ),
 ]
@@ -616,7 +616,8 @@ def _entries_of(registry: Registry, collective: str | None, algo: str | None, ms
     named = found[0].collective if collective is None and found else collective
     if named is None:
         rule = "a collective must be named"
-        raise InputError(Problem("kbsim ccl run", rule, remedy="write kbsim ccl run all_reduce; kbsim ccl list prints all"))
+        remedy = "write for example kbsim ccl run all_reduce; to list all collectives, use kbsim ccl list"
+        raise InputError(Problem("kbsim ccl run", rule, remedy=remedy))
     for one in found:
         if one.collective != named:
             rule = f"it is an algorithm of {one.collective}, and {named} is run"

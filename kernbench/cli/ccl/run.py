@@ -241,8 +241,9 @@ RuntimeProfile = Annotated[
     typer.Option(
         "--runtime",
         metavar="NAME|FILE",
-        help="Runtime profile (nccl_tests, ...), which adds the time of each launch beside the steps between ranks.",
-        show_default="the ranks alone",
+        help="Runtime profile (nccl_tests, ...). With a profile, times also include the work of the host for each launch, and "
+        "the time of the kernel outside the steps between ranks.",
+        show_default="only the steps between ranks",
     ),
 ]
 Check = Annotated[bool, typer.Option("--check/--no-check", help="Also compute the results of each rank, and compare the "

@@ -73,8 +73,8 @@ def report(
     lanes: Annotated[Lanes | None, typer.Option("--lanes", help="The rows of --view gantt.", show_default=False)] = None,
     by: Annotated[
         By | None,
-        typer.Option("--by", help="Field of commands by which a view is grouped: the colours of gantt, the bars of phases, or "
-            "the points of roofline.",
+        typer.Option("--by", help="With --view: group the commands by this field. The view gantt gives each group a colour, "
+            "the view phases draws a bar for each group, and the view roofline draws a point for each group.",
             show_default=False),
     ] = None,
     dark: Annotated[bool, typer.Option("--dark", help="With --view: use dark colours.")] = False,

@@ -180,7 +180,7 @@ def read_sweep(store: str | os.PathLike[str], name: str | None = None) -> SweepR
     >>> import kernbench as kb
     >>> kb.read_sweep("nowhere.sqlite")
     Traceback (most recent call last):
-    kernbench.common.errors.InputError: nowhere.sqlite: there is no such store; kbsim sweep run makes one
+    kernbench.common.errors.InputError: nowhere.sqlite: there is no such store; to make a store, use kbsim sweep run
     """
     with Store.read(store) as opened:
         return SweepResult(read_table(opened, name))

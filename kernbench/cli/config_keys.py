@@ -61,7 +61,7 @@ def _nothing(pattern: str, paths: Sequence[str]) -> Problem:
 
     words = dict.fromkeys(word for path in paths for word in (path, *path.split("."), *re.split(r"[._]", path)))
     near = get_close_matches(pattern, words, n=1)
-    remedy = f"did you mean {near[0]}?" if near else "kbsim config keys lists all"
+    remedy = f"did you mean {near[0]}?" if near else "to list all keys, use kbsim config keys"
     return Problem("kbsim config keys", "no key has this text in its path or in its meaning", "PATTERN", pattern, remedy)
 
 

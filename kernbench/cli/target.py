@@ -102,7 +102,7 @@ def tell_of_machine(config: NpuConfig | SystemConfig, *, quiet: bool) -> None:
     for one in found[:MOST_WARNINGS]:
         output.note(f"warning: {one}")
     if len(found) > MOST_WARNINGS:
-        output.note(f"warning: {len(found) - MOST_WARNINGS:,} more values have no effect: kbsim config check lists them")
+        output.note(f"warning: {len(found) - MOST_WARNINGS:,} more values have no effect; to list them, use kbsim config check")
     tell_of_chip(config)
 
 

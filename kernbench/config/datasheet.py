@@ -180,7 +180,7 @@ def machine_document(document: Document, load: Callable[[str], Any], names: Sequ
     for key in ("like", "products_like", "memory_like"):
         name = getattr(sheet, key) or sheet.like
         if name not in names or f"{name}.yaml" == document.source:
-            rule = "it must be the name of another chip; kbsim config list shows them"
+            rule = "it must be the name of another chip; to list the chips, use kbsim config list"
             raise InputError(document.problem((key,), rule, name, meant(name, list(names))))
         relatives[key] = load(name)
     data, origins = _machine(sheet, relatives)

@@ -204,7 +204,7 @@ def _document(source: Source, max_bytes: int) -> tuple[Document, Path | None]:
         presets = f"; the presets are {', '.join(preset_names()) or 'none'}"
         rule = "there is no machine with this name" + ("" if near else presets)
         remedy = f"did you mean {near}?" if near else (
-            "kbsim config list shows all machines; the name of a machine file must end in .yaml or .json"
+            "to list all machines, use kbsim config list; the name of a machine file must end in .yaml or .json"
         )
         raise InputError(Problem(source, rule, remedy=remedy))
     if isinstance(source, (str, os.PathLike)):

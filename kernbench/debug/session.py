@@ -154,7 +154,7 @@ class Session:
         found = self.events.of_job(kind, job)
         if found is None:
             rule = f"no job with this id {kind}s in the run"
-            raise InputError(Problem(f"{kind} of a job", rule, "id", job, "kbsim program show lists entries"))
+            raise InputError(Problem(f"{kind} of a job", rule, "id", job, "to list the entries, use kbsim program show"))
         self.goto(found.cycle)
         return Stop(self.cycle, found.text, True)
 

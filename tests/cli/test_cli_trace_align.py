@@ -116,7 +116,7 @@ def test_a_line_that_no_reader_has_looked_at_is_refused(kbsim: Kbsim) -> None:
     Path("newer.jsonl").write_text("".join(json.dumps(one) + "\n" for one in newer))
     said = kbsim("trace", "align", "newer.jsonl", "few.json", "--out", "o.jsonl")
     assert (said.code, said.out) == (2, "")
-    remedy = "kbsim trace validate lists all such lines"
+    remedy = "to list all such lines, use kbsim trace validate"
     assert said.err == f"error: newer.jsonl:2: it is not an event: Object missing required field t_cycle; {remedy}\n"
     assert not Path("o.jsonl").exists()
 
@@ -151,5 +151,5 @@ def test_a_line_that_cannot_be_merged_is_refused(line: str, message: str, kbsim:
     lines = Path("hand.jsonl").read_text().splitlines()
     Path("hand.jsonl").write_text("\n".join([*lines[:2], line, *lines[2:]]) + "\n")
     said = kbsim("trace", "align", "hand.jsonl", "few.json", "-o", "out.jsonl")
-    assert said.code == 2 and f"hand.jsonl:3: {message}; kbsim trace validate lists all such lines" in said.err
+    assert said.code == 2 and f"hand.jsonl:3: {message}; to list all such lines, use kbsim trace validate" in said.err
     assert not Path("out.jsonl").exists()

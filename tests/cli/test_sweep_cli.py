@@ -208,9 +208,9 @@ def test_a_store_has_one_driver(kbsim: Kbsim) -> None:
 BAD = [
     (("run", "s.yaml", "--shard", "5/4"), 'kbsim sweep run: --shard = "5/4", but it must be I/N, with I from 1 to N'),
     (("run", "s.yaml", "--shard", "x"), 'kbsim sweep run: --shard = "x", but it must be I/N, with I from 1 to N'),
-    (("report", "none.sqlite"), "none.sqlite: there is no such store; kbsim sweep run makes one"),
+    (("report", "none.sqlite"), "none.sqlite: there is no such store; to make a store, use kbsim sweep run"),
     (("run", "none.yaml"), "none.yaml: the file does not exist"),
-    (("merge", "a.sqlite", "none.sqlite"), "none.sqlite: there is no such store; kbsim sweep run makes one"),
+    (("merge", "a.sqlite", "none.sqlite"), "none.sqlite: there is no such store; to make a store, use kbsim sweep run"),
 ]
 
 

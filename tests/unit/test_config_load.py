@@ -284,7 +284,7 @@ def test_presets_are_named() -> None:
     assert preset_names() == ["npu_mobile", "npu_server", "pod_8sip", "single_cube", "sip_4x4", "two_sips"]
     assert refused("npu_phone") == (
         "npu_phone: there is no machine with this name; the presets are npu_mobile, npu_server, pod_8sip, single_cube, sip_4x4, two_sips; "
-        "kbsim config list shows all machines; the name of a machine file must end in .yaml or .json"
+        "to list all machines, use kbsim config list; the name of a machine file must end in .yaml or .json"
     )
 
 

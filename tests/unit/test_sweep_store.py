@@ -142,7 +142,7 @@ def test_a_directory_and_a_missing_place(tmp_path: Path) -> None:
     assert refusal(missing) == f"{missing}: it cannot be opened or written: No such file or directory; {end}"
     with pytest.raises(InputError) as refused:
         Store.read(missing)
-    assert str(refused.value) == f"{missing}: there is no such store; kbsim sweep run makes one"
+    assert str(refused.value) == f"{missing}: there is no such store; to make a store, use kbsim sweep run"
 
 
 def test_what_is_no_store(tmp_path: Path) -> None:

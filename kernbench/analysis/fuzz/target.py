@@ -263,4 +263,4 @@ def check_reference(name: str, reference: Outcome) -> None:
     """InputError if the run without draws does not end, because other runs are compared with it."""
     if reference.status != "done":
         rule = f"its run without draws is {reference.status}: {reference.message or 'it reached max_cycles'}"
-        raise InputError(Problem(name, rule, remedy="kbsim run shows why; mend this first"))
+        raise InputError(Problem(name, rule, remedy="to see the reason, use kbsim run; remove the cause first"))

@@ -72,7 +72,7 @@ class Store:
             raise InputError(_unwritable(place, str(error))) from None
         if not there:
             near = file_meant(str(place))
-            remedy = f"did you mean {near}?" if near else "kbsim sweep run makes one"
+            remedy = f"did you mean {near}?" if near else "to make a store, use kbsim sweep run"
             raise InputError(Problem(str(place), "there is no such store", remedy=remedy))
         check_file(str(place), "store")
         writable = os.access(place.parent, os.W_OK) and os.access(place, os.W_OK)

@@ -419,7 +419,7 @@ def _decoded(decoder: msgspec.json.Decoder[_T], line: bytes, path: str, number: 
     try:
         return decoder.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        remedy = "kbsim trace validate lists all such lines"
+        remedy = "to list all such lines, use kbsim trace validate"
         raise InputError(Problem(f"{path}:{number}", f"it is not an event: {why(error)}", remedy=remedy)) from None
 
 

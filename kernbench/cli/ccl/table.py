@@ -98,7 +98,7 @@ def head(asked: Asked, width: int) -> Iterator[widgets.Text]:
     if asked.host is not None:
         host = asked.host
         parts = [
-            (host.before_ns, "before the kernel"), (host.kernel_ns, "in the kernel beside its steps"),
+            (host.before_ns, "before the kernel"), (host.kernel_ns, "in the kernel outside its steps"),
             (host.beside_ns, "of the host in parallel"), (host.after_ns, "after the kernel"),
         ]  # fmt: skip
         costs = ", ".join(f"{_number(float(ns) / 1e3)} us {where}" for ns, where in parts if ns) or "no time"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kernbench.cli import output, widgets
-from kernbench.cli.ccl.run import GroupShape, MachineOption, Topo
+from kernbench.cli.ccl.group import GroupShape, MachineOption, Topo, chosen_group
 from kernbench.cli.options import Json, Overrides
 from kernbench.cli.text import percent, size_text, table
 from kernbench.cli.values import dtype_of
@@ -57,13 +57,12 @@ def replay(
     from kernbench.ccl.imports.chakra import read_chakra
     from kernbench.ccl.registry import read_registry
     from kernbench.ccl.replay import Times, jobs_of, run_jobs, time_jobs
-    from kernbench.cli.ccl.run import _group
 
     kind = dtype_of("kbsim ccl replay", dtype, CCL_DTYPES)
     traces = read_chakra(trace, control)
     registry = read_registry()
     jobs = jobs_of(traces, registry)
-    machine, group = _group([], config, overrides or [], (), len(traces), shape, topo)
+    machine, group = chosen_group("kbsim ccl replay", [], config, overrides or [], (), len(traces), shape, topo)
     times = Times(machine, group, registry, kind, estimates)
     time_jobs(traces, jobs, times)
     run_jobs(jobs)

@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby, product
-from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from kernbench.cli import output
+from kernbench.cli.ccl.group import GroupShape, MachineOption, Topo, chosen_group
 from kernbench.cli.ccl.list import Files
 from kernbench.cli.ccl.nccl_tests import TYPES, collective_of
 from kernbench.cli.ccl.plot import check_plot, draw
@@ -46,7 +46,6 @@ from kernbench.cli.options import (
     Walk,
 )
 from kernbench.cli.progress import ProgressBar
-from kernbench.cli.target import tell_of_machine
 from kernbench.cli.tracing import Traced, check_page, reported
 from kernbench.cli.values import dtype_of, size_of
 from kernbench.common.errors import InputError, Problem
@@ -57,7 +56,6 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from kernbench.ccl.call import Queues
-    from kernbench.ccl.contract import Shape
     from kernbench.ccl.group import Group
     from kernbench.ccl.measure import Asked, Forecast, Row
     from kernbench.ccl.registry import Entry, Registry
@@ -137,15 +135,6 @@ Operation = Annotated[
 InPlaceToo = Annotated[
     bool, typer.Option("--in-place", help="Also run each size in place, so that the results overwrite the input.")
 ]
-GroupShape = Annotated[
-    str | None,
-    typer.Option(
-        "--shape",
-        metavar="SxCxP",
-        help="Instead of --ranks: the numbers of SIPs, of cubes per SIP and of PEs per cube, such as 8x1x1.",
-        show_default=False,
-    ),
-]
 First = Annotated[
     str, typer.Option("--begin", "-b", metavar="SIZE", help="The smallest size: 4KiB, 8k, 1M, or a number of bytes.")
 ]
@@ -168,25 +157,6 @@ Csv = Annotated[
     Path | None,
     typer.Option("--csv", metavar="FILE", help="Write the rows as CSV. With the file name -, write CSV to stdout "
         "instead of the text.", show_default=False),
-]
-MachineOption = Annotated[
-    str | None,
-    typer.Option(
-        "--config",
-        "-c",
-        metavar="NAME|FILE",
-        help="The machine: a name that kbsim config list prints, or a .yaml or .json file.",
-        show_default="the smallest preset that has so many PEs",
-    ),
-]
-Topo = Annotated[
-    str | None,
-    typer.Option(
-        "--topo",
-        metavar="KIND",
-        help="How the SIPs are connected (or the ranks, if the machine has one SIP): ring, torus or mesh.",
-        show_default="as the machine is",
-    ),
 ]
 Fail = Annotated[
     list[str] | None,
@@ -464,9 +434,7 @@ def _label(asked: Asked, batches: Sequence[Batch]) -> str:
     return ", ".join(parts)
 
 
-RANKS = 8  # the default number
 MOST_SIZES = 10_000  # limit of the sizes of a step: a typing error must not request millions
-PRESETS = ("single_cube", "two_sips", "sip_4x4", "pod_8sip")  # from the smallest to the largest
 
 
 def run(
@@ -532,11 +500,15 @@ def run(
     certain = [one for one in entries if algo != "all" or not one.through_switches]
     failed = ", ".join(one.removeprefix("link:") for one in fail or [])
     settings = [*(overrides or []), *([f"system.failed=[{failed}]"] if fail else [])]
-    machine, group = _group(certain, config, settings, allow_code or (), ranks, shape, topo, quiet=quiet)
+
+    def arranged(quiet: bool) -> tuple[SystemConfig, Group]:
+        return chosen_group("kbsim ccl run", certain, config, settings, allow_code or (), ranks, shape, topo, quiet=quiet)
+
+    machine, group = arranged(quiet)
     if slow:
         wanted = ", ".join(_slow_pe(one, group) for one in slow)
         settings.append(f"system.slow=[{wanted}]")
-        machine, group = _group(certain, config, settings, allow_code or (), ranks, shape, topo, quiet=True)
+        machine, group = arranged(quiet=True)
     entries = [one for one in entries if one in certain or not one.unfit(machine, group)]
     check_channels(machine, channels)
     roots = _roots(entries[0].collective, root, group.size)
@@ -646,46 +618,6 @@ def _roots(collective: str, root: str, ranks: int) -> list[int]:
     return [0]
 
 
-def _group(
-    entries: Sequence[Entry],
-    config: str | None,
-    overrides: list[str],
-    allow_code: Sequence[str],
-    ranks: int | None,
-    shape: str | None,
-    topo: str | None,
-    *,
-    quiet: bool = False,
-) -> tuple[SystemConfig, Group]:
-    """The machine and the ranks on it, arranged as an algorithm can have them."""
-    from kernbench.ccl.group import group_of, shape_for
-    from kernbench.config import load_config
-
-    given = None if shape is None else _shape(shape)
-    if given is not None and ranks is not None and ranks != prod(given):
-        rule = f"--shape {shape} has {prod(given)} ranks: give one of the two, or the same number"
-        raise InputError(Problem("kbsim ccl run", rule, "--ranks", ranks))
-    names = PRESETS if config is None else (config,)
-    for name in names:
-        machine = load_config(name, overrides, allow_code=allow_code)
-        try:
-            group = group_of(machine, given or shape_for(machine, ranks or RANKS), topo)
-            break
-        except InputError:
-            if name == names[-1]:
-                raise
-    for entry in entries:
-        if group.kind_name not in entry.topologies:
-            rule = f"{entry.full_name} is for {', '.join(entry.topologies)}"
-            raise InputError(Problem("kbsim ccl run", rule, "--topo", group.kind_name))
-        if rule := entry.unfit(machine, group):
-            raise InputError(Problem("kbsim ccl run", rule, "--algo", entry.name))
-        if entry.ranks not in (0, group.size):
-            raise InputError(Problem(entry.where, f"it is for {entry.ranks} ranks, and the group has {group.size}"))
-    tell_of_machine(machine, quiet=quiet)
-    return machine, group
-
-
 def _queues(
     registry: Registry,
     entry: Entry,
@@ -719,15 +651,6 @@ def _sizes(begin: str, end: str | None, factor: int | None, step: str | None) ->
     if last > first and factor == 1:
         raise InputError(Problem("kbsim ccl run", f"it must be at least 2 to come from {begin} to {end}", "--factor", factor))
     return first, last, factor or 2, 0
-
-
-def _shape(text: str) -> Shape:
-    from kernbench.ccl.contract import Shape
-
-    parts = text.split("x")
-    if len(parts) != 3 or not all(part.isascii() and part.isdigit() and len(part) < 9 for part in parts):
-        raise InputError(Problem("kbsim ccl run", "it must be three numbers like 8x1x1", "--shape", text))
-    return Shape(*map(int, parts))
 
 
 def _watched(told: Told, trace: Path | None, page: Path | None, traced: Traced, read: Sequence[str | Path | None]) -> Around:

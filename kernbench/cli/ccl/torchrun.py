@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from kernbench.cli import output, widgets
-from kernbench.cli.ccl.run import MachineOption
+from kernbench.cli.ccl.group import MachineOption, chosen_group
 from kernbench.cli.options import Overrides
 
 Script = Annotated[
@@ -38,11 +38,10 @@ def torchrun(
     the environment variables RANK, LOCAL_RANK and WORLD_SIZE, as under `torchrun`.
     """
     from kernbench.ccl.dist import run_script
-    from kernbench.cli.ccl.run import _group
     from kernbench.sim_engine.engine import KernelFailed
 
     ranks = nproc_per_node * nnodes
-    machine, _ = _group([], config, overrides or [], (), ranks, None, None)
+    machine, _ = chosen_group("kbsim ccl torchrun", [], config, overrides or [], (), ranks, None, None)
     try:
         engine = run_script(script, arguments or (), nproc_per_node=nproc_per_node, nnodes=nnodes, machine=machine)
     except KernelFailed as error:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kernbench.cli import output, widgets
-from kernbench.cli.ccl.run import Channels, Collective, DataType, GroupShape, MachineOption, Topo
+from kernbench.cli.ccl.group import PRESETS, GroupShape, MachineOption, Topo, chosen_group, shape_of
+from kernbench.cli.ccl.run import Channels, Collective, DataType
 from kernbench.cli.ccl.table import protocol_name
 from kernbench.cli.options import Json, Overrides
 from kernbench.cli.text import size_text, table
@@ -76,14 +77,15 @@ def tune(
     from kernbench.ccl.collectives import CCL_DTYPES, COLLECTIVES
     from kernbench.ccl.measure import sizes_between
     from kernbench.ccl.registry import AUTO, read_registry
-    from kernbench.cli.ccl.run import _group
     from kernbench.common.dtypes import dtype_of as type_of
 
     registry, kind = read_registry(), dtype_of("kbsim ccl tune", dtype, CCL_DTYPES)
     if estimates:
         machine, group = _estimated(config, overrides or [], shape, topo, simulates)
     else:
-        machine, group = _group([registry.find(collective, AUTO)], config, overrides or [], (), ranks, shape, topo)
+        machine, group = chosen_group(
+            "kbsim ccl tune", [registry.find(collective, AUTO)], config, overrides or [], (), ranks, shape, topo
+        )
     check_channels(machine, channels)
     if channels and simulates:
         rule = "times with --simulate are those of collectives without channels"
@@ -126,7 +128,6 @@ def _estimated(
     from kernbench.ccl.group import by_nodes, kind_of
     from kernbench.ccl.rings import TOPO_NAME_TO_KIND
     from kernbench.ccl.tuner import Estimated
-    from kernbench.cli.ccl.run import PRESETS, _shape
     from kernbench.config import SystemConfig, load_config
 
     if shape is None or simulates:
@@ -135,7 +136,7 @@ def _estimated(
     machine = load_config(config or PRESETS[-1], overrides, kind=SystemConfig)
     if topo is not None and topo not in TOPO_NAME_TO_KIND:
         raise InputError(Problem("kbsim ccl tune", f"it must be one of {', '.join(TOPO_NAME_TO_KIND)}", "--topo", topo))
-    wanted = _shape(shape)
+    wanted = shape_of("kbsim ccl tune", shape)
     return machine, by_nodes(machine, Estimated(wanted, kind_of(machine, wanted, topo), (), ()))
 
 

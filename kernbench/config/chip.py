@@ -10,7 +10,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar, Literal
 
-from kernbench.config.fields import Count, Energy, Factors, Flag, Natural, Rate, Size, integer, refuse
+from kernbench.config.fields import Count, Energy, Flag, Natural, Rate, Rates, Size, integer, refuse
 from kernbench.config.section import Field, Rule, Section
 
 
@@ -38,7 +38,7 @@ class Chip(Section):
     kind: Literal["gpu", "systolic", "tensix", "npu"] = Field(description="how its cores are built: which planner serves it")
     calibrated: Flag = Field(default=False, description="whether its sustained rates were fitted to measurements of this chip")
     cores: Count = Field(description="cores that take blocks of a kernel: SM, CU, Tensix, arrays")
-    core_macs: Factors = Field(description="[MAC/cycle] rated rate of one core by bits of the operands")
+    core_macs: Rates = Field(description="[MAC/cycle] rated rate of one core by bits of the operands")
     float8: Flag = Field(
         default=True, description="whether its multipliers take floats of 8 bits; if not, kernels expand them to 16 bits"
     )

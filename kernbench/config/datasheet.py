@@ -17,7 +17,7 @@ from kernbench.common.spelling import meant
 from kernbench.common.units import plain_number
 from kernbench.config.chip import Chip
 from kernbench.config.document import Document
-from kernbench.config.fields import Count, Factors, Flag, Frequency, Rate, Size
+from kernbench.config.fields import Count, Flag, Frequency, Rate, Rates, Size
 from kernbench.config.places import KEY, PathLike
 from kernbench.config.schema import NpuConfig
 from kernbench.config.section import Field, Section, ValidationError
@@ -58,7 +58,7 @@ class Datasheet(Section):
     )
     cores: Count = Field(description="cores that take blocks of a kernel: SM, CU, Tensix, arrays")
     clock_ghz: Frequency = Field(description="[GHz] clock at which the rated product rate holds")
-    core_macs: Factors = Field(description="[MAC/cycle] rated rate of one core by bits of the operands")
+    core_macs: Rates = Field(description="[MAC/cycle] rated rate of one core by bits of the operands")
     core_lanes: Count = Field(description="operations of a core in a cycle on 32-bit vectors")
     core_memory_bytes: Size = Field(description="[byte] scratchpad of a core: shared memory and registers of a GPU")
     core_threads: Count | None = Field(default=None, description="threads that a core holds at a time; default: as `like`")

@@ -116,12 +116,14 @@ def rational(positive: bool, limit: int = TERM_LIMIT, most: int | None = None) -
     return Rule(check, lambda: {"anyOf": [number, text]})
 
 
-def _table(key_of: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A check of a mapping's keys: they are made canonical, and no two may be equal."""
+def _table(key_of: Callable[[Any], Any], least: int = 0) -> Callable[[Any], Any]:
+    """A check of a mapping's keys: they are made canonical, and no two may be equal. `least`: the smallest number of keys."""
 
     def check(value: Any) -> Any:
         if not isinstance(value, dict):
             raise refuse("it must be a mapping")
+        if len(value) < least:
+            raise refuse(f"it must have at least {least} key")
         table: dict[Any, Any] = {}
         for key, item in value.items():
             canonical = key_of(key)
@@ -188,8 +190,8 @@ def _listed(value: Any) -> Any:
     return value
 
 
-def _mapping_schema(pattern: str, values: Rule) -> Callable[[], JsonSchema]:
-    return lambda: {"type": "object", "patternProperties": {pattern: values.json()}, "additionalProperties": False}
+def _mapping_schema(pattern: str, values: Rule, **more: Any) -> Callable[[], JsonSchema]:
+    return lambda: {"type": "object", "patternProperties": {pattern: values.json()}, "additionalProperties": False, **more}
 
 
 _QBITS_PATTERN = f"^({'|'.join(map(str, QBITS))})$"
@@ -210,6 +212,8 @@ Length = Annotated[Fraction, rational(positive=False)]
 Width = Annotated[Fraction, _RATE]
 Frequency = Annotated[Fraction, rational(positive=True, limit=WIDE_LIMIT, most=MOST_GHZ)]
 Factors = Annotated[dict[int, Rate], Rule(_table(_qbits_key), _mapping_schema(_QBITS_PATTERN, _RATE))]
+#: Rates by numbers of bits, at least one.
+Rates = Annotated[dict[int, Rate], Rule(_table(_qbits_key, 1), _mapping_schema(_QBITS_PATTERN, _RATE, minProperties=1))]
 Energies = Annotated[dict[int, Energy], Rule(_table(_qbits_key), _mapping_schema(_QBITS_PATTERN, _ENERGY))]
 SfuCycles = Annotated[dict[str, Natural], Rule(_table(_sfu_key), _mapping_schema("^[a-z][a-z0-9_]*$", _NATURAL))]
 Flag = Annotated[bool, Rule(_flag, lambda: {"type": "boolean"})]

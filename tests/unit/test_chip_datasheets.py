@@ -97,6 +97,7 @@ def test_values_say_which_line_or_chip_they_come_from(tmp_path: Path) -> None:
         ("process_nm: 7", "process_nm: 9", ":16:13: process_nm = 9, but with power_w, it must be one of 3, 4, 5, 6, 7, 8, 12"),
         ("cores: 108", "cores: none", ":4:8: cores"),
         ("cores: 108", "core: 108", ":4:1: core: there is no such key; did you mean cores?"),
+        ("{8: 2048, 16: 1024, 32: 512}", "{}", ":6:12: core_macs = an empty mapping, but it must have at least 1 key"),
         ("links: 12", "machine: {te: {engine: 2}}", "te.engine"),
     ],
 )

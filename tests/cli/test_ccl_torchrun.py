@@ -55,7 +55,22 @@ def test_a_script_that_raises_is_told_with_its_line_and_rank(kbsim: Kbsim, tmp_p
     with pytest.raises(dist.ProcessRaisedException) as told:
         dist.run_script(script, nproc_per_node=2)
     assert told.value.error_index == 1
-    with pytest.raises(InputError, match="there is no such file"):
-        dist.run_script(tmp_path / "other.py")
     with pytest.raises(InputError, match="nnodes = 0, but it must be an integer of at least 1"):
         dist.run_script(script, nnodes=0)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "train.py: the file does not exist"),
+        (b"x = 1\ndef f(:\n", "train.py:2: this is not valid Python: invalid syntax"),
+        (b"x = 1\n\xff\n", "this is not valid Python: (unicode error)"),
+        (b"x = 1\n\0", "null bytes"),
+    ],
+)
+def test_a_script_that_is_not_python_is_refused(kbsim: Kbsim, tmp_path: Path, content: bytes | None, said: str) -> None:
+    script = tmp_path / "train.py"
+    if content is not None:
+        script.write_bytes(content)
+    done = kbsim("ccl", "torchrun", "--nproc-per-node", "2", str(script))
+    assert done.code == 2 and said in done.err and "rank" not in done.err and "Traceback" not in done.err

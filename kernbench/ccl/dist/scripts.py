@@ -11,7 +11,9 @@ from typing import Any
 
 from kernbench.ccl.dist.errors import ArgumentError
 from kernbench.ccl.dist.workers import spawn, this_worker
-from kernbench.common.errors import Problem
+from kernbench.common.errors import InputError, Problem
+from kernbench.common.files import SOURCE_BYTES, read_bounded
+from kernbench.common.user_modules import Unloadable, loading
 
 
 def run_script(
@@ -38,15 +40,19 @@ def run_script(
     Raises
     ------
     InputError
-        If there is no such script, if a number is not valid, or if the calls of the workers do not match.
+        If the script cannot be read or is not valid Python, if a number is not valid, or if the calls of the workers do not
+        match.
     """
     file = Path(path)
     for name, value in (("nproc_per_node", nproc_per_node), ("nnodes", nnodes)):
         if type(value) is not int or value < 1:
             raise ArgumentError(Problem("dist.run_script", "it must be an integer of at least 1", name, value))
-    if not file.is_file():
-        raise ArgumentError(Problem(os.fspath(path), "there is no such file", remedy="check the path"))
-    code = compile(file.read_bytes(), os.fspath(path), "exec")
+    content = read_bounded(file, SOURCE_BYTES)
+    try:
+        with loading(os.fspath(path)):
+            code = compile(content, os.fspath(path), "exec")
+    except Unloadable as error:
+        raise InputError(Problem(error.place, error.rule)) from error
     ranks = nproc_per_node * nnodes
 
     def worker(rank: int) -> None:

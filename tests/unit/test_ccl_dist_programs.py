@@ -5,9 +5,7 @@ elements.
 from __future__ import annotations
 
 import random
-import sys
 import warnings
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -15,19 +13,10 @@ import pytest
 
 from kernbench.ccl import dist
 from kernbench.common.errors import InputError
-from tests.unit.test_ccl_dist_torch import FakeTensor, i32, run
+from tests.unit.test_ccl_dist_torch import i32, run
+from tests.unit.torch_fake import FakeTensor
 
 Values = Any
-
-
-@pytest.fixture
-def torch(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """As much of torch as `dist` uses."""
-    made: Any = ModuleType("torch")
-    made.from_numpy = FakeTensor
-    monkeypatch.setitem(sys.modules, "torch", made)
-    monkeypatch.setattr(FakeTensor, "__module__", "torch")
-    return made
 
 
 def test_a_future_has_the_tensors_that_a_call_writes() -> None:
@@ -49,11 +38,11 @@ def test_a_future_has_the_tensors_that_a_call_writes() -> None:
 
 
 @pytest.mark.parametrize("async_ops", [False, True])
-def test_coalesced_collectives_start_together(async_ops: bool, torch: Any) -> None:
+def test_coalesced_collectives_start_together(async_ops: bool, fake_torch: Any) -> None:
     got: dict[int, Any] = {}
 
     def worker(rank: int) -> None:
-        x, y = torch.from_numpy(np.full(3, rank, np.int32)), torch.from_numpy(np.full(2, rank, np.int32))
+        x, y = fake_torch.from_numpy(np.full(3, rank, np.int32)), fake_torch.from_numpy(np.full(2, rank, np.int32))
         with dist._coalescing_manager(async_ops=async_ops) as works:
             dist.all_reduce(x)
             dist.all_reduce(y)
@@ -106,13 +95,13 @@ def test_a_mesh_has_parts_with_several_axes() -> None:
     assert got[7] == ([[2, 3], [6, 7]], 1)
 
 
-def test_tensors_without_elements_send_no_messages(torch: Any) -> None:
+def test_tensors_without_elements_send_no_messages(fake_torch: Any) -> None:
     """Ranks still wait for each other, and every rank must call."""
     shapes: list[Any] = []
 
     def worker(rank: int) -> None:
         def none() -> Any:
-            return torch.from_numpy(np.zeros((0, 2), np.float32))
+            return fake_torch.from_numpy(np.zeros((0, 2), np.float32))
 
         x, parts = none(), [none() for _ in range(3)]
         dist.all_reduce(x)
@@ -126,16 +115,16 @@ def test_tensors_without_elements_send_no_messages(torch: Any) -> None:
 
     assert run(worker, 3).machine.cycle == run(lambda rank: None, 3).machine.cycle and shapes == [(0, 2)] * 3
     with pytest.raises(InputError, match="rank 0 all_reduce, rank 1 has ended"):
-        run(lambda rank: None if rank else dist.all_reduce(torch.from_numpy(np.zeros(0, np.float32))), 2)  # type: ignore[arg-type, return-value]
+        run(lambda rank: None if rank else dist.all_reduce(fake_torch.from_numpy(np.zeros(0, np.float32))), 2)  # type: ignore[arg-type, return-value]
 
 
 @pytest.mark.parametrize(("op", "right"), [("SUM", [1, 1, 0]), ("MAX", [1, 1, 0]), ("MIN", [0, 1, 0]), ("PRODUCT", [0, 1, 0])])
-def test_truth_values_are_reduced(op: str, right: list[int], torch: Any) -> None:
+def test_truth_values_are_reduced(op: str, right: list[int], fake_torch: Any) -> None:
     """Their sum says whether one of them is true."""
     got: dict[int, Any] = {}
 
     def worker(rank: int) -> None:
-        x = torch.from_numpy(np.array([rank == 1, True, False]))
+        x = fake_torch.from_numpy(np.array([rank == 1, True, False]))
         dist.all_reduce(x, op=getattr(dist.ReduceOp, op))
         got[rank] = x.values.dtype, x.values.tolist()
 
@@ -143,7 +132,7 @@ def test_truth_values_are_reduced(op: str, right: list[int], torch: Any) -> None
     assert got == {rank: (np.bool_, [bool(one) for one in right]) for rank in range(3)}
 
 
-def test_a_single_number_and_a_parameter_get_results(torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_single_number_and_a_parameter_get_results(fake_torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A parameter of torch refuses to be written in place, but its elements do not."""
 
     class Parameter(FakeTensor):
@@ -159,7 +148,7 @@ def test_a_single_number_and_a_parameter_get_results(torch: Any, monkeypatch: py
     got: dict[int, Any] = {}
 
     def worker(rank: int) -> None:
-        x, y = torch.from_numpy(np.float32(rank)), Parameter(np.full(2, rank, np.float32))
+        x, y = fake_torch.from_numpy(np.float32(rank)), Parameter(np.full(2, rank, np.float32))
         dist.all_reduce(x)
         dist.all_reduce(y)
         got[rank] = x.values.shape, float(x.values), y.values.tolist()

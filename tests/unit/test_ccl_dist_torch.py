@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -270,23 +268,6 @@ def test_ranks_that_are_named_twice_or_not_at_all_are_refused(calls: Callable[[i
         run(lambda rank: (calls(rank), None)[1], 2)
 
 
-class FakeTensor:
-    """As much of a tensor of torch as `dist` uses."""
-
-    def __init__(self, values: Any) -> None:
-        self.values = np.array(values)
-        self.dtype = f"torch.{self.values.dtype}"
-
-    def detach(self) -> FakeTensor:
-        return self
-
-    def numpy(self) -> Any:
-        return self.values
-
-    def copy_(self, other: FakeTensor) -> None:
-        self.values[...] = other.values
-
-
 def gloo_worker(rank: int, size: int, torch: Any, got: dict[int, Any]) -> None:
     """A worker of torch.distributed with gloo, but for its import line."""
     dist.init_process_group("gloo", init_method="tcp://127.0.0.1:29500", rank=rank, world_size=size)
@@ -305,14 +286,10 @@ def gloo_worker(rank: int, size: int, torch: Any, got: dict[int, Any]) -> None:
     dist.destroy_process_group()
 
 
-def test_tensors_of_torch_by_a_stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tensors_of_torch_by_a_stand_in(fake_torch: Any) -> None:
     """Without torch: its tensors are on the host, and have results as soon as a call returns."""
-    torch: Any = ModuleType("torch")
-    torch.from_numpy = FakeTensor
-    monkeypatch.setitem(sys.modules, "torch", torch)
-    monkeypatch.setattr(FakeTensor, "__module__", "torch")
     got: dict[int, Any] = {}
-    dist.spawn(gloo_worker, args=(3, torch, got), nprocs=3, join=True)
+    dist.spawn(gloo_worker, args=(3, fake_torch, got), nprocs=3, join=True)
     assert got == {rank: [[6.0] * 5, [[6.0] * 5] * 3] for rank in range(3)}
 
 

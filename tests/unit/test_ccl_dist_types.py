@@ -2,37 +2,25 @@
 
 from __future__ import annotations
 
-import sys
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 
 from kernbench.ccl import dist
-from tests.unit.test_ccl_dist_torch import FakeTensor, run
+from tests.unit.test_ccl_dist_torch import run
 
 RANKS = 3
 
 
-@pytest.fixture
-def torch(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """As much of torch as `dist` uses."""
-    made: Any = ModuleType("torch")
-    made.from_numpy = FakeTensor
-    monkeypatch.setitem(sys.modules, "torch", made)
-    monkeypatch.setattr(FakeTensor, "__module__", "torch")
-    return made
-
-
 @pytest.mark.parametrize("dtype", [np.float64, np.complex64, np.complex128])
-def test_wide_and_complex_numbers_are_added_and_moved(dtype: Any, torch: Any) -> None:
+def test_wide_and_complex_numbers_are_added_and_moved(dtype: Any, fake_torch: Any) -> None:
     third = np.array([1 / 3, 2], dtype) * (1 if dtype is np.float64 else 1 + 2j)
     got: dict[int, Any] = {}
 
     def worker(rank: int) -> None:
-        x, y = torch.from_numpy(third * (rank + 1)), torch.from_numpy(third * (rank + 1))
-        parts = [torch.from_numpy(np.zeros(2, dtype)) for _ in range(RANKS)]
+        x, y = fake_torch.from_numpy(third * (rank + 1)), fake_torch.from_numpy(third * (rank + 1))
+        parts = [fake_torch.from_numpy(np.zeros(2, dtype)) for _ in range(RANKS)]
         dist.all_gather(parts, x)
         dist.all_reduce(x)
         dist.all_reduce(y, op=dist.ReduceOp.AVG)
@@ -45,19 +33,19 @@ def test_wide_and_complex_numbers_are_added_and_moved(dtype: Any, torch: Any) ->
         assert all(np.array_equal(one, third * (k + 1)) for k, one in enumerate(parts))
 
 
-def test_complex_numbers_have_no_order(torch: Any) -> None:
+def test_complex_numbers_have_no_order(fake_torch: Any) -> None:
     with pytest.raises(ValueError, match="elements are complex numbers, which are reduced by SUM, AVG or PREMUL_SUM"):
-        run(lambda rank: (dist.all_reduce(torch.from_numpy(np.ones(1, np.complex64)), op=dist.ReduceOp.MAX), None)[1], 2)
+        run(lambda rank: (dist.all_reduce(fake_torch.from_numpy(np.ones(1, np.complex64)), op=dist.ReduceOp.MAX), None)[1], 2)
 
 
 @pytest.mark.parametrize(("op", "right"), [("BAND", np.bitwise_and), ("BOR", np.bitwise_or), ("BXOR", np.bitwise_xor)])
-def test_bits_are_reduced(op: str, right: Any, torch: Any) -> None:
+def test_bits_are_reduced(op: str, right: Any, fake_torch: Any) -> None:
     given = [np.array([k + 1, 12, 1 << k, 7 - k]) for k in range(RANKS)]
     rows = {dtype: [one.astype(dtype) for one in given] for dtype in (np.int64, np.uint8, bool)}
     got: dict[int, Any] = {}
 
     def worker(rank: int) -> None:
-        xs = [torch.from_numpy(one[rank]) for one in rows.values()]
+        xs = [fake_torch.from_numpy(one[rank]) for one in rows.values()]
         for x in xs:
             dist.all_reduce(x, op=getattr(dist.ReduceOp, op))
         got[rank] = [x.values for x in xs]
@@ -68,14 +56,14 @@ def test_bits_are_reduced(op: str, right: Any, torch: Any) -> None:
             assert x.dtype == values[0].dtype and np.array_equal(x, right.reduce(values))
 
 
-def test_lists_may_have_tensors_of_several_sizes(torch: Any) -> None:
+def test_lists_may_have_tensors_of_several_sizes(fake_torch: Any) -> None:
     got: dict[int, Any] = {}
 
     def worker(rank: int) -> None:
-        parts = [torch.from_numpy(np.zeros(k, np.float32)) for k in range(RANKS)]
-        dist.all_gather(parts, torch.from_numpy(np.full(rank, rank, np.float32)))
-        mine = torch.from_numpy(np.zeros(rank, np.float32))
-        given = [torch.from_numpy(np.full(k, rank + 1, np.float32)) for k in range(RANKS)]
+        parts = [fake_torch.from_numpy(np.zeros(k, np.float32)) for k in range(RANKS)]
+        dist.all_gather(parts, fake_torch.from_numpy(np.full(rank, rank, np.float32)))
+        mine = fake_torch.from_numpy(np.zeros(rank, np.float32))
+        given = [fake_torch.from_numpy(np.full(k, rank + 1, np.float32)) for k in range(RANKS)]
         work: Any = dist.reduce_scatter(mine, given, async_op=True)
         work.wait()
         got[rank] = [one.values.tolist() for one in parts], mine.values.tolist(), [one.values.tolist() for one in given]
@@ -85,12 +73,12 @@ def test_lists_may_have_tensors_of_several_sizes(torch: Any) -> None:
         assert got[rank] == ([[k] * k for k in range(RANKS)], [6.0] * rank, [[rank + 1.0] * k for k in range(RANKS)])
 
 
-def test_a_coalesced_all_gather_has_a_list_of_results_for_each_rank(torch: Any) -> None:
+def test_a_coalesced_all_gather_has_a_list_of_results_for_each_rank(fake_torch: Any) -> None:
     got: dict[int, Any] = {}
 
     def worker(rank: int) -> None:
-        outs = [[torch.from_numpy(np.zeros(k + 1, np.int32)) for k in range(2)] for _ in range(RANKS)]
-        dist.all_gather_coalesced(outs, [torch.from_numpy(np.full(k + 1, 10 * rank + k, np.int32)) for k in range(2)])
+        outs = [[fake_torch.from_numpy(np.zeros(k + 1, np.int32)) for k in range(2)] for _ in range(RANKS)]
+        dist.all_gather_coalesced(outs, [fake_torch.from_numpy(np.full(k + 1, 10 * rank + k, np.int32)) for k in range(2)])
         got[rank] = [[one.values.tolist() for one in row] for row in outs]
 
     run(worker, RANKS)
@@ -108,6 +96,6 @@ def test_a_coalesced_all_gather_has_a_list_of_results_for_each_rank(torch: Any) 
         (lambda x: dist.init_process_group(), ValueError, "rank 0 has already joined"),
     ],
 )
-def test_programs_can_catch_errors_as_those_of_torch(call: Any, error: type[Exception], said: str, torch: Any) -> None:
+def test_programs_can_catch_errors_as_those_of_torch(call: Any, error: type[Exception], said: str, fake_torch: Any) -> None:
     with pytest.raises(error, match=said):
-        run(lambda rank: (call(torch.from_numpy(np.ones(1, np.float32))) if rank == 0 else None, None)[1], 2)
+        run(lambda rank: (call(fake_torch.from_numpy(np.ones(1, np.float32))) if rank == 0 else None, None)[1], 2)

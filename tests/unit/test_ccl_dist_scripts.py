@@ -64,6 +64,8 @@ def test_meshes_are_made_of_arrays_and_flattened() -> None:
         dist.all_reduce(y, group=mesh["both"].get_group())
         small = dist.init_device_mesh("cpu", (2,))
         assert mesh == dist.DeviceMesh("cpu", [[0, 2], [1, 3]], mesh_dim_names=("dp", "tp")) and flat.size() == 4
+        with pytest.raises(ValueError, match=r"mesh = .\[5\]., but it must be the ranks of the group, "):
+            dist.DeviceMesh.from_group(mesh.get_group("dp"), "cpu", [5])
         assert dist.DeviceMesh.from_group(mesh.get_group("dp"), "cpu").get_group() is mesh.get_group("dp")
         got[rank] = dist.to_numpy(x).tolist(), dist.to_numpy(y).tolist(), mesh.get_coordinate(), small.get_coordinate()
         with pytest.raises(KeyError, match=r"^device mesh: dim = .pp., but it must be one of the axes of the mesh, dp, tp$"):

@@ -62,9 +62,15 @@ class DeviceMesh:
         return found
 
     @staticmethod
-    def from_group(group: ProcessGroup, device_type: str, mesh: Any = None, *, mesh_dim_names: Sequence[str] | None = None) -> DeviceMesh:
-        """Return the mesh of one axis of a group, without making another group."""
+    def from_group(
+        group: ProcessGroup, device_type: str, mesh: Any = None, *, mesh_dim_names: Sequence[str] | None = None
+    ) -> DeviceMesh:
+        """Return the mesh of one axis of a group, without making another group. `mesh`: the ranks of the group, or None."""
         members = group_of("DeviceMesh.from_group", group)
+        ranks = members.ranks if mesh is None else mesh.tolist() if hasattr(mesh, "tolist") else mesh
+        if list(ranks) != list(members.ranks):
+            rule = f"it must be the ranks of the group, {', '.join(map(str, members.ranks))}"
+            raise ArgumentError(Problem("DeviceMesh.from_group", rule, "mesh", str(ranks)))
         whole = DeviceMesh(device_type, members.ranks, mesh_dim_names=mesh_dim_names)
         whole._groups = [members]
         return whole

@@ -1,8 +1,9 @@
 """Backward passes of torch, each in a thread of its own.
 
-The engine of torch keeps the state of a pass in the thread. A hook of a gradient that calls a collective suspends its worker in
-the middle of a pass, and the next worker begins its own pass. All workers run in one thread, so torch would take the second pass
-for a part of the first one. Only one thread runs at a time: the worker waits for the thread of its pass, and passes on its calls.
+The engine of torch keeps the state of a pass in the thread. A hook of a gradient that calls a collective suspends its worker
+in the middle of a pass, and the next worker begins its own pass. All workers run in one thread, so torch would take the second
+pass for a part of the first one. Only one thread runs at a time: the worker waits for the thread of its pass, and makes the
+calls of the hooks in its place.
 """
 
 from __future__ import annotations

@@ -72,7 +72,8 @@ def _collective(
     if given.flags and op == SUM:
         op = ReduceOp.MAX  # the sum of truth values says whether one of them is true
     if given.complex and given.reduces and op.name not in ("sum", *FLOATS_ONLY):
-        raise ArgumentError(Problem(where, "elements are complex numbers, which are reduced by SUM, AVG or PREMUL_SUM", "op", op.name))
+        rule = "elements are complex numbers, which are reduced by SUM, AVG or PREMUL_SUM"
+        raise ArgumentError(Problem(where, rule, "op", op.name))
     count, dtype = 1, "i32"
     if x is not None and out is not None:
         if x.dtype != out.dtype:
@@ -198,7 +199,12 @@ def _all_gather_uneven(
 
 
 def _of_each_root(
-    given: Given, name: str, group: ProcessGroup, pairs: Sequence[tuple[LocalTensor, LocalTensor]], async_op: bool, op: Any = SUM
+    given: Given,
+    name: str,
+    group: ProcessGroup,
+    pairs: Sequence[tuple[LocalTensor, LocalTensor]],
+    async_op: bool,
+    op: Any = SUM,
 ) -> Any:
     """Post a collective for each root, with a tensor and a result. Results are copied to the host after the last one."""
     back, works = given.back, []
@@ -425,7 +431,10 @@ def all_reduce_coalesced(
 
 
 def all_gather_coalesced(
-    output_tensor_lists: Sequence[Tensors], input_tensor_list: Sequence[Any], group: ProcessGroup | None = None, async_op: bool = False
+    output_tensor_lists: Sequence[Tensors],
+    input_tensor_list: Sequence[Any],
+    group: ProcessGroup | None = None,
+    async_op: bool = False,
 ) -> Any:
     """Collect the list of tensors of all ranks: `output_tensor_lists` has, for each rank, a list like `input_tensor_list`."""
     rows = list(output_tensor_lists)

@@ -81,5 +81,6 @@ def batch_isend_irecv(p2p_op_list: Sequence[P2POp]) -> list[Work]:
     """Start several sends and receives together. They run at the same time, in any order."""
     for one in p2p_op_list:
         if not isinstance(one, P2POp) or one.op not in (isend, irecv):
-            raise ArgumentError(Problem("dist.batch_isend_irecv", "it must be a list of dist.P2POp objects whose op is dist.isend or dist.irecv"))
+            rule = "it must be a list of dist.P2POp objects whose op is dist.isend or dist.irecv"
+            raise ArgumentError(Problem("dist.batch_isend_irecv", rule))
     return [one.op(one.tensor, one.peer, one.group, one.tag, one.group_peer) for one in p2p_op_list]

@@ -15,7 +15,6 @@ from kernbench.ccl.dist.workers import Worker, integer, joined, this_worker
 from kernbench.ccl.process_groups import ProcessGroup
 from kernbench.common.errors import Problem
 
-
 BACKENDS = ("kernbench", "gloo", "nccl", "mpi")  #: names that init_process_group takes; all mean the machine
 
 
@@ -220,13 +219,13 @@ def new_subgroups(group_size: int | None = None, **ignored: Any) -> tuple[Proces
 def new_subgroups_by_enumeration(
     ranks_per_subgroup_list: Sequence[Sequence[int]], **ignored: Any
 ) -> tuple[ProcessGroup | None, list[ProcessGroup]]:
-    """Make a group of each list of ranks. No rank may be in two lists. Return the group of this rank, or None, and all groups.
-    """
+    """Make a group of each list of ranks. No rank may be in two lists. Return the group of this rank, or None, and all
+    groups."""
     me = joined("new_subgroups_by_enumeration")
     every = [rank for ranks in ranks_per_subgroup_list for rank in ranks]
     if len(set(every)) < len(every):
-        rule = "no rank may be in two groups"
-        raise ArgumentError(Problem("dist.new_subgroups_by_enumeration", rule, "ranks_per_subgroup_list", str(ranks_per_subgroup_list)))
+        where, given = "dist.new_subgroups_by_enumeration", str(ranks_per_subgroup_list)
+        raise ArgumentError(Problem(where, "no rank may be in two groups", "ranks_per_subgroup_list", given))
     groups = [new_group(ranks) for ranks in ranks_per_subgroup_list]
     return next((one for one in groups if me.rank in one.ranks), None), groups
 

@@ -31,7 +31,7 @@ class Work:
 
     def is_completed(self) -> bool:
         """Let the other ranks continue, and return whether the call has ended. A program may call this function in a loop."""
-        return self.operation.launched and not self.back or bool(ask(Poll(self.operation)) and self.wait())
+        return (self.operation.launched and not self.back) or bool(ask(Poll(self.operation)) and self.wait())
 
     def sender(self) -> int:
         """Return the other rank of a receive among all workers, or -1 if no rank has sent yet."""

@@ -158,7 +158,8 @@ class World:
 
     def empty(self, rank: int, count: int, dtype: str) -> LocalTensor:
         """Reserve memory of a rank for elements."""
-        return LocalTensor(self.ctx.empty((max(1, count),), dtype, name=self._tensor_name(), pe=self.group.pes[rank]), self, rank, (count,))
+        memory = self.ctx.empty((max(1, count),), dtype, name=self._tensor_name(), pe=self.group.pes[rank])
+        return LocalTensor(memory, self, rank, (count,))
 
     def _tensor_name(self) -> str:
         return f"dist{len(self.ctx.tensors)}"

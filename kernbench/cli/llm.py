@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kernbench.cli import output, widgets
-from kernbench.cli.commands import option_meant
+from kernbench.cli.mistakes import option_meant
 from kernbench.cli.options import (
     AllowCode,
     Config,

@@ -108,7 +108,7 @@ def _usage(error: Any, arguments: Sequence[str], as_json: bool) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":  # the help has been printed
         return REFUSED
     from kernbench.cli import output
-    from kernbench.cli.commands import usage_problem
+    from kernbench.cli.mistakes import usage_problem
     from kernbench.common.errors import InputError
 
     context = getattr(error, "ctx", None)

@@ -7,8 +7,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kernbench.ccl.contract import WIDTH, most_queues, switch_queues
-from kernbench.ccl.cost import latencies_of
 from kernbench.ccl.group import Group
+from kernbench.ccl.group_routes import latencies_of
 from kernbench.ccl.ring_schedule import MOST
 from kernbench.config import SystemConfig
 

@@ -19,13 +19,16 @@ from pathlib import Path
 from typing import Any
 
 from kernbench.ccl.call import Queues
+from kernbench.ccl.closed_forms import form_of
 from kernbench.ccl.collectives import COLLECTIVES
 from kernbench.ccl.contract import Shape, most_queues, switch_queues
-from kernbench.ccl.cost import Latencies, Outline, Routes, form_of, latencies_of, outline_of, routes_of
+from kernbench.ccl.cost import Outline
 from kernbench.ccl.group import Group
+from kernbench.ccl.group_routes import Latencies, Routes, latencies_of, routes_of
 from kernbench.ccl.measure import MOST_PAIRS, Asked, bytes_of, messages, queues_of, row, schedule_of, slot_room
 from kernbench.ccl.queue_sizes import of_chips
 from kernbench.ccl.registry import Entry, Registry
+from kernbench.ccl.schedule_outline import outline_of
 from kernbench.ccl.weights import weights_of
 from kernbench.common.dtypes import dtype_of
 from kernbench.common.errors import InputError, Problem

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from kernbench.ccl.contract import Shape
-from kernbench.ccl.cost import latencies, routes_of
 from kernbench.ccl.group import group_of
+from kernbench.ccl.group_routes import latencies, routes_of
 from kernbench.ccl.measure import Asked, counts_of, queues_of, row
 from kernbench.ccl.registry import read_registry
 from kernbench.common.errors import InputError

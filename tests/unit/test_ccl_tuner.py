@@ -12,15 +12,17 @@ import pytest
 
 from kernbench.ccl import tuner as tuning
 from kernbench.ccl.call import Queues
+from kernbench.ccl.closed_forms import form_of
 from kernbench.ccl.collectives import COLLECTIVES
 from kernbench.ccl.contract import Shape
-from kernbench.ccl.cost import Latencies, Routes, form_of, latencies, outline_of
 from kernbench.ccl.group import group_of, shape_for
+from kernbench.ccl.group_routes import Latencies, Routes, latencies
 from kernbench.ccl.measure import Asked, queues_of, resolved, row
 from kernbench.ccl.patterns import vector_schedule
 from kernbench.ccl.registry import AUTO, read_registry
 from kernbench.ccl.rings import RING
 from kernbench.ccl.schedule import Message
+from kernbench.ccl.schedule_outline import outline_of
 from kernbench.ccl.tuner import (
     Errors,
     Estimated,

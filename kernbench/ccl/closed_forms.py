@@ -1,0 +1,198 @@
+"""Outlines in closed form, for algorithms without a schedule: rings, levels, grids, halving and doubling, chains, barriers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from kernbench.ccl.contract import Shape
+from kernbench.ccl.cost import PASSES, Outline, Step
+from kernbench.ccl.group_routes import Routes
+from kernbench.ccl.halving_doubling import ACTIVE, steps_of
+from kernbench.ccl.rings import Levels, Ring, flat_ring, grid_rings, level_rings
+
+Form = Callable[[Shape, int, Routes], Outline]
+
+
+def _hops_of(rings: Sequence[Ring]) -> Iterator[tuple[int, int]]:
+    """Return all ranks of the rings, each with the next rank in its ring."""
+    return ((a, b) for ring in rings for a, b in pairwise((*ring.members, ring.members[0])))
+
+
+def _crossing(rings: Sequence[Ring], routes: Routes) -> float:
+    """Return the cycles of a byte on the busiest link between SIPs, relative to the link of a PE, for each hop of the rings.
+
+    The rings are used at the same time. The result is at least the share of the link of a PE, which each byte uses more than
+    once.
+    """
+    return max(float(PASSES), routes.times.shared * routes.loads(_hops_of(rings)))
+
+
+def _latency(ring: Ring, routes: Routes) -> tuple[float, float]:
+    """Return the latency [cycle] of a step, and the cycles in which the rank with the longest hop has its limit of messages in
+    flight.
+
+    No rank waits for the longest hop in each step, because a chunk crosses that hop once per round.
+    """
+    hops = [routes.between(a, b) for a, b in _hops_of([ring])]
+    return sum(hops) / len(hops), max(hops) / routes.times.at_once
+
+
+def _ring(turns: int, share: Callable[[int], float], adds: bool = True) -> Form:
+    """Return the outline of `turns` rounds of `n - 1` steps along the flat ring; `share` gives the elements of each step.
+
+    With `adds`, the messages of the first round are added.
+    """
+
+    def made(shape: Shape, kind: int, routes: Routes) -> Outline:
+        n, ring = shape.ranks, flat_ring(kind, shape)
+        moved = share(n) * _crossing([ring], routes)
+        (latency, sending), count = _latency(ring, routes), turns * (n - 1)
+        steps = [Step(latency, 1, moved)] * count
+        worked = (n - 1) * share(n) if adds else 0.0
+        return Outline(steps, count, count * moved, share(n), shape.sips > 1, adds, count * sending, worked=worked)
+
+    return made
+
+
+def _levels(levels_of: Levels, form: str = "") -> Form:
+    """Return the outline of an all-reduce over several rings in sequence."""
+
+    def made(shape: Shape, kind: int, routes: Routes) -> Outline:
+        return _outline_of_levels([_in_sequence(levels_of(kind, shape), 1.0, routes)], form)
+
+    return made
+
+
+@dataclass(frozen=True)
+class _Level:
+    """A reduce-scatter over rings of the same size, and later an all-gather over the same rings."""
+
+    steps: Sequence[Step]  #: of the reduce-scatter; the all-gather has the same
+    share: float  #: of `n_elem` in each message
+    sending: float  #: [cycle] of a step in which the rank with the longest hop has its limit of messages in flight
+
+
+def _in_sequence(levels: Sequence[Sequence[Ring]], share: float, routes: Routes) -> list[_Level]:
+    """Return the levels of a part of the elements that travels over several rings in sequence, without rings of one rank."""
+    found = []
+    for rings in levels:
+        size = rings[0].size
+        if size > 1:
+            share /= size  # what is left of the elements goes to the next level
+            latency, sending = _latency(rings[0], routes)
+            step = Step(latency, 1, share * _crossing(rings, routes))
+            found.append(_Level([step] * (size - 1), share, sending))
+    return found
+
+
+def _outline_of_levels(parts: Sequence[Sequence[_Level]], form: str) -> Outline:
+    """Return the outline of parts of the elements that travel at the same time. All parts have the same number of steps."""
+    halfway = [[step for level in part for step in level.steps] for part in parts]
+    steps = [
+        Step(sum(one.latency for one in some) / len(some), len(some), sum(one.share for one in some))
+        for some in zip(*([*there, *reversed(there)] for there in halfway), strict=True)
+    ]
+    share, messages = sum(one.share for one in steps), sum(one.messages for one in steps)
+    widest = max((level.share for part in parts for level in part), default=1.0)
+    sending = sum(2 * len(level.steps) * level.sending for level in parts[0])
+    turns = 2 if len(parts[0]) > 1 else 1  # over several rings, messages of the all-gather are copied
+    worked = sum(turns * len(level.steps) * level.share for part in parts for level in part)
+    return Outline(steps, messages, share, widest, False, True, sending, form=form, worked=worked)
+
+
+def _grid(shape: Shape, kind: int, routes: Routes) -> Outline:
+    """Return the outline of an all-reduce over a grid.
+
+    Two halves of the elements travel along rows and along columns at the same time, unless only the columns cross SIPs. The two
+    forms contend for the links of PEs in different ways, so each form has weights of its own.
+    """
+    if 1 < shape.sips < shape.ranks:
+        return _levels(grid_rings, ROWS_FIRST)(shape, kind, routes)
+    across, down = grid_rings(kind, shape)
+    return _outline_of_levels([_in_sequence(order, 0.5, routes) for order in ((across, down), (down, across))], "")
+
+
+ROWS_FIRST = " (rows first)"  #: the form of an all-reduce over a grid in which all elements travel along rows first
+
+
+SOME_PAIRS = 4096  #: of ranks whose latencies are compared; more than machines have
+
+
+def _halves(shape: Shape, kind: int, routes: Routes) -> Outline:
+    """Return the outline of halving and doubling. Each step exchanges elements over twice the distance of the step before."""
+    n, steps, sending = shape.ranks, [], 0.0
+    spare = n - (1 << steps_of(n))
+    ranks = [*range(0, 2 * spare, 2), *range(2 * spare, n)]
+    for k in range(steps_of(n)):
+        pairs = [(rank, ranks[number ^ (1 << k)]) for number, rank in enumerate(ranks)]
+        latency = max(routes.between(a, b) for a, b in pairs[:: max(1, n // SOME_PAIRS)])
+        moved = max(float(PASSES), routes.times.shared * routes.loads(pairs)) / (2 << k)
+        steps += [Step(latency, 1, moved)] * 2
+        sending += 2 * latency / routes.times.at_once
+    if spare:
+        steps += [Step(routes.times.pe, 1, float(PASSES))] * 2
+    total = sum(one.share for one in steps)
+    widest, at_once = 1.0 if spare else 0.5, routes.times.at_once
+    worked = 2.0 - 2.0 / (n - spare) + bool(spare)  # halves are added, and halves of the sums are copied
+    how: dict[str, Any] = {"full": True, "window": ACTIVE, "abreast": at_once, "worked": worked}
+    return Outline(steps, len(steps), total, widest, shape.sips > 1, True, sending, **how)
+
+
+def _chain(adds: bool) -> Form:
+    """Return the outline of a chain from rank 0 along the flat ring in both directions, to the middle.
+
+    With `adds`, the messages travel to rank 0, and each rank adds its elements.
+    """
+
+    def made(shape: Shape, kind: int, routes: Routes) -> Outline:
+        half, ring = shape.ranks // 2, flat_ring(kind, shape)
+        moved = _crossing([ring], routes)
+        latency, sending = _latency(ring, routes)
+        steps = [Step(latency, 1, moved)] * half
+        how: dict[str, Any] = {"worked": float(min(2, half)), "chained": float(half)} if adds else {}
+        return Outline(steps, 2, 2 * moved, 1.0, shape.sips > 1, True, sending, **how)
+
+    return made
+
+
+def _around(shape: Shape, kind: int, routes: Routes) -> Outline:
+    """Return the outline of an exchange along the flat ring, in which elements travel the distance to their destination."""
+    n, ring = shape.ranks, flat_ring(kind, shape)
+    hops = sum(range(1, n // 2 + 1))
+    moved = _crossing([ring], routes)
+    latency, sending = _latency(ring, routes)
+    return Outline([Step(latency, 1, moved)] * min(hops, 2 * n), hops, hops * moved, 1.0, False, False, hops * sending)
+
+
+def _shift(shape: Shape, kind: int, routes: Routes) -> Outline:
+    return Outline([Step(routes.times.pe + routes.times.sip, 1, 1.0)], 1, 1.0, 1.0, shape.sips > 1, False)
+
+
+def _signals(shape: Shape, kind: int, routes: Routes) -> Outline:
+    far = [1 << k for k in range((shape.ranks - 1).bit_length())]
+    return Outline([Step(routes.between(0, one), 1, 0.0) for one in far], 1, 0.0, 1.0, False, False)
+
+
+FORMS: Mapping[str, Form] = {
+    "all_reduce_ring": _ring(2, lambda n: 1 / n),
+    "all_reduce_bidirectional": _ring(2, lambda n: 1 / n),
+    "all_reduce_halving_doubling": _halves,
+    "all_reduce_torus": _grid,
+    "all_reduce_hierarchical": _levels(level_rings),
+    "all_gather_ring": _ring(1, lambda n: 1.0, adds=False),
+    "reduce_scatter_ring": _ring(1, lambda n: 1.0),
+    "broadcast_ring": _chain(adds=False),
+    "reduce_ring": _chain(adds=True),
+    "all_to_all_ring": _around,
+    "send_recv_ring": _shift,
+    "barrier_dissemination": _signals,
+}
+
+
+def form_of(full_name: str, shape: Shape, kind: int, routes: Routes) -> Outline | None:
+    """Return the outline of an algorithm with a closed form, and None for other algorithms."""
+    made = FORMS.get(full_name)
+    return None if made is None else made(shape, kind, routes)

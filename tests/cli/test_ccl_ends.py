@@ -154,13 +154,13 @@ def test_an_interrupt_while_a_size_is_shown_leaves_it_too(kbsim: Kbsim, monkeypa
 
 
 def test_a_picture_that_cannot_be_written_does_not_cost_the_answer(kbsim: Kbsim, monkeypatch: pytest.MonkeyPatch) -> None:
-    from kernbench.cli.ccl import run
+    from kernbench.cli.ccl import run_output
     from kernbench.common.errors import InputError, Problem
 
     def draw(*_: Any) -> None:
         raise InputError(Problem("p.svg", "it cannot be written: No space left on device"))
 
-    monkeypatch.setattr(run, "draw", draw)
+    monkeypatch.setattr(run_output, "draw", draw)
     said = kbsim("ccl", "run", "barrier", "-n", "2", "--json", "--plot", "p.svg")
     assert (said.code, said.err) == (2, "error: p.svg: it cannot be written: No space left on device\n")
     assert json.loads(said.out)["status"] == "done"

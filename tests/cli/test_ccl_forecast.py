@@ -9,7 +9,7 @@ import pytest
 
 from kernbench.ccl import measure
 from kernbench.ccl import measure as room
-from kernbench.cli.ccl.run import about
+from kernbench.cli.ccl.remaining_time import about
 from tests import all_reduce_own
 from tests.cli.conftest import Kbsim
 from tests.cli.test_cli_terminal import on_terminal
@@ -74,7 +74,7 @@ def test_it_is_said_again_where_it_takes_twice_as_long(kbsim: Kbsim, monkeypatch
         return run(asked, 512, *inside)
 
     monkeypatch.setattr(measure, "row", row)
-    monkeypatch.setattr("kernbench.cli.ccl.run.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("kernbench.cli.ccl.remaining_time.time.monotonic", lambda: clock[0])
     said = kbsim("ccl", "run", "all_reduce", "-a", "ring", "-b", "1M", "-e", "4M", "--no-check")
     assert [line.split(";")[0] for line in said.err.splitlines()] == [
         "note: 2 sizes: 2,688 messages between 8 ranks, about 2 h",

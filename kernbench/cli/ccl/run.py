@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
-from itertools import groupby, product
+from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,17 +16,10 @@ from kernbench.cli import output
 from kernbench.cli.ccl.group import GroupShape, MachineOption, Topo, chosen_group
 from kernbench.cli.ccl.list import Files
 from kernbench.cli.ccl.nccl_tests import TYPES, collective_of
-from kernbench.cli.ccl.plot import check_plot, draw
+from kernbench.cli.ccl.plot import check_plot
+from kernbench.cli.ccl.remaining_time import RemainingTime
+from kernbench.cli.ccl.run_output import Batch, RunOutput
 from kernbench.cli.ccl.table import (
-    average,
-    chosen,
-    ended,
-    head,
-    line,
-    notes,
-    protocol_name,
-    slot_advice,
-    unfinished,
     wrong_elements,
 )
 from kernbench.cli.endings import Ending, answering, ending_of
@@ -45,23 +36,18 @@ from kernbench.cli.options import (
     TraceWindow,
     Walk,
 )
-from kernbench.cli.progress import ProgressBar
 from kernbench.cli.tracing import Traced, check_page, reported
 from kernbench.cli.values import dtype_of, size_of
 from kernbench.common.errors import InputError, Problem
-from kernbench.common.json_shapes import counted
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-    from rich.text import Text
 
     from kernbench.ccl.call import Queues
     from kernbench.ccl.group import Group
-    from kernbench.ccl.measure import Asked, Forecast, Row
+    from kernbench.ccl.measure import Asked
     from kernbench.ccl.registry import Entry, Registry
     from kernbench.config import SystemConfig
     from kernbench.sim_engine.engine import Around
-    from kernbench.sim_engine.machine import Machine
     from kernbench.sim_engine.result import Result
 
 
@@ -279,161 +265,6 @@ def roots_of(text: str, ranks: int) -> list[int]:
     return list(dict.fromkeys(found))
 
 
-@dataclass
-class Batch:
-    """The sizes of one algorithm, element type and root."""
-
-    asked: Asked
-    counts: list[int]
-    rows: list[Row] = field(default_factory=list)
-
-    @property
-    def left(self) -> bool:
-        """Whether sizes are not done."""
-        return len(self.rows) < len(self.counts)
-
-
-@dataclass
-class Told:
-    """Prints the rows of a run as they arrive."""
-
-    batches: list[Batch]
-    as_json: bool
-    quiet: bool  #: no text on stdout
-    plot: Path | None
-    csv: Path | None = None
-    page: Path | None = None  #: of curves
-    chakra: Path | None = None  #: directory of an execution trace
-    shown: int = 0  #: of the rows
-    headed: Asked | None = None  #: parameters of the last header
-    read: bool = True  #: whether the reader of stdout still exists
-
-    @property
-    def rows(self) -> list[tuple[Asked, Row]]:
-        """All rows so far."""
-        return [(batch.asked, row) for batch in self.batches for row in batch.rows]
-
-    def row(self, batch: Batch, row: Row) -> None:
-        """Handle a finished size."""
-        batch.rows.append(row)
-        if not (self.as_json or self.quiet):
-            self._show_rows()
-
-    def _show_rows(self) -> None:
-        """Results that are not yet printed: one, or two if the last was interrupted. The header is printed with the first
-        result, because a refused run has none, and again where the algorithm changes.
-        """
-        width = output.console(sys.stdout).width
-        lines: list[Text] = [] if self.rows else list(head(self.batches[0].asked, width))
-        for asked, row in self.rows[self.shown :]:
-            new = self.headed is None or (self.headed.entry, self.headed.queues) != (asked.entry, asked.queues)
-            if new or (asked.in_place and self.headed is not asked):
-                lines += head(asked, width)
-            self.headed = asked
-            lines.append(line(row, asked, width))
-        self.read = output.show(lines, whole=True) and self.read
-        self.shown = len(self.rows)
-
-    def end(self, ending: Ending, stopped: Result | None = None) -> None:
-        """The summary of the finished sizes. `stopped`: the result of the size that did not finish."""
-        if self.csv is not None:
-            self._write_csv(self.csv)
-        if self.as_json:
-            output.show_json(self._json(ending, stopped))
-        elif not self.quiet:
-            self._show_end(ending, stopped)
-        if self.plot is not None and self.rows:
-            draw({_label(batch.asked, self.batches): batch.rows for batch in self.batches if batch.rows}, self.title, self.plot)
-        if self.page is not None and self.rows:
-            from kernbench.cli.ccl.curves import page_bytes
-            from kernbench.common.files import write_whole
-
-            series = [(_label(batch.asked, self.batches), batch.asked, batch.rows) for batch in self.batches if batch.rows]
-            write_whole(self.page, page_bytes(self.title, series))
-        if self.chakra is not None and self.rows:
-            from kernbench.ccl.recording import record
-
-            record(self.chakra, self.rows)
-
-    @property
-    def title(self) -> str:
-        """The title of a run, on one line."""
-        asked = self.batches[0].asked
-        algorithms = {batch.asked.entry.full_name for batch in self.batches}
-        one = len(algorithms) == 1 and asked.entry.registry is None
-        name = asked.entry.full_name if one else asked.entry.collective
-        dtypes = ", ".join(dict.fromkeys(batch.asked.dtype for batch in self.batches))
-        return f"{name}, {counted(asked.group.size, 'rank')} of {asked.config.source}, {dtypes}"
-
-    def _json(self, ending: Ending, stopped: Result | None) -> dict[str, Any]:
-        """One object for one batch, or a list of them; batches that did not start have the status with which the run ended."""
-        from kernbench.ccl.measure import to_json
-
-        found, over = [], False
-        for batch in self.batches:
-            last = not over and batch.left
-            status = ending.status if last or over else "done"
-            made = to_json(batch.asked, batch.counts, batch.rows, status, ending.message if last else "")
-            found.append({**made, "result": stopped.to_dict()} if last and stopped is not None else made)
-            over = over or last
-        return found[0] if len(found) == 1 else {"status": ending.status, "runs": found}
-
-    def _write_csv(self, place: Path) -> None:
-        from kernbench.ccl.measure import csv_text
-        from kernbench.common.files import write_whole
-
-        text = csv_text(self.rows)
-        if place == Path("-"):
-            output.write(text)
-        else:
-            write_whole(place, text.encode())
-
-    def _show_end(self, ending: Ending, stopped: Result | None) -> None:
-        rows = [row for _, row in self.rows]
-        if self.shown < len(rows) or (not rows and stopped is not None):
-            self._show_rows()
-        each = groupby(self.rows, lambda one: (one[0].entry, one[0].queues.protocol))
-        several = len({asked.queues.protocol for asked, _ in self.rows}) > 1
-        by_algorithm = [
-            (f"{entry.name}, {protocol_name(protocol)}" if several else entry.name, list(found))
-            for (entry, protocol), found in each
-        ]
-        for name, found in by_algorithm:
-            output.show(notes([row for _, row in found], name if len(by_algorithm) > 1 else ""), whole=True)
-        output.show(_chosen(self.batches), whole=True)
-        output.show(average(rows), whole=True)
-        output.show([one for batch in self.batches for one in slot_advice(batch.asked, batch.rows)], whole=True)
-        if rows and ending.status != "done":
-            output.show([unfinished(ending.status, len(rows), sum(len(batch.counts) for batch in self.batches))], whole=True)
-        if stopped is not None:
-            output.show(ended(stopped))
-
-
-def _chosen(batches: Sequence[Batch]) -> Iterator[RenderableType]:
-    """What the tuner has chosen for each batch; once if it is the same for all of them."""
-    tuned = [batch for batch in batches if batch.rows]
-    each = [list(chosen(batch.asked, batch.rows)) for batch in tuned]
-    if all(one == each[0] for one in each):
-        tuned = tuned[:1]
-    for batch in tuned:
-        label = _label(batch.asked, batches).partition(", ")[2] if len(tuned) > 1 else ""
-        yield from chosen(batch.asked, batch.rows, label)
-
-
-def _label(asked: Asked, batches: Sequence[Batch]) -> str:
-    """What distinguishes a batch from the others: its algorithm, its element type, its root."""
-    parts = [asked.entry.name]
-    if len({batch.asked.queues.protocol for batch in batches}) > 1:
-        parts.append(protocol_name(asked.queues.protocol))
-    if len({batch.asked.dtype for batch in batches}) > 1:
-        parts.append(asked.dtype)
-    if len({batch.asked.redop for batch in batches}) > 1:
-        parts.append(asked.redop)
-    if len({batch.asked.root for batch in batches}) > 1:
-        parts.append(f"root {asked.root}")
-    return ", ".join(parts)
-
-
 MOST_SIZES = 10_000  # limit of the sizes of a step: a typing error must not request millions
 
 
@@ -530,11 +361,11 @@ def run(
         from kernbench.ccl.recording import check_recorded
 
         check_recorded(chakra, [(batch.asked, len(batch.counts)) for batch in batches])
-    told = Told(batches, as_json, quiet or csv == Path("-"), plot, csv, chakra=chakra)
+    results = RunOutput(batches, as_json, quiet or csv == Path("-"), plot, csv, chakra=chakra)
     if report is not None and sum(len(batch.counts) for batch in batches) > 1:
-        told.page, report = report, None
+        results.page, report = report, None
     how = Traced(trace_level, trace_window, trace_cycles, trace_only)
-    return _tell(told, registry, _watched(told, trace, report, how, (config, *(files or []))))
+    return _run_sizes(results, registry, _watched(results, trace, report, how, (config, *(files or []))))
 
 
 def _slow_pe(text: str, group: Group) -> str:
@@ -653,20 +484,22 @@ def _sizes(begin: str, end: str | None, factor: int | None, step: str | None) ->
     return first, last, factor or 2, 0
 
 
-def _watched(told: Told, trace: Path | None, page: Path | None, traced: Traced, read: Sequence[str | Path | None]) -> Around:
+def _watched(
+    results: RunOutput, trace: Path | None, page: Path | None, traced: Traced, read: Sequence[str | Path | None]
+) -> Around:
     """The context of a run: its trace and page, if requested. InputError if it is not possible."""
     from kernbench.common.files import check_apart, check_writable
 
-    csv = None if told.csv == Path("-") else told.csv
-    check_apart((told.plot, trace, page, csv, told.page), read)
-    sizes = sum(len(batch.counts) for batch in told.batches)
+    csv = None if results.csv == Path("-") else results.csv
+    check_apart((results.plot, trace, page, csv, results.page), read)
+    sizes = sum(len(batch.counts) for batch in results.batches)
     if trace is not None and sizes > 1:
         rule = f"a trace is of one size, and this run has {sizes}"
         raise InputError(Problem("kbsim ccl run", rule, "--trace", str(trace), "leave --end out"))
     if csv is not None:
         check_writable(csv)
-    if told.page is not None:
-        check_page("kbsim ccl run", told.page)
+    if results.page is not None:
+        check_page("kbsim ccl run", results.page)
     if trace is not None:
         check_writable(trace)
     if page is not None:
@@ -674,45 +507,45 @@ def _watched(told: Told, trace: Path | None, page: Path | None, traced: Traced, 
     return partial(reported, trace=trace, page=page, options=traced.options("kbsim ccl run", trace, page))
 
 
-def _tell(told: Told, registry: Registry, around: Around) -> int:
+def _run_sizes(results: RunOutput, registry: Registry, around: Around) -> int:
     """Run one size after another, and print each result immediately. Finished sizes are reported, however the run ends. The
     exit code.
     """
     from kernbench.ccl.measure import check_room
 
-    if told.plot is not None:
-        check_plot(told.plot)
-    for batch in told.batches:
+    if results.plot is not None:
+        check_plot(results.plot)
+    for batch in results.batches:
         check_room(batch.asked, batch.counts)
-    as_json = told.as_json
+    as_json = results.as_json
     try:
-        stopped = _run_all(told, registry, around)
+        stopped = _run_all(results, registry, around)
     except (Exception, KeyboardInterrupt) as error:
         ending = ending_of(error)
-        if ending.status == "refused" and not told.rows:
+        if ending.status == "refused" and not results.rows:
             raise  # nothing was run
         with answering(as_json):
-            told.end(ending)
+            results.end(ending)
             raise
     status = "done" if stopped is None else stopped.status
     with answering(as_json):
-        told.end(Ending(status), stopped)
-    return output.ENDINGS[status] or int(wrong_elements([row for _, row in told.rows]) > 0)
+        results.end(Ending(status), stopped)
+    return output.ENDINGS[status] or int(wrong_elements([row for _, row in results.rows]) > 0)
 
 
-def _run_all(told: Told, registry: Registry, around: Around) -> Result | None:
+def _run_all(results: RunOutput, registry: Registry, around: Around) -> Result | None:
     """Run all sizes until the reader of the output is gone; the result includes a size that did not finish."""
     from kernbench.ccl.measure import row
 
-    for batch in told.batches:
-        outlook = Outlook(batch.asked, batch.counts, registry, quiet=told.quiet)
+    for batch in results.batches:
+        remaining = RemainingTime(batch.asked, batch.counts, registry, quiet=results.quiet)
         for count in batch.counts:
-            with outlook.size() as progress, _kernels_named(batch.asked):
+            with remaining.size() as progress, _kernels_named(batch.asked):
                 made, outcome = row(batch.asked, count, progress, around)
             if made is None:
                 return outcome.engine.machine.result()
-            told.row(batch, made)
-            if not told.read and not any((told.plot, told.page, told.csv, told.chakra)):
+            results.row(batch, made)
+            if not results.read and not any((results.plot, results.page, results.csv, results.chakra)):
                 return None
     return None
 
@@ -732,93 +565,3 @@ def _kernels_named(asked: Asked) -> Iterator[None]:
             raise
         said = f"{place}: {type(error.__cause__).__name__}: {error.__cause__}"
         raise KernelFailed({**error.failure, "message": said}, error.__cause__) from error
-
-
-LONG = 60.0  # [s] shorter times are not reported
-
-
-class Outlook:
-    """Reports the remaining time if it is long, and again if the estimate doubles."""
-
-    def __init__(self, asked: Asked, counts: Sequence[int], registry: Registry, *, quiet: bool) -> None:
-        from kernbench.ccl.measure import Forecast, messages
-
-        self.forecast = Forecast(asked, counts)
-        self._asked, self._counts, self._registry, self._quiet = asked, counts, registry, quiet
-        self._least = "" if messages(asked, counts[0])[1] else "at least "
-        self._told = LONG / 2  # [s]
-
-    @contextmanager
-    def size(self) -> Iterator[Callable[[Machine], None] | None]:
-        """Context of the next size: reports the remaining work before it, and the progress on a terminal."""
-        if self.forecast.seconds > 2 * self._told and not self._quiet:
-            self._told = self.forecast.seconds
-            output.note(self._text())
-        begin = time.monotonic()
-        with message_bar(not self._quiet, self.forecast) as progress:
-            yield progress
-        self.forecast.took(time.monotonic() - begin)
-
-    def _text(self) -> str:
-        from kernbench.ccl.measure import bytes_of, memory
-
-        done, counts = self.forecast.done, self._counts
-        sizes = f"{bytes_of(self._asked, counts[-1]):,} B" if len(counts) - done == 1 else f"{len(counts) - done} sizes"
-        work = f"{self._least}{self.forecast.left:,} messages between {self._asked.group.size:,} ranks"
-        gib = memory(self._asked, max(counts)) / (1 << 30)
-        room = f" and {gib:.1f} GiB of memory" if gib >= 1 else ""
-        return (
-            f"note: {sizes}: {work}, about {about(self.forecast.seconds)}{room}; "
-            f"fewer ranks or a smaller size take less{self._better()}; Ctrl-C leaves the sizes that are done"
-        )
-
-    def _better(self) -> str:
-        """Another algorithm of the collective that needs at most half as many messages."""
-        from kernbench.ccl.measure import messages, queues_of
-
-        asked, left = self._asked, self._counts[self.forecast.done :]
-        found = []
-        for entry in self._registry.entries:
-            if entry.collective == asked.entry.collective and not entry.unfit(asked.config, asked.group):
-                own = queues_of(self._registry, entry, config=asked.config, group=asked.group)
-                other = replace(asked, entry=entry, queues=own)
-                each = [messages(other, count) for count in left]
-                if all(exact for _, exact in each):
-                    found.append((sum(number for number, _ in each), entry.name))
-        best = min(found, default=(0, ""))
-        if not best[1] or 2 * best[0] > self.forecast.left:
-            return ""
-        return f", --algo {best[1]} has {best[0]:,} messages"
-
-
-def about(seconds: float) -> str:
-    """A rounded time: `80 s`, `12 min`, `5 h`."""
-    if seconds < 90:
-        return f"{round(seconds, -1):.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.0f} h"
-
-
-@contextmanager
-def message_bar(wanted: bool, forecast: Forecast) -> Iterator[Callable[[Machine], None] | None]:
-    """A progress bar over messages, or None if it is not wanted or stderr is not a terminal."""
-    if not wanted or sys.stderr is None or not sys.stderr.isatty():
-        yield None
-        return
-    bar = _MessageBar(forecast.messages[forecast.done])
-    try:
-        yield bar
-    finally:
-        bar.close()
-
-
-class _MessageBar(ProgressBar):
-    """The number of messages sent, out of those of this size."""
-
-    def __init__(self, total: int) -> None:
-        super().__init__()
-        self._total = total
-
-    def __call__(self, machine: Machine) -> None:
-        queues: Any = machine.queues
-        sent = 0 if queues is None else sum(ring.sent for ring in queues.rings)
-        self.counted(sent, max(sent, self._total), "messages")

@@ -1,0 +1,189 @@
+"""The output of `kbsim ccl run`: rows as they arrive, and at the end the notes, files and pictures."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernbench.cli import output
+from kernbench.cli.ccl.plot import draw
+from kernbench.cli.ccl.table import (
+    average,
+    chosen,
+    ended,
+    head,
+    line,
+    notes,
+    protocol_name,
+    slot_advice,
+    unfinished,
+)
+from kernbench.cli.endings import Ending
+from kernbench.common.json_shapes import counted
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.text import Text
+
+    from kernbench.ccl.measure import Asked, Row
+    from kernbench.sim_engine.result import Result
+
+
+
+@dataclass
+class Batch:
+    """The sizes of one algorithm, element type and root."""
+
+    asked: Asked
+    counts: list[int]
+    rows: list[Row] = field(default_factory=list)
+
+    @property
+    def left(self) -> bool:
+        """Whether sizes are not done."""
+        return len(self.rows) < len(self.counts)
+
+
+@dataclass
+class RunOutput:
+    """Prints the rows of a run as they arrive."""
+
+    batches: list[Batch]
+    as_json: bool
+    quiet: bool  #: no text on stdout
+    plot: Path | None
+    csv: Path | None = None
+    page: Path | None = None  #: of curves
+    chakra: Path | None = None  #: directory of an execution trace
+    shown: int = 0  #: of the rows
+    headed: Asked | None = None  #: parameters of the last header
+    read: bool = True  #: whether the reader of stdout still exists
+
+    @property
+    def rows(self) -> list[tuple[Asked, Row]]:
+        """All rows so far."""
+        return [(batch.asked, row) for batch in self.batches for row in batch.rows]
+
+    def row(self, batch: Batch, row: Row) -> None:
+        """Handle a finished size."""
+        batch.rows.append(row)
+        if not (self.as_json or self.quiet):
+            self._show_rows()
+
+    def _show_rows(self) -> None:
+        """Results that are not yet printed: one, or two if the last was interrupted. The header is printed with the first
+        result, because a refused run has none, and again where the algorithm changes.
+        """
+        width = output.console(sys.stdout).width
+        lines: list[Text] = [] if self.rows else list(head(self.batches[0].asked, width))
+        for asked, row in self.rows[self.shown :]:
+            new = self.headed is None or (self.headed.entry, self.headed.queues) != (asked.entry, asked.queues)
+            if new or (asked.in_place and self.headed is not asked):
+                lines += head(asked, width)
+            self.headed = asked
+            lines.append(line(row, asked, width))
+        self.read = output.show(lines, whole=True) and self.read
+        self.shown = len(self.rows)
+
+    def end(self, ending: Ending, stopped: Result | None = None) -> None:
+        """The summary of the finished sizes. `stopped`: the result of the size that did not finish."""
+        if self.csv is not None:
+            self._write_csv(self.csv)
+        if self.as_json:
+            output.show_json(self._json(ending, stopped))
+        elif not self.quiet:
+            self._show_end(ending, stopped)
+        if self.plot is not None and self.rows:
+            draw({_label(batch.asked, self.batches): batch.rows for batch in self.batches if batch.rows}, self.title, self.plot)
+        if self.page is not None and self.rows:
+            from kernbench.cli.ccl.curves import page_bytes
+            from kernbench.common.files import write_whole
+
+            series = [(_label(batch.asked, self.batches), batch.asked, batch.rows) for batch in self.batches if batch.rows]
+            write_whole(self.page, page_bytes(self.title, series))
+        if self.chakra is not None and self.rows:
+            from kernbench.ccl.recording import record
+
+            record(self.chakra, self.rows)
+
+    @property
+    def title(self) -> str:
+        """The title of a run, on one line."""
+        asked = self.batches[0].asked
+        algorithms = {batch.asked.entry.full_name for batch in self.batches}
+        one = len(algorithms) == 1 and asked.entry.registry is None
+        name = asked.entry.full_name if one else asked.entry.collective
+        dtypes = ", ".join(dict.fromkeys(batch.asked.dtype for batch in self.batches))
+        return f"{name}, {counted(asked.group.size, 'rank')} of {asked.config.source}, {dtypes}"
+
+    def _json(self, ending: Ending, stopped: Result | None) -> dict[str, Any]:
+        """One object for one batch, or a list of them; batches that did not start have the status with which the run ended."""
+        from kernbench.ccl.measure import to_json
+
+        found, over = [], False
+        for batch in self.batches:
+            last = not over and batch.left
+            status = ending.status if last or over else "done"
+            made = to_json(batch.asked, batch.counts, batch.rows, status, ending.message if last else "")
+            found.append({**made, "result": stopped.to_dict()} if last and stopped is not None else made)
+            over = over or last
+        return found[0] if len(found) == 1 else {"status": ending.status, "runs": found}
+
+    def _write_csv(self, place: Path) -> None:
+        from kernbench.ccl.measure import csv_text
+        from kernbench.common.files import write_whole
+
+        text = csv_text(self.rows)
+        if place == Path("-"):
+            output.write(text)
+        else:
+            write_whole(place, text.encode())
+
+    def _show_end(self, ending: Ending, stopped: Result | None) -> None:
+        rows = [row for _, row in self.rows]
+        if self.shown < len(rows) or (not rows and stopped is not None):
+            self._show_rows()
+        each = groupby(self.rows, lambda one: (one[0].entry, one[0].queues.protocol))
+        several = len({asked.queues.protocol for asked, _ in self.rows}) > 1
+        by_algorithm = [
+            (f"{entry.name}, {protocol_name(protocol)}" if several else entry.name, list(found))
+            for (entry, protocol), found in each
+        ]
+        for name, found in by_algorithm:
+            output.show(notes([row for _, row in found], name if len(by_algorithm) > 1 else ""), whole=True)
+        output.show(_chosen(self.batches), whole=True)
+        output.show(average(rows), whole=True)
+        output.show([one for batch in self.batches for one in slot_advice(batch.asked, batch.rows)], whole=True)
+        if rows and ending.status != "done":
+            output.show([unfinished(ending.status, len(rows), sum(len(batch.counts) for batch in self.batches))], whole=True)
+        if stopped is not None:
+            output.show(ended(stopped))
+
+
+def _chosen(batches: Sequence[Batch]) -> Iterator[RenderableType]:
+    """What the tuner has chosen for each batch; once if it is the same for all of them."""
+    tuned = [batch for batch in batches if batch.rows]
+    each = [list(chosen(batch.asked, batch.rows)) for batch in tuned]
+    if all(one == each[0] for one in each):
+        tuned = tuned[:1]
+    for batch in tuned:
+        label = _label(batch.asked, batches).partition(", ")[2] if len(tuned) > 1 else ""
+        yield from chosen(batch.asked, batch.rows, label)
+
+
+def _label(asked: Asked, batches: Sequence[Batch]) -> str:
+    """What distinguishes a batch from the others: its algorithm, its element type, its root."""
+    parts = [asked.entry.name]
+    if len({batch.asked.queues.protocol for batch in batches}) > 1:
+        parts.append(protocol_name(asked.queues.protocol))
+    if len({batch.asked.dtype for batch in batches}) > 1:
+        parts.append(asked.dtype)
+    if len({batch.asked.redop for batch in batches}) > 1:
+        parts.append(asked.redop)
+    if len({batch.asked.root for batch in batches}) > 1:
+        parts.append(f"root {asked.root}")
+    return ", ".join(parts)

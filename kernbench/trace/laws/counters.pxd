@@ -26,40 +26,42 @@ cdef class Counters(Law):
     cdef dict _units, _flows, _sizes, _waits
     cdef set _bare
 
+    cpdef look(self, Line record, int event)
+
     cdef Unit _unit(self, object name)
 
-    cpdef _start(self, Line record)
+    cdef _start(self, Line record)
 
     @cython.locals(unit=Unit)
-    cpdef _end(self, Line record)
+    cdef _end(self, Line record)
 
     @cython.locals(unit=Unit)
-    cpdef _job_done(self, Line record)
+    cdef _job_done(self, Line record)
 
-    cpdef _stall(self, Line record)
+    cdef _stall(self, Line record)
 
-    cpdef _resume(self, Line record)
+    cdef _resume(self, Line record)
 
     @cython.locals(unit=Unit)
-    cpdef _join(self, Line record)
+    cdef _join(self, Line record)
 
     @cython.locals(unit=Unit, flow=Member)
-    cpdef _route(self, Line record)
+    cdef _route(self, Line record)
 
     cdef bint _over_routers(self, object unit) except -1
 
-    cpdef _suspend(self, Line record)
+    cdef _suspend(self, Line record)
 
-    cpdef _back(self, Line record)
+    cdef _back(self, Line record)
 
-    cpdef _leave(self, Line record)
+    cdef _leave(self, Line record)
 
-    cpdef _leave_link(self, Line record)
+    cdef _leave_link(self, Line record)
 
     @cython.locals(flow=Member)
-    cpdef _written(self, Line record)
+    cdef _written(self, Line record)
 
-    cpdef _written_back(self, Line record)
+    cdef _written_back(self, Line record)
 
     @cython.locals(unit=Unit, flow=Member)
     cdef _in(self, tuple key, object t_cycle)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kernbench.common.naming import cache_of, joins_routers
-from kernbench.trace.laws.law import Context, Handler, Law
+from kernbench.trace.laws.law import Context, Law
 from kernbench.trace.laws.line import Line
 from kernbench.trace.metric.collect import KINDS
 
@@ -70,6 +70,12 @@ class Member:
 class Counters(Law):
     """Sums of events by unit."""
 
+    events = (
+        "DMA_START", "TE_START", "VE_START", "DMA_END", "TE_END", "VE_END", "JOB_DONE", "STALL_EVENT", "RESUME_EVENT",
+        "DRAM_TX_START", "NOC_TX_START", "DRAM_TX_SUSPEND", "DRAM_TX_RESUME", "DRAM_TX_END", "NOC_TX_END",
+        "WRITE_BACK_START", "WRITE_BACK_END",
+    )  # fmt: skip
+
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self._units: dict[str, Unit] = {}
@@ -78,22 +84,33 @@ class Counters(Law):
         self._sizes: dict[int, int] = {}  # [B] of open transfers
         self._waits: dict[tuple[int, str], tuple[str, int]] = {}  # waits in queues: unit, and cycle of the begin
 
-    def handlers(self) -> dict[str, Handler]:
-        return {
-            **dict.fromkeys(("DMA_START", "TE_START", "VE_START"), self._start),
-            **dict.fromkeys(("DMA_END", "TE_END", "VE_END"), self._end),
-            "JOB_DONE": self._job_done,
-            "STALL_EVENT": self._stall,
-            "RESUME_EVENT": self._resume,
-            "DRAM_TX_START": self._join,
-            "NOC_TX_START": self._route,
-            "DRAM_TX_SUSPEND": self._suspend,
-            "DRAM_TX_RESUME": self._back,
-            "DRAM_TX_END": self._leave,
-            "NOC_TX_END": self._leave_link,
-            "WRITE_BACK_START": self._written,
-            "WRITE_BACK_END": self._written_back,
-        }
+    def look(self, record: Line, event: int) -> None:
+        if event < 3:
+            self._start(record)
+        elif event < 6:
+            self._end(record)
+        elif event == 6:
+            self._job_done(record)
+        elif event == 7:
+            self._stall(record)
+        elif event == 8:
+            self._resume(record)
+        elif event == 9:
+            self._join(record)
+        elif event == 10:
+            self._route(record)
+        elif event == 11:
+            self._suspend(record)
+        elif event == 12:
+            self._back(record)
+        elif event == 13:
+            self._leave(record)
+        elif event == 14:
+            self._leave_link(record)
+        elif event == 15:
+            self._written(record)
+        else:
+            self._written_back(record)
 
     def _unit(self, name: str) -> Unit:
         found = self._units.get(name)
@@ -124,14 +141,14 @@ class Counters(Law):
         if record.reason in _QUEUES:
             self._waits[record.job_id, record.reason] = record.unit, record.t_cycle
         elif record.reason == "backpressure" and (record.job_id, 0) in self._bare:
-            self._out((record.job_id, 0), record.t_cycle + 1)
+            self._out((record.job_id, 0), sum([record.t_cycle, 1]))  # may need more than 64 bits
 
     def _resume(self, record: Line) -> None:
         if record.reason in _QUEUES:
             self._waits.pop((record.job_id, record.reason), None)
             self._unit(record.unit).waited(record.reason, record.duration_cycles)
         elif record.reason == "backpressure" and (record.job_id, 0) in self._bare:
-            self._in((record.job_id, 0), record.t_cycle + 1)
+            self._in((record.job_id, 0), sum([record.t_cycle, 1]))
 
     def _join(self, record: Line) -> None:
         unit = self._unit(record.unit)

@@ -4,27 +4,38 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from kernbench.trace.laws.law import Context, Flow, Handler, Job, Law
+from kernbench.trace.laws.law import Context, Flow, Job, Law
 from kernbench.trace.laws.line import Line
 
 
 class Flows(Law):
     """DRAM_TX, NOC_TX, MEM_ACCESS_EVENT and SRAM_ACCESS, by transfer."""
 
-    def handlers(self) -> dict[str, Handler]:
-        return {
-            "DRAM_TX_START": self._start,
-            "DRAM_TX_END": self._end,
-            "DRAM_TX_SUSPEND": self._suspend,
-            "DRAM_TX_RESUME": self._resume,
-            "NOC_TX_START": self._enter,
-            "NOC_TX_END": self._leave,
-            "MEM_ACCESS_EVENT": self._access,
-            "SRAM_ACCESS": self._touch,
-        }
+    events = (
+        "DRAM_TX_START", "DRAM_TX_END", "DRAM_TX_SUSPEND", "DRAM_TX_RESUME", "NOC_TX_START", "NOC_TX_END",
+        "MEM_ACCESS_EVENT", "SRAM_ACCESS",
+    )  # fmt: skip
+
+    def look(self, record: Line, event: int) -> None:
+        if event == 0:
+            self._start(record)
+        elif event == 1:
+            self._end(record)
+        elif event == 2:
+            self._suspend(record)
+        elif event == 3:
+            self._resume(record)
+        elif event == 4:
+            self._enter(record)
+        elif event == 5:
+            self._leave(record)
+        elif event == 6:
+            self._access(record)
+        else:
+            self._touch(record)
 
     def _job(self, record: Line, what: str) -> Job | None:
-        job = self.context.jobs.get(record.job_id)
+        job = self.context.job(record.job_id)
         if job is None or job.start < 0:
             if not self.context.partial:
                 self.context.say("pair", f"{what} of job {record.job_id}, which does not run")
@@ -53,9 +64,10 @@ class Flows(Law):
         self._joins(job, record, False)
 
     def _joins(self, job: Job, record: Line, bare: bool) -> None:
-        job.flows[record.channel] = Flow(record.size_bytes, record.t_cycle, bare)
-        if record.t_cycle != job.start + job.head:
-            text = f"a flow of job {job.number} joins at {record.t_cycle}, but its head latency ends at {job.start + job.head}"
+        job.flows[record.channel] = Flow(record.size_bytes, bare)
+        if record.t_cycle - job.start != job.head:  # unlike their sum, the difference of two cycles needs no more than 64 bits
+            head_end = sum([job.start, job.head])
+            text = f"a flow of job {job.number} joins at {record.t_cycle}, but its head latency ends at {head_end}"
             self.context.say("latency", text)
 
     def _end(self, record: Line) -> None:
@@ -114,7 +126,7 @@ class Flows(Law):
     # that check fails.
 
     def _access(self, record: Line) -> None:
-        job = self.context.jobs.get(record.job_id)
+        job = self.context.job(record.job_id)
         if job is not None and job.start >= 0:
             flow = job.flows.get(record.channel)
             if flow is not None and not flow.ended:
@@ -123,7 +135,7 @@ class Flows(Law):
         self._flow(record, "MEM_ACCESS_EVENT")
 
     def _touch(self, record: Line) -> None:
-        job = self.context.jobs.get(record.job_id)
+        job = self.context.job(record.job_id)
         if job is None or job.start < 0:
             job = self._job(record, "SRAM_ACCESS")
         if job is not None:
@@ -145,7 +157,7 @@ class Flows(Law):
             if not flow.ended:
                 text = f"the flow of job {job.number} on channel {channel} has no DRAM_TX_END, but the job is over"
                 self.context.say("pair", text, job.end_line)
-            if flow.accessed != flow.size * ratio * memories:
+            if flow.accessed != ratio * memories * flow.size:
                 text = f"the flow of job {job.number} on channel {channel} has {flow.size} bytes"
                 self.context.say("bytes", f"{text}, but its MEM_ACCESS_EVENTs {flow.accessed}", job.end_line)
             for link, over in flow.links.items():
@@ -168,21 +180,28 @@ def _bytes_of_flows(job: Job) -> int:
     return sum([flow.size for flow in job.flows.values()])
 
 
-Key = tuple[int, str, int | None]  # job, reason, channel
+Key = tuple[int, str, int]  # job, reason, channel, which may be omitted
 
 
 class Waits(Law):
     """Waits that are open, by job, reason and channel."""
 
+    events = ("STALL_EVENT", "RESUME_EVENT", "SRAM_CONFLICT")
+
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self._open: dict[Key, int] = {}  # the cycle in which the wait began
 
-    def handlers(self) -> dict[str, Handler]:
-        return {"STALL_EVENT": self._stall, "RESUME_EVENT": self._resume, "SRAM_CONFLICT": self._conflict}
+    def look(self, record: Line, event: int) -> None:
+        if event == 0:
+            self._stall(record)
+        elif event == 1:
+            self._resume(record)
+        else:
+            self._conflict(record)
 
     def _job(self, record: Line) -> Job | None:
-        job = self.context.jobs.get(record.job_id)
+        job = self.context.job(record.job_id)
         if job is None and not self.context.partial:
             self.context.say("pair", f"{record.event.name} of job {record.job_id}, which is not issued, or over")
         return job

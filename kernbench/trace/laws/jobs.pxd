@@ -18,7 +18,7 @@ cdef class States:
 
 
 cdef class Engine:
-    cdef object running, transfers
+    cdef long long running, transfers
     cdef bint plugged, has_period
     cdef dict on_channel
 
@@ -30,13 +30,15 @@ cdef class Commands(Law):
 
     cdef Py_ssize_t _unit(self, object name) except -1
 
-    cpdef _enqueue(self, Line record)
+    cpdef look(self, Line record, int event)
+
+    cdef _enqueue(self, Line record)
 
     @cython.locals(state=Py_ssize_t)
-    cpdef _start(self, Line record)
+    cdef _start(self, Line record)
 
     @cython.locals(state=Py_ssize_t)
-    cpdef _end(self, Line record)
+    cdef _end(self, Line record)
 
     @cython.locals(state=Py_ssize_t)
     cdef _step(self, Line record, object does, int before, object wanted)
@@ -48,30 +50,34 @@ cdef class Jobs(Law):
 
     cdef Engine _engine(self, object unit)
 
-    cpdef _issue(self, Line record)
+    cpdef look(self, Line record, int event)
+
+    @cython.locals(context=Context)
+    cdef _issue(self, Line record)
 
     @cython.locals(job=Job)
     cdef Job _of(self, Line record, object what)
 
     @cython.locals(context=Context, job=Job, engine=Engine)
-    cpdef _start(self, Line record)
+    cdef _start(self, Line record)
 
     cdef _transfer_starts(self, Line record, Engine engine)
 
     @cython.locals(context=Context, job=Job, engine=Engine, transfer=bint)
-    cpdef _end(self, Line record)
+    cdef _end(self, Line record)
 
     cdef _length(self, Line record, Job job, Engine engine)
 
-    cdef _latency(self, Line record, object since, object what)
+    @cython.locals(cycles="long long")
+    cdef _latency(self, Line record, long long since, object what)
 
     @cython.locals(job=Job)
-    cpdef _done(self, Line record)
+    cdef _done(self, Line record)
 
     @cython.locals(job=Job)
-    cpdef _event(self, Line record)
+    cdef _event(self, Line record)
 
-    cdef _over(self, Job job, int bit, object t_cycle)
+    cdef _over(self, Job job, int bit, long long t_cycle)
 
 
 cdef _named(Job job, object what)

@@ -6,8 +6,8 @@ from __future__ import annotations
 from array import array
 from typing import Any
 
-from kernbench.trace.laws.law import ENDS, Context, Handler, Job, Law, ends_of
-from kernbench.trace.laws.line import Line
+from kernbench.trace.laws.law import ENDS, Context, Job, Law, ends_of
+from kernbench.trace.laws.line import OMITTED, Line
 from kernbench_core.numbers import CHANNELS, COMM_CHANNEL, TRANSFER_CHANNELS
 
 _END, _ENGINE_EVENT, _JOB_DONE = ENDS["END"], ENDS["ENGINE_EVENT"], ENDS["JOB_DONE"]
@@ -45,14 +45,21 @@ class States:
 class Commands(Law):
     """CMD_ENQUEUE, CMD_START and CMD_END; each command takes four bytes of memory."""
 
+    events = ("CMD_ENQUEUE", "CMD_START", "CMD_END")
+
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self._units: dict[str, int] = {}
         self._states = States(context.meta.commands)  # 3 * number of the command's unit + state (0 queued, 1 started, 2 over)
         self._enqueued = 0
 
-    def handlers(self) -> dict[str, Handler]:
-        return {"CMD_ENQUEUE": self._enqueue, "CMD_START": self._start, "CMD_END": self._end}
+    def look(self, record: Line, event: int) -> None:
+        if event == 0:
+            self._enqueue(record)
+        elif event == 1:
+            self._start(record)
+        else:
+            self._end(record)
 
     def _unit(self, name: str) -> int:
         found = self._units.get(name)
@@ -117,7 +124,7 @@ class Engine:
     def __init__(self, track: dict[str, Any]) -> None:
         self.plugged = "impl" in track  #: a plugged-in component
         self.has_period = track.get("period", 1) != 1
-        self.running: int | None = None  #: the running job of a TE or VE
+        self.running = -1  #: the running job of a TE or VE; -1: none
         self.transfers = 0  #: running transfers of a DMA engine, without those between PEs
         self.on_channel: dict[int, int] = {}  #: running transfers by channel
 
@@ -125,23 +132,33 @@ class Engine:
 class Jobs(Law):
     """JOB_ISSUE to JOB_DONE, and the events of the engine between them."""
 
+    events = (
+        "DMA_START", "TE_START", "VE_START", "DMA_END", "TE_END", "VE_END", "JOB_ISSUE", "JOB_DONE", "ENGINE_EVENT",
+    )  # fmt: skip
+
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self._engines: dict[str, Engine] = {}
         self._limit, self._limits = _limits(context.meta.sim_config)
 
-    def handlers(self) -> dict[str, Handler]:
-        starts = dict.fromkeys(("DMA_START", "TE_START", "VE_START"), self._start)
-        ends = dict.fromkeys(("DMA_END", "TE_END", "VE_END"), self._end)
-        return {"JOB_ISSUE": self._issue, "JOB_DONE": self._done, "ENGINE_EVENT": self._event, **starts, **ends}
+    def look(self, record: Line, event: int) -> None:
+        if event < 3:
+            self._start(record)
+        elif event < 6:
+            self._end(record)
+        elif event == 6:
+            self._issue(record)
+        elif event == 7:
+            self._done(record)
+        else:
+            self._event(record)
 
     def _issue(self, record: Line) -> None:
-        if record.job_id in self.context.jobs:
-            self.context.say("pair", f"job {record.job_id} is issued twice")
-        kind = self.context.units.get(record.unit, "")
-        self.context.jobs[record.job_id] = Job(
-            record.job_id, record.cmd_id, record.unit, kind, record.t_cycle, record.job_type
-        )
+        context = self.context
+        if context.job(record.job_id) is not None:
+            context.say("pair", f"job {record.job_id} is issued twice")
+        kind = context.units.get(record.unit, "")
+        context.add(Job(record.job_id, record.cmd_id, record.unit, kind, record.t_cycle, record.job_type))
 
     def _engine(self, unit: str) -> Engine:
         found = self._engines.get(unit)
@@ -151,7 +168,7 @@ class Jobs(Law):
 
     def _of(self, record: Line, what: str) -> Job | None:
         """The job of an event, which must be of its command and unit."""
-        job = self.context.jobs.get(record.job_id)
+        job = self.context.job(record.job_id)
         if job is None:
             if not self.context.partial:
                 self.context.say("pair", f"job {record.job_id} {what}, but it is not issued, or over")
@@ -168,14 +185,15 @@ class Jobs(Law):
         if kind == "DMA":
             self._transfer_starts(record, engine)
         else:
-            if engine.running is not None and not engine.plugged:
+            if engine.running >= 0 and not engine.plugged:
                 text = f"job {record.job_id} starts on {record.unit}, but job {engine.running} has not ended"
                 context.say("overlap", text)
             engine.running = record.job_id
         if job is None:
             if not context.partial:
                 return
-            job = context.jobs[record.job_id] = Job(record.job_id, record.cmd_id, record.unit, kind, -1, "")
+            job = Job(record.job_id, record.cmd_id, record.unit, kind, -1, "")
+            context.add(job)
         if job.start >= 0:
             context.say("pair", f"job {record.job_id} starts twice")
         job.start, job.start_line = record.t_cycle, context.line
@@ -208,7 +226,7 @@ class Jobs(Law):
                 engine.transfers -= 1
             engine.on_channel[record.channel] = engine.on_channel.get(record.channel, 0) - 1
         elif engine.running == record.job_id:
-            engine.running = None
+            engine.running = -1
         if job is None:
             return
         if job.start < 0:
@@ -260,7 +278,7 @@ class Jobs(Law):
             text = f"runs from {job.start} to {record.t_cycle}, but {said}"
             self.context.say("latency", f"job {record.job_id} {text}")
         if job.kind == "DMA" and job.start >= 0 and record.bytes != job.size:
-            text = f"moves {job.size} bytes, but its ENGINE_EVENT says {record.bytes}"
+            text = f"moves {job.size} bytes, but its ENGINE_EVENT says {None if record.bytes == OMITTED else record.bytes}"
             self.context.say("bytes", f"job {record.job_id} {text}")
         self._over(job, _ENGINE_EVENT, record.t_cycle)
 

@@ -1,15 +1,18 @@
+cimport cython
+
 from kernbench.trace.laws.line cimport Line
 
 
 cdef class Flow:
-    cdef public object size, start, accessed
+    cdef public long long size
+    cdef public object accessed
     cdef public bint bare, ended, out
     cdef public dict links
 
 
 cdef class Job:
-    cdef public object number, cmd, unit, kind, issued, job_type, channel, start, start_line, size, head, total, end, end_line
-    cdef public object held, stalled, accessed
+    cdef public long long number, cmd, issued, channel, start, start_line, size, head, total, end, end_line, stalled
+    cdef public object unit, kind, job_type, held, accessed
     cdef public tuple ends_in
     cdef public dict flows
     cdef public int waits, seen, missing
@@ -25,9 +28,18 @@ cdef class Context:
     cdef public dict units, tracks, jobs
     cdef public set padded
     cdef public list closing, violations
+    cdef list _recent
     cdef public Py_ssize_t line, most
 
     cpdef tuple ends_of_transfer(self, object unit, object direction)
+
+    @cython.locals(found=Job)
+    cdef Job job(self, long long number)
+
+    cdef add(self, Job job)
+
+    @cython.locals(found=Job)
+    cdef remove(self, Job job)
 
     cpdef over(self, Job job, int bit)
 
@@ -36,6 +48,8 @@ cdef class Context:
 
 cdef class Law:
     cdef public Context context
+
+    cpdef look(self, Line record, int event)
 
     cpdef close(self, Job job)
 
@@ -46,16 +60,17 @@ cdef class Order:
     cdef public long long t_cycle
     cdef public int phase
     cdef Py_ssize_t _level
-    cdef set _fitting
 
     cpdef look(self, Line record)
 
-    cdef _look_at_unit(self, Line record, object name, tuple what)
+    @cython.locals(t_cycle="long long", phase=int)
+    cpdef place(self, Line record)
 
-    cdef _place(self, Line record, object event)
+    cdef int _phase(self, Line record, object event) except -1
 
-    cdef _phase(self, Line record, object event)
+    cdef int _start(self, Line record, object name) except -1
 
-    cdef _start(self, Line record, object name)
+    cdef int _end(self, Line record, object name) except -1
 
-    cdef _end(self, Line record, object name)
+
+cdef int _RECENT

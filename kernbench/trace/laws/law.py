@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -36,8 +35,6 @@ LAWS: dict[str, str] = {
 ENDS = {"END": 1, "ENGINE_EVENT": 2, "JOB_DONE": 4}  #: with their bits in `Job.seen`
 WITH_END = ("DMA", "TE", "VE")  #: kinds of engines that have such an event
 
-Handler = Callable[[Line], None]
-
 
 @dataclass(frozen=True, slots=True)
 class Violation:
@@ -54,9 +51,8 @@ class Violation:
 class Flow:
     """The bytes of a transfer on one channel."""
 
-    def __init__(self, size: int, start: int, bare: bool) -> None:
+    def __init__(self, size: int, bare: bool) -> None:
         self.size = size
-        self.start = start
         self.bare = bare  #: without a DRAM channel; only the link events describe the flow
         self.ended = False
         self.out = False  #: suspended
@@ -133,6 +129,7 @@ class Context:
         self.flits: bool = _moves_flits(self.meta.sim_config)  #: then no flow is a member of a link between routers
         self.padded: set[str] = {str(u.get("parent")) for u in self.meta.units if u.get("component") == "SRAM"}
         self.jobs: dict[int, Job] = {}
+        self._recent: list[Job | None] = [None] * _RECENT  # jobs that were last found, by the lowest bits of their numbers
         self.closing: list[Job] = []  #: jobs that ended in the current cycle
         self.line = 1
         self.t_cycle = -1  #: of the record that was read last
@@ -147,6 +144,25 @@ class Context:
         if direction == "SRAM_TO_SRAM":
             return 2, 0
         return (1, 1) if str(self.tracks.get(unit, {}).get("parent", "")) in self.padded else (0, 0)
+
+    def job(self, number: int) -> Job | None:
+        """The open job of a number."""
+        found = self._recent[number & (_RECENT - 1)]
+        if found is None or found.number != number:
+            found = self.jobs.get(number)
+            if found is not None:
+                self._recent[number & (_RECENT - 1)] = found
+        return found
+
+    def add(self, job: Job) -> None:
+        """Open a job; it replaces an open job of its number."""
+        self.jobs[job.number] = job
+        self._recent[job.number & (_RECENT - 1)] = job
+
+    def remove(self, job: Job) -> None:
+        """A job is closed."""
+        self.jobs.pop(job.number, None)
+        self._recent[job.number & (_RECENT - 1)] = None
 
     def over(self, job: Job, bit: int) -> None:
         """Note an event at a job's end; after the last such event, the job is closed at the end of the cycle."""
@@ -168,14 +184,15 @@ class Context:
 
 
 class Law:
-    """A group of laws: handlers by event type, an action at the end of a cycle, and an action at the end of a complete file."""
+    """A group of laws: a check of each event, an action at the end of a cycle, and an action at the end of a complete file."""
+
+    events = tuple[str, ...]()  #: the types of events that the law checks
 
     def __init__(self, context: Context) -> None:
         self.context = context
 
-    def handlers(self) -> dict[str, Handler]:
-        """The handler of each event type that the law checks."""
-        return {}
+    def look(self, record: Line, event: int) -> None:
+        """Check a record; `event` is the index of its type in `events`."""
 
     def close(self, job: Job) -> None:
         """The cycle of a job's end is over, so the file has no more events of the job."""
@@ -183,6 +200,8 @@ class Law:
     def finish(self, end: Any) -> None:
         """The file is complete: TRACE_END was read."""
 
+
+_RECENT = 64  # a power of two
 
 #: Phases of (STALL_EVENT, RESUME_EVENT) for some waits; the table of events has one phase for all waits.
 _WAITS = {"queue_full": (3, 3), "priority_deferred": (3, 3), "backpressure": (7, 6), "bank_conflict": (5, 6)}
@@ -202,29 +221,17 @@ class Order:
         self.t_cycle: int = context.meta.t_cycle
         self.phase = 0
         self._level = LEVELS.index(context.meta.level) if context.meta.level in LEVELS else len(LEVELS)
-        # pairs of event and unit that broke no law of this class on an earlier line
-        self._fitting: set[tuple[str, str | None]] = set()
-        #: The phase of such a pair, if the phase is the same for all its lines.
+        #: By event and unit, if an earlier line broke no law of `look`: the phase of all such lines, or -1 if it varies.
         self.phases: defaultdict[str, dict[str | None, int]] = defaultdict(dict)
 
     def look(self, record: Line) -> None:
-        """Check a line that fits the schema."""
-        event = record.event
-        self._place(record, event)
-        what = event.name, record.unit
-        if what not in self._fitting:
-            self._look_at_unit(record, event.name, what)
-            if what in self._fitting and event.name not in _OF_SEVERAL:
-                self.phases[what[0]][what[1]] = self._phase(record, event)
-
-    def _look_at_unit(self, record: Line, name: str, what: tuple[str, str | None]) -> None:
         """Check the level and track of an event; except for waits, they are the same for all events of one type and unit."""
+        name, unit = record.event.name, record.unit
         found = sum(self.context.counts.values())
         high = LEVELS.index(record.event.level) > self._level
         wait = not self.context.full and name in ("STALL_EVENT", "RESUME_EVENT")
         if high or (wait and record.reason == "bank_conflict"):
             self.context.say("level", f"{name} does not belong to a file of level {self.context.meta.level}")
-        unit = what[1]
         if unit is not None:
             kind = self.context.units.get(unit)
             if kind is None:
@@ -232,9 +239,11 @@ class Order:
             elif name in _KINDS and kind != _KINDS[name] and not (_KINDS[name] == "DRAM" and counted(unit) == LLC):
                 self.context.say("track", f"{name} is of {unit}, which is no track of {_KINDS[name]}, but of {kind}")
         if not wait and found == sum(self.context.counts.values()):
-            self._fitting.add(what)
+            self.phases[name][unit] = -1 if name in _OF_SEVERAL else self._phase(record, record.event)
 
-    def _place(self, record: Line, event: Event) -> None:
+    def place(self, record: Line) -> None:
+        """Check that a line comes after the previous one."""
+        event = record.event
         t_cycle, phase, name = record.t_cycle, self._phase(record, event), event.name
         if t_cycle < self.t_cycle:
             if name == "CMD_ENQUEUE":  # the file of a window keeps the cycle in which such a command was queued

@@ -10,8 +10,9 @@ from typing import Any
 from kernbench.common.units import parse_rational
 from kernbench.config.routers import DEFAULTS
 from kernbench.trace.laws.counters import UNUSED
-from kernbench.trace.laws.law import Context, Handler, Law
+from kernbench.trace.laws.law import Context, Law
 from kernbench.trace.laws.line import Line
+from kernbench.trace.laws.sum import Sum
 from kernbench.trace.metric.collect import PARTS
 
 _BANKS = ("requests", "grants", "denials")
@@ -31,20 +32,22 @@ class Sampled:
 
     def __init__(self) -> None:
         self.last = [-1] * 5
-        self.bytes = 0
-        self.busy = 0
-        self.member_cycles = 0
-        self.backpressure = 0
-        self.bank_conflict = 0
+        self.bytes = Sum()
+        self.busy = Sum()
+        self.member_cycles = Sum()
+        self.backpressure = Sum()
+        self.bank_conflict = Sum()
 
 
 class Samples(Law):
     """Sums of samples, by unit."""
 
+    events = ("BANDWIDTH_SAMPLE", "ENGINE_SAMPLE", "BANK_SAMPLE", "NOC_QUEUE_DEPTH", "ENERGY_SAMPLE")
+
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self._window: int = context.meta.window_cycles
-        self._short = (0, 0)  # the cycle after the last window that is shorter than the others, and its line
+        self._short = (-1, 0)  # the last cycle of the last window that is shorter than the others, and its line
         self._units: dict[str, Sampled] = {}
         self._banks: dict[str, dict[str, list[int]]] = {}
         self._room = _room(context.meta.sim_config)
@@ -52,14 +55,17 @@ class Samples(Law):
         self._scaled = {part: [0] * len(_POWERS) for part in PARTS}
         self._decimals = dict.fromkeys(PARTS, Decimal(0))  # [pJ] sum of the energies with more digits
 
-    def handlers(self) -> dict[str, Handler]:
-        return {
-            "BANDWIDTH_SAMPLE": self._bandwidth,
-            "ENGINE_SAMPLE": self._engine,
-            "BANK_SAMPLE": self._bank,
-            "NOC_QUEUE_DEPTH": self._queue,
-            "ENERGY_SAMPLE": self._energies,
-        }
+    def look(self, record: Line, event: int) -> None:
+        if event == 0:
+            self._bandwidth(record)
+        elif event == 1:
+            self._engine(record)
+        elif event == 2:
+            self._bank(record)
+        elif event == 3:
+            self._queue(record)
+        else:
+            self._energies(record)
 
     def _fits(self, record: Line, unit: str, kind: int) -> Sampled:
         """Check that the window ends here, has the right length, and has one sample of this kind and unit."""
@@ -74,35 +80,40 @@ class Samples(Law):
         return found
 
     def _has_length(self, record: Line) -> None:
-        after, cycles = record.t_cycle + 1, record.window_cycles
+        cycles = record.window_cycles
         if cycles != self._window:
-            self._short = after, self.context.line
-        if cycles != (after % self._window or self._window):
+            self._short = record.t_cycle, self.context.line
+        if cycles != record.t_cycle % self._window + 1:
             text = f"a window of {cycles} cycles ends after cycle {record.t_cycle}, but windows are of {self._window}"
             self.context.say("samples", text)
 
-    def _at_most(self, record: Line, used: int, what: str) -> None:
-        if used > record.window_cycles:
-            text = f"{record.unit} is {what} for {used} cycles of a window of {record.window_cycles}"
-            self.context.say("samples", text)
+    def _too_long(self, record: Line, used: int, what: str) -> None:
+        text = f"{record.unit} is {what} for {used} cycles of a window of {record.window_cycles}"
+        self.context.say("samples", text)
 
     def _bandwidth(self, record: Line) -> None:
         sums = self._fits(record, record.unit, _BANDWIDTH)
-        self._at_most(record, record.busy_cycles, "busy")
+        if record.busy_cycles > record.window_cycles:
+            self._too_long(record, record.busy_cycles, "busy")
         if record.member_cycles < record.busy_cycles:
             text = f"{record.unit} has {record.member_cycles} member-cycles in {record.busy_cycles} busy cycles"
             self.context.say("samples", text)
-        sums.bytes += record.read_bytes + record.write_bytes
-        sums.busy += record.busy_cycles
-        sums.member_cycles += record.member_cycles
+        sums.bytes.add(record.read_bytes)
+        sums.bytes.add(record.write_bytes)
+        sums.busy.add(record.busy_cycles)
+        sums.member_cycles.add(record.member_cycles)
 
     def _engine(self, record: Line) -> None:
         sums = self._fits(record, record.unit, _ENGINE)
-        used = record.busy_cycles + record.backpressure_cycles + record.bank_conflict_cycles
-        self._at_most(record, used, "busy or stalled")
-        sums.busy += record.busy_cycles
-        sums.backpressure += record.backpressure_cycles
-        sums.bank_conflict += record.bank_conflict_cycles
+        left = record.window_cycles - record.busy_cycles
+        if left >= 0:  # then the next difference needs no more than 64 bits
+            left -= record.backpressure_cycles
+        if left < record.bank_conflict_cycles:
+            used = sum([record.busy_cycles, record.backpressure_cycles, record.bank_conflict_cycles])
+            self._too_long(record, used, "busy or stalled")
+        sums.busy.add(record.busy_cycles)
+        sums.backpressure.add(record.backpressure_cycles)
+        sums.bank_conflict.add(record.bank_conflict_cycles)
 
     def _bank(self, record: Line) -> None:
         self._fits(record, record.unit, _BANK)
@@ -130,7 +141,7 @@ class Samples(Law):
         if channels and (len(record.depth) != channels or max(record.depth) > depth):
             text = f"the buffer of {record.unit} holds {record.depth} flits, but has {channels} channels of {depth} flits"
             self.context.say("samples", text)
-        if channels and record.flit_cycles > record.window_cycles * channels * depth:
+        if channels and record.flit_cycles > channels * depth * record.window_cycles:
             text = f"the buffer of {record.unit} has {record.flit_cycles} flit-cycles in {record.window_cycles} cycles, "
             self.context.say("samples", f"{text}but room for {channels * depth} flits")
         if flits and not record.flit_cycles:
@@ -166,9 +177,9 @@ class Samples(Law):
     def finish(self, end: Any) -> None:
         if self.context.partial:
             return
-        after, line = self._short
-        if after and after != end.cycles:
-            text = f"a shorter window ends after cycle {after - 1}, but the run has {end.cycles} cycles"
+        last, line = self._short
+        if line and last + 1 != end.cycles:
+            text = f"a shorter window ends after cycle {last}, but the run has {end.cycles} cycles"
             self.context.say("samples", text, line)
         for unit, kind in self.context.units.items():
             counters = end.counters.get(unit, UNUSED if kind in ("DRAM", "NOC") else None)
@@ -181,10 +192,11 @@ class Samples(Law):
         if kind in ("DMA", "TE", "VE"):
             stalled = counters.get("stalled")
             flat = {"busy": counters.get("busy"), **(stalled if isinstance(stalled, dict) else {})}
-            found = {"busy": sums.busy, "backpressure": sums.backpressure, "bank_conflict": sums.bank_conflict}
-            self._same(unit, found, flat)
+            parts = {"busy": sums.busy, "backpressure": sums.backpressure, "bank_conflict": sums.bank_conflict}
+            self._same(unit, {key: part.value() for key, part in parts.items()}, flat)
         elif kind in ("DRAM", "NOC"):
-            self._same(unit, {"bytes": sums.bytes, "busy": sums.busy, "member_cycles": sums.member_cycles}, counters)
+            parts = {"bytes": sums.bytes, "busy": sums.busy, "member_cycles": sums.member_cycles}
+            self._same(unit, {key: part.value() for key, part in parts.items()}, counters)
         elif kind == "SRAM" and self.context.full:
             lists = {key: said if isinstance(said := counters.get(key), list) else [] for key in _BANKS}
             none = {key: [0] * len(said) for key, said in lists.items()}

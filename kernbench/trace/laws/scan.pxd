@@ -16,7 +16,8 @@ cdef class Member:
     cdef const unsigned char* key       # of `text`
     cdef Py_ssize_t size
     cdef int kind, place
-    cdef bint required, closed
+    cdef unsigned char first            # character of the field's name
+    cdef bint required, closed, counted, needed
     cdef dict texts
     cdef list slots
 
@@ -80,3 +81,4 @@ cdef bint _COMPILED
 cdef Member _ANY_TEXT
 cdef bytes _HEAD, _TRUE, _FALSE
 cdef Py_ssize_t _SLOTS
+cdef long long _OMITTED

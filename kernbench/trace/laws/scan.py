@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from kernbench.trace.events import MAX_NUMBER
-from kernbench.trace.laws.line import NAMES, Line
+from kernbench.trace.laws.line import COUNTS, NAMES, OBJECTS, OMITTED, Line
 from kernbench.trace.schema import COMMON_FIELDS, EVENTS, Event, Field
 
 _KINDS = {"int": 0, "text": 1, "number": 2, "flag": 3, "label": 4, "ints": 5, "texts": 6}
@@ -17,6 +17,7 @@ _COMPILED = not __file__.endswith(".py")
 _HEAD = b'{"event_type":"'
 _TRUE, _FALSE = b"true", b"false"
 _SLOTS = 256  # a power of two
+_OMITTED = OMITTED  # a machine integer in compiled code
 _MOST_TEXTS = 4096  # texts that are kept for each field, such as names of tracks and types of jobs
 
 
@@ -39,7 +40,11 @@ class Member:
         self.size = len(self.text)
         self.kind = _KINDS[field.kind]
         self.required = required
-        self.place = NAMES.index(field.name) if field.name in NAMES else -1  #: index in `Line`; -1 if no law needs the field
+        self.first = self.text[2]
+        self.counted = field.name in COUNTS
+        self.needed = field.name in NAMES  #: by a law
+        #: index in COUNTS or OBJECTS, if a law needs the field
+        self.place = (COUNTS if self.counted else OBJECTS).index(field.name) if self.needed else -1
         self.closed = bool(field.choices)  #: whether only the texts of `texts` are allowed
         #: the allowed texts, or the texts that were read
         self.texts = {choice.encode(): Text(choice.encode(), choice) for choice in field.choices}
@@ -124,7 +129,7 @@ class Scan:
         line.event = layout.event
         line.number = layout.number
         line.component = layout.component
-        line.t_cycle = line.now = self._value
+        line.t_cycle = self._value
         if not layout.has_unit:
             line.unit = None
         left = len(layout.members)
@@ -132,13 +137,17 @@ class Scan:
             if left <= layout.optional and self._at < size and p[self._at] == 125:  # }
                 break
             left -= 1
-            if self._same(self._at, member.key, member.size):
+            at = self._at
+            # The first character of the name already tells most omitted fields from those of the line.
+            if at + 2 < size and p[at + 2] == member.first and self._same(at, member.key, member.size):
                 self._at += member.size
                 if not self._take(member):
                     return -1
             elif member.required:
                 return -1
-            elif member.place >= 0:
+            elif member.counted:
+                line.count(member.place, _OMITTED)
+            elif member.needed:
                 line.put(member.place, None)
         end = self._at
         if end + 1 >= size or p[end] != 125 or p[end + 1] != 10:  # } and a line feed
@@ -151,8 +160,8 @@ class Scan:
         if kind == 0 or (kind == 4 and self._at < self._size and self._p[self._at] != 34):
             if not self._int():
                 return False
-            if member.place >= 0:
-                self.line.put(member.place, self._value)
+            if member.counted:
+                self.line.count(member.place, self._value)
             return True
         if kind == 1 or kind == 4:
             return self._text(member)
@@ -204,7 +213,7 @@ class Scan:
         if end == size:
             return False
         self._at = end + 1
-        if member.place < 0 and not member.closed:
+        if not member.needed and not member.closed:
             return True
         slot = (mixed ^ (mixed >> 8)) & (_SLOTS - 1)
         known = member.slots[slot]
@@ -213,7 +222,7 @@ class Scan:
             if known is None:
                 return False
             member.slots[slot] = known
-        if member.place >= 0:
+        if member.needed:
             self.line.put(member.place, known.value)
         return True
 
@@ -236,7 +245,7 @@ class Scan:
         if p[self._at] != 46:  # a decimal point
             if p[self._at] == 69 or p[self._at] == 101:  # an exponent
                 return False
-            if member.place >= 0:
+            if member.needed:
                 self.line.put(member.place, self._value)
             return True
         at = self._at + 1
@@ -245,7 +254,7 @@ class Scan:
         if at == self._at + 1 or at == size or p[at] == 69 or p[at] == 101:
             return False
         self._at = at
-        if member.place >= 0:
+        if member.needed:
             self.line.put(member.place, float(self._block[start:at]))
         return True
 
@@ -265,7 +274,7 @@ class Scan:
                 if member.kind == 5:
                     if not self._int():
                         return False
-                    if member.place >= 0:
+                    if member.needed:
                         found.append(self._value)
                 elif not self._text(_ANY_TEXT):
                     return False
@@ -275,7 +284,7 @@ class Scan:
                     break
                 if at >= size or p[at] != 44:  # a comma
                     return False
-        if member.place >= 0:
+        if member.needed:
             self.line.put(member.place, found)
         return True
 

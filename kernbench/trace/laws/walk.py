@@ -5,19 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kernbench.trace.events import Record
-from kernbench.trace.laws.law import Context, Handler, Law, Order
+from kernbench.trace.laws.law import Context, Law, Order
 from kernbench.trace.laws.line import Line
 from kernbench.trace.laws.scan import Scan
 from kernbench.trace.schema import EVENTS
 
 
+class Check:
+    """A law that checks an event type, and the index of the type in the law's `events`."""
+
+    def __init__(self, law: Law, event: int) -> None:
+        self.law = law
+        self.event = event
+
+
 class Kind:
     """What the laws need to know about an event type."""
 
-    def __init__(self, phases: dict[str | None, int], handlers: list[Handler]) -> None:
-        #: By unit: the phase of records that break no law of `Order` except, possibly, their order in the file.
+    def __init__(self, phases: dict[str | None, int], checks: list[Check]) -> None:
+        #: By unit: the phase of records that break no law of `Order` except, possibly, their order in the file; -1: it varies.
         self.phases = phases
-        self.handlers = handlers
+        self.checks = checks
 
 
 class Walk:
@@ -28,12 +36,11 @@ class Walk:
         self._context = context
         self._order = order
         self._scan = Scan()
-        self._closes = [law.close for law in laws if type(law).close is not Law.close]
+        self._laws = list(laws)
         self._kinds = [Kind({}, []) for _ in range(EVENTS[-1].number + 1)]  # by number of the event type
-        tables = [law.handlers() for law in laws]
         for event in EVENTS:
-            handlers = [table[event.name] for table in tables if event.name in table]
-            self._kinds[event.number] = Kind(order.phases[event.name], handlers)
+            checks = [Check(law, law.events.index(event.name)) for law in laws if event.name in law.events]
+            self._kinds[event.number] = Kind(order.phases[event.name], checks)
 
     def plain(self, block: bytes, at: int, number: int) -> tuple[int, int]:
         """Read lines from an offset on, up to the first line that kernbench would write in another form; the first line has the
@@ -66,27 +73,30 @@ class Walk:
         context, order = self._context, self._order
         kind = self._kinds[record.number]
         context.line = number
-        now = record.now
+        now = record.t_cycle
         if now != context.t_cycle:
             context.t_cycle = now
             if context.closing:
                 self.close()
         # Most records have the event and unit of an earlier record, so their phase is known, and come after the previous
         # record.
-        phase = kind.phases.get(record.unit)
-        if phase is not None and (now > order.t_cycle or (now == order.t_cycle and phase >= order.phase)):
+        known = kind.phases.get(record.unit)
+        phase = -1 if known is None else known
+        if phase >= 0 and (now > order.t_cycle or (now == order.t_cycle and phase >= order.phase)):
             order.t_cycle = now
             order.phase = phase
         else:
-            order.look(record)
-        for handle in kind.handlers:
-            handle(record)
+            order.place(record)
+            if known is None:
+                order.look(record)
+        for check in kind.checks:
+            check.law.look(record, check.event)
 
     def close(self) -> None:
         """The cycle in which these jobs ended is over: close them."""
         context = self._context
         for job in context.closing:
-            for close in self._closes:
-                close(job)
-            context.jobs.pop(job.number, None)
+            for law in self._laws:
+                law.close(job)
+            context.remove(job)
         context.closing.clear()

@@ -33,7 +33,7 @@ class Validation(Answer):
     @property
     def ok(self) -> bool:
         """Whether every error is within its tolerance."""
-        return not any(suite.outside for suite in self.suites)
+        return not any(suite.failed for suite in self.suites)
 
     @property
     def metrics(self) -> Row:
@@ -57,7 +57,7 @@ class Validation(Answer):
     def draw(self, ax: Any) -> None:
         """The error of each row, by suite."""
         for place, suite in enumerate(self.suites):
-            marks = {"inside": ("o", colour("soft")), "outside": ("x", colour("fail")), "told": ("o", colour("other"))}
+            marks = {"pass": ("o", colour("soft")), "fail": ("x", colour("fail")), "info": ("o", colour("other"))}
             for verdict, (marker, hue) in marks.items():
                 errors = [float(row.error) for row in suite.rows if row.verdict == verdict]
                 ax.scatter(errors, [place] * len(errors), s=14, marker=marker, color=hue)

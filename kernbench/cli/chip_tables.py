@@ -49,7 +49,7 @@ def chip_tables_text(run: SuiteRun, width: int) -> Iterator[RenderableType]:
             yield widgets.Text(f"{one.name}: skipped, {one.skipped}", WAIT)
     yield ""
     yield _worst(run.details, wide)
-    for row in run.outside:
+    for row in run.failed:
         yield widgets.Text(f"fail  {row.case}: {float(row.ours):.1%}, {row.why}", f"bold {BAD}")
     yield ""
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kernbench.validate.run import SuiteRun
 
 
-OUTSIDE = 1  #: exit code where a row has an error that is not allowed
+FAILED = 1  #: exit code where a row has an error that is not allowed
 
 
 Suites = Annotated[list[str] | None, typer.Argument(metavar="[SUITE]...", help="The suites to run.", show_default="all")]
@@ -145,12 +145,12 @@ def _tell(runs: list[SuiteRun], *, as_json: bool, quiet: bool) -> int:
     """Finish the report; returns the exit code."""
     from kernbench.validate.page import headline
 
-    outside = sum(len(run.outside) for run in runs)
+    failed = sum(len(run.failed) for run in runs)
     if as_json:
-        output.show_json({"outside": outside, "suites": [run.to_dict() for run in runs]})
+        output.show_json({"failed": failed, "suites": [run.to_dict() for run in runs]})
     elif not quiet:
         output.write(headline(runs) + "\n")
-    return OUTSIDE if outside else output.OK
+    return FAILED if failed else output.OK
 
 
 def _list(names: list[str], *, as_json: bool) -> int:
@@ -184,7 +184,7 @@ def _planted(given: list[str]) -> dict[str, Fraction]:
     return plant
 
 
-STYLES = {"inside": GOOD, "outside": f"bold {BAD}", "reported only": WAIT}
+STYLES = {"pass": GOOD, "fail": f"bold {BAD}", "info": WAIT}
 CASE = 12  #: characters of a case, at least
 SIDES: dict[str, Justify] = dict.fromkeys(("expected", "simulated", "error", "allowed"), "right")
 

@@ -141,7 +141,7 @@ CROSS = 4  #: [px] half the size of the cross that marks an error outside its ba
 def error_svg(rows: Sequence[Row], prefix: str = "") -> str:
     """The error of each row, in the order of the table, and the band of allowed errors.
 
-    A disc is an error inside its band, a cross an error outside, and a ring an error that is only reported.
+    A disc is an error inside its band, a cross is an error outside its band, and a ring is an error without a band.
     """
     ends = [abs(float(end)) for row in rows for end in (row.error, row.allowed or 0)]
     most = max(ends) * 1.1 or 0.01
@@ -164,7 +164,7 @@ def error_svg(rows: Sequence[Row], prefix: str = "") -> str:
     parts.append(f'<text x="{(LEFT + RIGHT) / 2}" y="{FOOT + 18}" text-anchor="middle">rows, in the order of the table</text>')
     middle = (ROOF + FOOT) / 2
     parts.append(f'<text x="14" y="{middle}" text-anchor="middle" transform="rotate(-90 14 {middle})">error</text>')
-    key = "grey band: allowed; disc: inside, cross: outside, ring: reported only"
+    key = "grey band: allowed; disc: pass, cross: fail, ring: info"
     parts.append(f'<text x="{LEFT}" y="{BAND - 6}">{key}</text>')
     return "\n".join([_head(BAND, prefix), *parts, "</svg>", ""])
 
@@ -176,11 +176,11 @@ def _signed(share: float) -> str:
 
 def _mark(row: Row, across: float, up: float, prefix: str) -> str:
     """A disc, a cross or a ring, with the row as its tooltip."""
-    told = f"<title>{escape(row.case)}: {100 * float(row.error):+.3g}%</title>"
-    if row.verdict == "outside":
+    title = f"<title>{escape(row.case)}: {100 * float(row.error):+.3g}%</title>"
+    if row.verdict == "fail":
         low, high, left, right = up - CROSS, up + CROSS, across - CROSS, across + CROSS
         path = f"M{left:.1f} {low:.1f}L{right:.1f} {high:.1f}M{left:.1f} {high:.1f}L{right:.1f} {low:.1f}"
-        return f'<path d="{path}" stroke="var(--{prefix}fail)" stroke-width="2.5">{told}</path>'
-    fill = f"var(--{prefix}{'card' if row.verdict == 'told' else 'soft'})"
+        return f'<path d="{path}" stroke="var(--{prefix}fail)" stroke-width="2.5">{title}</path>'
+    fill = f"var(--{prefix}{'card' if row.verdict == 'info' else 'soft'})"
     disc = f'<circle cx="{across:.1f}" cy="{up:.1f}" r="3.5" fill="{fill}" stroke="var(--{prefix}soft)" stroke-width="1.5">'
-    return f"{disc}{told}</circle>"
+    return f"{disc}{title}</circle>"

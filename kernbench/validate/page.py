@@ -16,9 +16,8 @@ from kernbench.validate.run import SuiteRun
 from kernbench.validate.suite import Number, Row, Source, Verdict
 from kernbench.version import VERSION
 
-WORDS: dict[Verdict, str] = {"inside": "inside", "outside": "outside", "told": "reported only"}  #: the word for each verdict
-MARKS: dict[Verdict, str] = {"inside": "\u2713", "outside": "\u2717", "told": "\u2013"}
-OPEN = 3  #: number of suites with the largest errors that are open at first, in addition to those with a row outside
+MARKS: dict[Verdict, str] = {"pass": "\u2713", "fail": "\u2717", "info": "\u2013"}
+OPEN = 3  #: number of suites with the largest errors that are open at first, in addition to those with a row that fails
 SHORT = 12  #: a table with at most this many rows is open at first
 COLUMNS = ("case", "source", "expected", "simulated", "unit", "error", "allowed", "verdict")
 
@@ -57,7 +56,7 @@ def cells(row: Row) -> tuple[str, ...]:
     """The cells of a row in the order of COLUMNS."""
     allowed = "any" if row.allowed is None else share_text(row.allowed)
     error = share_text(row.error, sign=True) + ("" if row.points is None else f" ({float(row.points):+.1f})")
-    return row.case, row.source, expected_text(row), number_text(row.ours), row.unit, error, allowed, WORDS[row.verdict]
+    return row.case, row.source, expected_text(row), number_text(row.ours), row.unit, error, allowed, row.verdict
 
 
 def reasons(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
@@ -76,8 +75,8 @@ def headline(runs: Sequence[SuiteRun]) -> str:
     rows = [row for run in runs for row in run.rows]
     counts = Counter(row.verdict for row in rows)
     skipped = [run.data.suite for run in runs if run.skipped]
-    parts = [f"{counts['inside']:,} of {counted(len(rows), 'row')} inside their tolerance, {counts['outside']:,} outside"]
-    parts += [f"{counts['told']:,} reported only"] if counts["told"] else []
+    parts = [f"{counts['pass']:,} of {counted(len(rows), 'row')} pass, {counts['fail']:,} fail"]
+    parts += [f"{counts['info']:,} info"] if counts["info"] else []
     parts += [f"{counted(len(skipped), 'suite')} skipped: {', '.join(skipped)}"] if skipped else []
     return ", ".join(parts)
 
@@ -103,16 +102,16 @@ def page_bytes(runs: Sequence[SuiteRun]) -> bytes:
     folder = resources.files("kernbench.validate")
     own, last = (folder.joinpath(name).read_text(encoding="utf-8") for name in ("report.css", "report.js"))
     script = '"use strict";\n(() => {\n' + look_js() + last + "})();\n"
-    outside, rows = (sum(len(found) for found in each) for each in ([run.outside for run in runs], [run.rows for run in runs]))
+    failed, rows = (sum(len(found) for found in each) for each in ([run.failed for run in runs], [run.rows for run in runs]))
     values = {
         "SCRIPT": script,
         "VERSION": VERSION,
-        "CHIP": "bad" if outside else "done",
-        "STATUS": f"{outside:,} outside" if outside else "all inside",
+        "CHIP": "bad" if failed else "done",
+        "STATUS": f"{failed:,} fail" if failed else "all pass",
         "FACTS": f"{counted(sum(not run.skipped for run in runs), 'suite')}, {counted(rows, 'row')}",
         "HEADLINE": escape(headline(runs)),
         "BAR": "".join(_segments(run) for run in runs),
-        "KEYS": "".join(_key(verdict) for verdict in WORDS if any(row.verdict == verdict for run in runs for row in run.rows)),
+        "KEYS": "".join(_key(verdict) for verdict in MARKS if any(row.verdict == verdict for run in runs for row in run.rows)),
         "SUITES": "\n".join(line for run in runs for line in _suite(run, _is_open(run, runs))),
     }
     return page_html(_BODY, values, title="kernbench validation", style=page_css() + own, scripts=[script])
@@ -121,37 +120,37 @@ def page_bytes(runs: Sequence[SuiteRun]) -> bytes:
 def _segments(run: SuiteRun) -> str:
     """The segments of a suite's rows in the bar, by verdict; a click leads to the suite."""
     counts = Counter(row.verdict for row in run.rows)
-    about = f"{run.data.title}: " + ", ".join(f"{counts[verdict]:,} {WORDS[verdict]}" for verdict in WORDS if counts[verdict])
-    pieces = "".join(f'<i class="{verdict}" style="flex:{counts[verdict]}"></i>' for verdict in WORDS if counts[verdict])
+    about = f"{run.data.title}: " + ", ".join(f"{counts[verdict]:,} {verdict}" for verdict in MARKS if counts[verdict])
+    pieces = "".join(f'<i class="{verdict}" style="flex:{counts[verdict]}"></i>' for verdict in MARKS if counts[verdict])
     name = escape(run.data.suite)
     return f'<a href="#{name}" title="{escape(about)}" aria-label="{escape(about)}" style="flex:{len(run.rows)}">{pieces}</a>'
 
 
 def _key(verdict: Verdict) -> str:
-    return f'<span><i class="swatch {verdict}"></i> {WORDS[verdict]}</span>'
+    return f'<span><i class="swatch {verdict}"></i> {verdict}</span>'
 
 
 def _worst(run: SuiteRun) -> Row | None:
-    """The row with the largest error: among the rows outside, else among the judged rows, else among all rows."""
+    """The row with the largest error: among the rows that fail, else among the rows with a tolerance, else among all rows."""
     judged = [row for row in run.rows if row.allowed is not None]
-    return max(run.outside or judged or run.rows, key=lambda row: abs(row.error), default=None)
+    return max(run.failed or judged or run.rows, key=lambda row: abs(row.error), default=None)
 
 
 def _is_open(run: SuiteRun, runs: Sequence[SuiteRun]) -> bool:
-    """Whether a suite is open at first: it has a row outside, or one of the largest errors."""
+    """Whether a suite is open at first: it has a row that fails, or one of the largest errors."""
     errors = {one.data.suite: abs(worst.error) for one in runs if (worst := _worst(one)) is not None and worst.error}
     largest = sorted(errors, key=lambda name: -errors[name])[:OPEN]
-    return bool(run.outside) or run.data.suite in largest
+    return bool(run.failed) or run.data.suite in largest
 
 
 def _suite(run: SuiteRun, is_open: bool) -> Iterator[str]:
     """A line with mark, name, verdict, error and allowed error of the suite; the rows are shown when the line is opened."""
     worst = _worst(run)
-    verdict: Verdict = "outside" if run.outside else "told" if worst is None or worst.allowed is None else "inside"
-    told = sum(row.verdict == "told" for row in run.rows)
-    judged = len(run.rows) - told
-    word = f"{len(run.outside):,} of {judged:,} outside" if run.outside else f"{judged:,} of {judged:,} inside"
-    word = "skipped" if run.skipped else word if judged else f"{told:,} reported only"
+    verdict: Verdict = "fail" if run.failed else "info" if worst is None or worst.allowed is None else "pass"
+    info = sum(row.verdict == "info" for row in run.rows)
+    judged = len(run.rows) - info
+    word = f"{len(run.failed):,} of {judged:,} fail" if run.failed else f"{judged:,} of {judged:,} pass"
+    word = "skipped" if run.skipped else word if judged else f"{info:,} info"
     error = "" if worst is None else f"error {cells(worst)[5]}"
     allowed = "" if worst is None else f"allowed {cells(worst)[6]}"
     name, title = escape(run.data.suite), escape(run.data.title)
@@ -164,7 +163,7 @@ def _suite(run: SuiteRun, is_open: bool) -> Iterator[str]:
     yield f"<p>{escape(run.data.about)}</p>"
     sources = "".join(_source(name, source) for name, source in run.data.sources.items())
     if run.skipped:
-        yield f'<p class="told">Skipped: {escape(run.skipped)}</p><ul class="sources">{sources}</ul></details>'
+        yield f'<p class="info">Skipped: {escape(run.skipped)}</p><ul class="sources">{sources}</ul></details>'
         return
     plots = _plots(run)
     notes = "".join(f"<li>Allowed {escape(allowed)}: {escape(why)}.</li>" for allowed, why in reasons(run.rows))
@@ -192,9 +191,9 @@ def _source(name: str, source: Source) -> str:
 
 
 def _table(run: SuiteRun) -> Iterator[str]:
-    """All rows; a long table without rows outside is closed at first. On a phone, the remaining columns of a row are shown when
-    the row is opened."""
-    is_open = " open" if run.outside or len(run.rows) <= SHORT else ""
+    """All rows. A long table without rows that fail is closed at first. On a phone, the remaining columns of a row are shown
+    when the row is opened."""
+    is_open = " open" if run.failed or len(run.rows) <= SHORT else ""
     yield f'<details class="rows"{is_open}><summary>{counted(len(run.rows), "row")}</summary><div class="scroll">'
     yield '<table class="data"><thead><tr>'
     yield "".join(f"<th{_kind(name)}>{name}</th>" for name in COLUMNS)

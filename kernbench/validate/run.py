@@ -201,9 +201,9 @@ class SuiteRun:
     left_out: str = ""  #: which rows are missing, and why
 
     @property
-    def outside(self) -> list[Row]:
+    def failed(self) -> list[Row]:
         """The rows with errors that are not allowed."""
-        return [row for row in self.rows if row.verdict == "outside"]
+        return [row for row in self.rows if row.verdict == "fail"]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Number = int | float | Fraction
 STRICT = ConfigDict(extra="forbid")  # for the keys of a file
-Verdict = Literal["inside", "outside", "told"]
+Verdict = Literal["pass", "fail", "info"]
 
 
 class Skipped(Exception):
@@ -88,8 +88,8 @@ class Row:
     def verdict(self) -> Verdict:
         """Whether the error is allowed."""
         if self.allowed is None:
-            return "told"
-        return "inside" if abs(self.error) <= Fraction(self.allowed) else "outside"
+            return "info"
+        return "pass" if abs(self.error) <= Fraction(self.allowed) else "fail"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""

@@ -63,7 +63,7 @@ def test_links_that_are_a_little_slower_are_outside() -> None:
     """A twentieth: of all rows in turns, latencies and bytes are nearly all of the time."""
     found = rows(DATA, Stand(Options(quick=True), plant={"noc": Fraction(21, 20)}))
     verdicts = [row.verdict for row in found if row.source == "turns"]
-    assert len(verdicts) == 24 and set(verdicts) == {"outside"}
+    assert len(verdicts) == 24 and set(verdicts) == {"fail"}
 
 
 def test_planted_errors_show() -> None:

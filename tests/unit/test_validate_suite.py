@@ -28,16 +28,16 @@ def row(**given: Any) -> Row:
 @pytest.mark.parametrize(
     ("given", "error", "verdict"),
     [
-        ({}, 0, "inside"),
-        ({"ours": 101}, Fraction(1, 100), "outside"),
-        ({"ours": 101, "allowed": Fraction(1, 100)}, Fraction(1, 100), "inside"),
-        ({"ours": 98, "allowed": 0.01}, Fraction(-1, 50), "outside"),
-        ({"ours": 500, "allowed": None}, 4, "told"),
-        ({"expected": (100, 200), "ours": 150}, 0, "inside"),
-        ({"expected": (100, 200), "ours": 200}, 0, "inside"),
-        ({"expected": (100, 200), "ours": 210}, Fraction(1, 20), "outside"),  # from the nearer end
-        ({"expected": (100, 200), "ours": 90, "allowed": 0.1}, Fraction(-1, 10), "inside"),
-        ({"expected": 0, "ours": 3}, 1, "outside"),
+        ({}, 0, "pass"),
+        ({"ours": 101}, Fraction(1, 100), "fail"),
+        ({"ours": 101, "allowed": Fraction(1, 100)}, Fraction(1, 100), "pass"),
+        ({"ours": 98, "allowed": 0.01}, Fraction(-1, 50), "fail"),
+        ({"ours": 500, "allowed": None}, 4, "info"),
+        ({"expected": (100, 200), "ours": 150}, 0, "pass"),
+        ({"expected": (100, 200), "ours": 200}, 0, "pass"),
+        ({"expected": (100, 200), "ours": 210}, Fraction(1, 20), "fail"),  # from the nearer end
+        ({"expected": (100, 200), "ours": 90, "allowed": 0.1}, Fraction(-1, 10), "pass"),
+        ({"expected": 0, "ours": 3}, 1, "fail"),
     ],
 )
 def test_an_error_is_a_share_of_what_is_expected(given: dict[str, Any], error: Fraction, verdict: str) -> None:
@@ -47,10 +47,10 @@ def test_an_error_is_a_share_of_what_is_expected(given: dict[str, Any], error: F
 
 def test_rows_as_text() -> None:
     ranged = row(expected=(Fraction(2, 5), Fraction(1, 2)), ours=0.45)
-    assert cells(ranged)[2:] == ("0.4..0.5", "0.45", "cycles", "0", "0", "inside")
+    assert cells(ranged)[2:] == ("0.4..0.5", "0.45", "cycles", "0", "0", "pass")
     assert cells(row(expected=Fraction(15220081, 1000), ours=0.1579))[2:4] == ("15,220", "0.1579")
     told = row(expected=1234567, ours=1234000, allowed=None)
-    assert cells(told)[2:] == ("1,234,567", "1,234,000", "cycles", "-0.05%", "any", "reported only")
+    assert cells(told)[2:] == ("1,234,567", "1,234,000", "cycles", "-0.05%", "any", "info")
     assert [share_text(value, sign=True) for value in (Fraction(1, 8), 0.0123, -0.2)] == ["+12%", "+1.2%", "-20%"]
 
 
@@ -60,12 +60,12 @@ def data(**given: Any) -> SuiteData:
 
 def test_the_page_escapes_shows_and_counts() -> None:
     runs = [SuiteRun(data(), [row(), row(case="<i>", ours=50)]), SuiteRun(data(), [], "no tool")]
-    assert headline(runs) == "1 of 2 rows inside their tolerance, 1 outside, 1 suite skipped: t"
+    assert headline(runs) == "1 of 2 rows pass, 1 fail, 1 suite skipped: t"
     page = page_bytes(runs).decode()
     assert page == page_bytes(runs).decode()
     assert "<i>" not in page and "&lt;i&gt;" in page and "Title &lt;b&gt;" in page and "Skipped: no tool" in page
-    assert re.search(r'<tr class="outside" tabindex="0"><td class="text" data-name="case">&lt;i&gt;</td><td class="', page)
-    assert '<details class="card suite outside" id="t" open>' in page and "\u2717 outside" in page
+    assert re.search(r'<tr class="fail" tabindex="0"><td class="text" data-name="case">&lt;i&gt;</td><td class="', page)
+    assert '<details class="card suite fail" id="t" open>' in page and "\u2717 fail" in page
     assert not re.search(r'(?:src|href)="http[^"]*\.(?:js|css|png)"', page)
 
 
@@ -82,7 +82,7 @@ def test_a_figure_is_well_formed_and_inside_its_frame(log_x: bool, log_y: bool) 
 
 
 def test_errors_are_drawn_within_their_bands() -> None:
-    """Two bands, a disc inside, a cross outside, a ring that is only reported; a suite that is exact has no plot."""
+    """Two bands, a disc inside, a cross outside its band, a ring without a band; a suite that is exact has no plot."""
     rows = [row(ours=98, allowed=0.05), row(ours=120, allowed=0.1), row(ours=40, allowed=None)]
     root = ElementTree.fromstring(error_svg(rows))
     svg = "{http://www.w3.org/2000/svg}"

@@ -13,7 +13,7 @@ from kernbench.validate.run import Stand
 from kernbench.validate.suite import Figure, Row, Series, Skipped, SuiteData
 
 NAMES = {"recorded": "at recorded times", "closed": "closed loop"}
-TOLD = "told, not judged: the mean over all traces is; nothing is fitted to a trace"
+INFO = "info: only the mean over all traces has a tolerance, because nothing is fitted to a trace"
 MEAN = {
     "recorded": "the mean error of tt-npe, which replays the same reads at the same times",
     "closed": "each wait follows from the one before, so errors add up",
@@ -47,7 +47,7 @@ def _row(trace: Trace, one: Outcome) -> Row:
         ours=one.estimated,
         unit="cycles",
         allowed=None,
-        why=TOLD,
+        why=INFO,
     )
 
 

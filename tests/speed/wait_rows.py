@@ -35,6 +35,7 @@ from kernbench.workloads.llm.run import run_llm
 from kernbench.workloads.llm.steps import Job, LlmPrograms
 from kernbench.workloads.models.files import load_model
 from kernbench.workloads.models.precision import uniform_precision
+from tests.speed.answer_rows import answer_rows
 from tests.speed.ccl_rows import send_rows
 from tests.speed.kept import results_kept_in, without_kept_results
 from tests.speed.kernel_rows import kernel_rows
@@ -229,9 +230,15 @@ def starts(quick: bool) -> Iterator[Wait]:
     yield Wait("kbsim run of 15 entries, over Python's own start", value, "s", 0.15)
 
 
+def answers(quick: bool) -> Iterator[Wait]:
+    """Of interactive commands."""
+    for row in answer_rows(1 if quick else REPEATS):
+        yield Wait(row.answer, row.ms, "ms", row.goal_ms)
+
+
 ROWS: dict[str, Callable[[bool], Iterator[Wait]]] = {
     "llm": llm, "points": points, "decode": decode, "wormhole": wormhole, "dram": dram, "flits": flits, "kernels": kernels,
-    "sends": sends, "replay": replay, "loads": loads, "traces": traces, "starts": starts, "sweeps": sweeps,
+    "sends": sends, "replay": replay, "loads": loads, "traces": traces, "starts": starts, "sweeps": sweeps, "answers": answers,
 }  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 from kernbench_core.model.arbiter.oldest_first cimport by_age
 from kernbench_core.model.bank cimport Requester, Spm
 from kernbench_core.model.sim cimport Sim
-from kernbench_core.types cimport cycle_t, int32_t, int64_t, slot_t
+from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, slot_t
 from kernbench_core.fast.block_ports cimport Walk
 
 cdef bint block_advance(Sim* s, Spm* p, cycle_t to) noexcept nogil
@@ -35,3 +35,11 @@ cdef inline int32_t find_due(Sim* s, Spm* p, slot_t* order, int64_t n) noexcept 
         due[n_due] = order[k]
         n_due += min(requesters[order[k]].next_at, requesters[order[k]].backpressure_at) < end
     return n_due
+
+cdef inline cycle_t first_due(Sim* s, Spm* p) noexcept nogil:
+    """No requester has work in an earlier cycle; NEVER: none has work without another event."""
+    cdef cycle_t at = NEVER
+    cdef int32_t k
+    for k in range(p.n_order):
+        at = min(at, s.requester[p.order[k]].next_at, s.requester[p.order[k]].backpressure_at)
+    return at

@@ -303,6 +303,7 @@ cdef bint block_advance(Sim* s, Spm* p, cycle_t to) noexcept nogil:
     """Simulate a block of at most BLOCK cycles in which the order of arbitration does not change."""
     cdef int64_t n = min(<int64_t>BLOCK, to - p.done)
     cdef slot_t* order = p.order
+    cdef int32_t n_due
     narrow_turn(s, p)
     if n > p.max_wait and p.look.calm > p.done:      # a request that is first denied in this block must not become aged in the block
         n = p.max_wait if p.max_wait > 1 else 1
@@ -314,7 +315,11 @@ cdef bint block_advance(Sim* s, Spm* p, cycle_t to) noexcept nogil:
             n = p.oldest + p.max_wait - p.done
     if p.n_out:                                 # a served flow that was out ends the stall of its engine in that cycle
         n = 1
-    narrow_block(s, p, find_due(s, p, order, n), n, False)
+    n_due = find_due(s, p, order, n)
+    if n_due:
+        narrow_block(s, p, n_due, n, False)
+    elif s.skip and p.n_watch == 0:
+        n = min(to, first_due(s, p)) - p.done
     if p.n_watch:
         activity_phase(s, p)
     p.done += n

@@ -221,12 +221,14 @@ cdef cycle_t look(Sim* s, Spm* p, Course* x, int32_t n, cycle_t to) noexcept nog
     """The first cycle before `to` in which a request is denied or not known; else `to`."""
     cdef Plan w
     cdef int32_t k
+    cdef cycle_t next
     cdef bint clear = True
     w.begin = p.done
     w.end = to
     w.each[0] = p.ports[0]
     w.each[1] = p.ports[1] if p.split else 0
     while clear and w.begin < to:
+        next = NEVER
         memset(w.taken[0], 0, SPAN * w.each[0] * sizeof(uint64_t))
         memset(w.taken[1], 0, SPAN * w.each[1] * sizeof(uint64_t))
         for k in range(n):
@@ -236,7 +238,8 @@ cdef cycle_t look(Sim* s, Spm* p, Course* x, int32_t n, cycle_t to) noexcept nog
                 clear &= lay_body(&w, p, &x[k], &s.compute[x[k].requester - s.n_flows])
             else:
                 clear &= lay_flow(&w, p, &x[k], &s.share.flow[x[k].requester])
-        w.begin += SPAN
+            next = min(next, x[k].at)
+        w.begin = max(w.begin + SPAN, next)
     return w.end
 
 
@@ -297,14 +300,16 @@ cdef int64_t common_turn(Sim* s, Spm* p, Course* x, int32_t n) noexcept nogil:
 
 cdef cycle_t conflict_free_to(Sim* s, Spm* p, Course* x, int32_t n) noexcept nogil:
     """No request is denied before this cycle."""
-    cdef cycle_t known = known_to(s, p, x, n), first = p.done, to
+    cdef cycle_t known = known_to(s, p, x, n), first = p.done, start = NEVER, to
     cdef int64_t turn = common_turn(s, p, x, n) if p.look.back_offs <= 2 else NEVER
     cdef int64_t far = 2 * SPAN << max(0, min(LOOK - 1, -p.look.back_offs))
     cdef int32_t k
     for k in range(n):
         first = max(first, x[k].at + 1)             # after its first request, every requester is regular
-    if turn > 2 * far or first > p.done + far:
-        return look(s, p, x, n, min(p.done + far, known))
+        start = min(start, x[k].at)
+    start = max(p.done, start) if n else p.done
+    if turn > 2 * far or first > start + far:
+        return look(s, p, x, n, min(start + far, known))
     to = look(s, p, x, n, min(first + turn, known))
     return known if to == first + turn else to
 

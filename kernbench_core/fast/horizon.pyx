@@ -4,6 +4,7 @@ are due.
 Before its horizon, the requesters of a scratchpad only make requests, wait and progress. The horizons are in a tree whose root is the
 smallest.
 """
+from kernbench_core.fast.block cimport first_due
 from kernbench_core.fast.conflict_free cimport find_conflict_free
 from kernbench_core.fast.lanes cimport stop_rolling, touch_lane
 from kernbench_core.fast.pair_cycles cimport pair_turn, paired_cycle
@@ -133,7 +134,7 @@ cdef cycle_t scratchpad_next(Sim* s, int32_t spm) noexcept nogil:
     cdef Spm* p = &s.spm[spm]
     cdef int32_t k, n_order = p.n_order, out = p.n_out
     cdef slot_t* order = p.order
-    cdef cycle_t to = NEVER, soon = NEVER
+    cdef cycle_t to = NEVER, soon = NEVER, quiet = p.done
     cdef int64_t rounds = 0, often = 0
     cdef Requester* a
     p.look.calm = NEVER
@@ -153,8 +154,10 @@ cdef cycle_t scratchpad_next(Sim* s, int32_t spm) noexcept nogil:
         soon = max(p.done, first_asking(s, p)) + p.backpressure - 1
         to = min(to, soon)
     else:
-        soon = p.done + p.backpressure - 1
-        to = min(to, max(soon, p.done + BLOCK - 1), look_again(s, p))
+        if s.skip:
+            quiet = max(quiet, min(first_due(s, p), NEVER >> 1))        # nobody makes a request before
+        soon = quiet + p.backpressure - 1
+        to = min(to, max(soon, quiet + BLOCK - 1), look_again(s, p))
         rounds = -patience(p)
     stop_rolling(s, p)
     for k in range(n_order):
@@ -170,7 +173,7 @@ cdef cycle_t scratchpad_next(Sim* s, int32_t spm) noexcept nogil:
             to = min(to, a.next_at)             # when it is served, it is a member again
     p.look.calm = p.done if rounds + often <= 0 else NEVER
     if rounds > 0 and to > soon:
-        to = min(to, p.done + CALM - 1) if spread(s, p, rounds) else soon
+        to = min(to, quiet + CALM - 1) if spread(s, p, rounds) else soon
     return max(to, p.done)
 
 

@@ -5,7 +5,7 @@ from kernbench_core.types cimport cycle_t, slot_t
 
 cdef void lay_wheel(Sim* s, Spm* p) noexcept nogil
 cdef void put_moved(Sim* s, Spm* p) noexcept nogil
-cdef void put_far(Sim* s, Spm* p) noexcept nogil
+cdef void put_far(Sim* s, Spm* p, cycle_t to) noexcept nogil
 cdef bint open_lane(Sim* s, Spm* p, slot_t requester) noexcept nogil
 cdef void close_lane(Sim* s, slot_t requester, cycle_t now) noexcept nogil
 cdef void close_lanes(Sim* s, Spm* p) noexcept nogil

@@ -14,7 +14,7 @@ from kernbench_core.model.division cimport quotient
 from kernbench_core.model.dram.extent cimport Dram
 from kernbench_core.model.share.membership cimport Flow
 from kernbench_core.fast.timing_wheel cimport BANKS, SPOKES, Lane, Wheel, wheel_put, wheel_take
-from kernbench_core.types cimport NEVER, int32_t, int64_t, nbytes_t, slot_t, uint64_t
+from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 
 cdef extern from *:
     int trailing_zeros "__builtin_ctzll"(uint64_t v) noexcept nogil
@@ -87,10 +87,32 @@ cdef void put_moved(Sim* s, Spm* p) noexcept nogil:
     s.wheel.any_moved = False
 
 
-cdef void put_far(Sim* s, Spm* p) noexcept nogil:
-    """Put the requesters that are due in the next SPOKES cycles, and have not been before."""
-    put_marked(s, p, s.wheel.far)
-    s.wheel.turn = p.done + SPOKES
+cdef inline cycle_t first_far(Sim* s) noexcept nogil:
+    """The first cycle in which a requester is due, if none is due in the next SPOKES cycles; NEVER: none is due without an event."""
+    cdef Wheel* x = s.wheel
+    cdef cycle_t at = NEVER
+    cdef uint64_t todo
+    cdef int32_t r
+    for r in range(x.rims):
+        todo = x.far[r]
+        while todo:
+            at = min(at, s.lane[x.order[64 * r + trailing_zeros(todo)]].at)
+            todo &= todo - 1
+    return at
+
+
+cdef void put_far(Sim* s, Spm* p, cycle_t to) noexcept nogil:
+    """Put the requesters that are due in the next SPOKES cycles, and have not been before. If there are none, go on to the cycle in which
+    one is due, or to `to`."""
+    cdef Wheel* x = s.wheel
+    cdef int32_t spoke = 0
+    put_marked(s, p, x.far)
+    x.turn = p.done + SPOKES
+    while spoke < SPOKES and x.rim[spoke] == 0:
+        spoke += 1
+    if spoke == SPOKES and p.n_watch == 0:
+        p.done = min(to, first_far(s))
+        x.turn = p.done
 
 
 cdef inline void settle_carry(Lane* g, Flow* f, Requester* a, cycle_t now) noexcept nogil:

@@ -8,7 +8,7 @@ To show that results do not depend on a path, KERNBENCH_WITHOUT lists paths, sep
 """
 from kernbench_core.fast.choices import chosen_paths, paths_without
 
-from kernbench_core.fast.block cimport block_advance, block_can
+from kernbench_core.fast.block cimport block_advance, block_can, first_due
 from kernbench_core.fast.closed_forms cimport closed_form_advance
 from kernbench_core.fast.conflict_free cimport conflict_free_can, conflict_free_over
 from kernbench_core.fast.lanes cimport stop_rolling
@@ -67,13 +67,24 @@ cdef void model_cycle(Sim* s, Spm* p) noexcept nogil:
     p.done += 1
 
 
+cdef inline bint may_wait(Sim* s, Spm* p) noexcept nogil:
+    """Whether the next cycle of the scratchpad, and all cycles up to the next one in which a requester is due, change nothing."""
+    if not s.skip or s.noc != NULL or p.n_watch or p.n_asks or p.n_pairs:
+        return False
+    return first_due(s, p) > p.done
+
+
 cdef void scratchpad_advance(Sim* s, int32_t spm, cycle_t to) noexcept nogil:
     """Run the cycles before `to` that have not been run; only the last may have an event."""
     cdef Spm* p = &s.spm[spm]
     stop_rolling(s, p)
     p.look.laid = False
     while p.done < to:
-        if not fast_path(s, p, to):
+        if fast_path(s, p, to):
+            continue
+        if may_wait(s, p):
+            p.done = min(to, first_due(s, p))
+        else:
             model_cycle(s, p)
 
 

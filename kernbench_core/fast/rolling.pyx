@@ -230,7 +230,8 @@ cdef inline cycle_t run_on(Sim* s, Spm* p, cycle_t to, int32_t ports, bint trace
         if not p.look.laid:
             lay_wheel(s, p)
         if p.done >= x.turn:
-            put_far(s, p)
+            put_far(s, p, to)
+            continue
         if p.n_watch == 0 and comes_later(p, x, to):  # else the activity of DMA engines is handled after this cycle
             continue
         w.begin = p.done

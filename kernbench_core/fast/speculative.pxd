@@ -112,6 +112,8 @@ cdef inline bint try_block(Sim* s, Spm* p, int64_t n) noexcept nogil:
     memcpy(noted, p.look.denied, DENIED // 2 * sizeof(uint64_t))
     memcpy(counted, p.denials.low, sizeof(counted))
     n_due = find_due(s, p, p.order, n)
+    if n_due == 0 and s.skip:                   # `block_advance` goes on to the next cycle in which one is due
+        return False
     for k in range(n_due):
         keep(s, &requesters[k], p.look.due[k])
     if narrow_block(s, p, n_due, n, True):

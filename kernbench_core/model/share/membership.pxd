@@ -135,7 +135,10 @@ cdef inline cycle_t next_ask(Share* s, Flow* f) noexcept nogil:
     return f.seen if s.plain and f.line else flow_next(f)
 
 cdef inline int64_t flow_cycles(Flow* f, nbytes_t nbytes) noexcept nogil:
-    """The number of cycles from `seen` on until the carry reaches `nbytes`: exact if the rate is an integer, else a lower
-    bound."""
-    cdef int64_t gap = nbytes - quotient(f.carry, f.den)
+    """The number of cycles from `seen` on until the carry reaches `nbytes`: exact below 2 GiB, else a lower bound."""
+    cdef int64_t gap
+    if nbytes >> 31 == 0:                       # the product fits in 62 bits
+        gap = nbytes * f.den - f.carry
+        return divided(gap - 1, f.num, f.inverse) + 1 if gap > 0 else 0
+    gap = nbytes - quotient(f.carry, f.den)
     return quotient(gap - 1, quotient(f.num + f.den - 1, f.den)) + 1 if gap > 0 else 0

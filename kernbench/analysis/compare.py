@@ -108,13 +108,13 @@ class Compared:
         of this machine."""
         before, after = settings_of(self.outcomes[self.first].config), settings_of(self.outcomes[name].config)
         sections = [section for one in self.changes(name) for section in SECTIONS.get(one.cause, ())]
-        told: dict[str, tuple[Any, Any]] = {}
+        changed: dict[str, tuple[Any, Any]] = {}
         for section in dict.fromkeys(["freq_ghz", *sections]):
             for path in before:
                 inside = f"{path}.".startswith(f"{section}.") and not path.endswith(_NO_TIME)
                 if inside and path in after and before[path] != after[path]:
-                    told.setdefault(path, (before[path], after[path]))
-        yield from ((path, *values) for path, values in told.items())
+                    changed.setdefault(path, (before[path], after[path]))
+        yield from ((path, *values) for path, values in changed.items())
 
     def to_dict(self, *, why: bool = True) -> dict[str, Any]:
         """Plain JSON; without `why`, no run is repeated, and `causes`, `changes` and `settings` are null."""

@@ -69,8 +69,8 @@ class Answer:
 
 def html_block(*parts: str) -> str:
     """Wrap HTML fragments in one styled block."""
-    told = tokens()
-    font = f"font:{told['type']['body']}px/1.4 {told['font']['sans']}".replace('"', "'")
+    look = tokens()
+    font = f"font:{look['type']['body']}px/1.4 {look['font']['sans']}".replace('"', "'")
     return f'<div style="{font};max-width:100%;overflow-x:auto">{"".join(parts)}</div>'
 
 

@@ -96,9 +96,9 @@ class LlmRun(Answer):
 
     @property
     def headline(self) -> str:
-        told = [f"{name}: {phase.reason}" for name, phase in self.report.phases.items()]
+        reasons = [f"{name}: {phase.reason}" for name, phase in self.report.phases.items()]
         rate = "" if self.tokens_per_s is None else f"{self.tokens_per_s:,.4g} tokens/s; "
-        return f"{self.model} on {self.machine}: {rate}{'; '.join(told)}"
+        return f"{self.model} on {self.machine}: {rate}{'; '.join(reasons)}"
 
     def rows(self, table: str) -> list[Row]:
         plain = self.report.to_dict()

@@ -122,7 +122,7 @@ def run_bench(
     asked.run(machine)
     failed = said_later(engine)
     found = report(engine, verify=verify)
-    asked.tell(json.dumps(found.to_dict()), lambda width: bench_summary(found, width, whole=asked.whole))
+    asked.answer(json.dumps(found.to_dict()), lambda width: bench_summary(found, width, whole=asked.whole))
     if failed:
         output.note(failed)
     return output.ENDINGS[found.result.status] or found.exit_code

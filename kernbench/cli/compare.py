@@ -277,8 +277,8 @@ def _causes(found: Compared, width: int) -> Table:
     times = {name: found.times(name) for name in names}
     causes = dict.fromkeys(cause for name in names for cause in times[name])
     largest = {cause: max(times[name].get(cause, 0.0) / (found.outcomes[name].t_ns or 1) for name in names) for cause in causes}
-    told = sorted((cause for cause in causes if largest[cause] >= 0.01), key=lambda cause: -largest[cause])[:MOST_CAUSES]
-    for cause in told:
+    listed = sorted((cause for cause in causes if largest[cause] >= 0.01), key=lambda cause: -largest[cause])[:MOST_CAUSES]
+    for cause in listed:
         cells = []
         for name in names[:fit]:
             ns = times[name].get(cause, 0.0)

@@ -60,10 +60,10 @@ def show(
 def check(machine: Machine, overrides: Overrides = None, as_json: Json = False, quiet: Quiet = False) -> int:
     """Check whether a machine is valid, and list the values that have no effect."""
     from kernbench.config import load_config
-    from kernbench.config.effects import told_unused
+    from kernbench.config.effects import unused_settings
 
     found: MachineConfig = load_config(machine, overrides or [])
-    unused = told_unused(found)
+    unused = unused_settings(found)
     if as_json:
         output.show_json({"status": "valid", **_name(found), "warnings": [one.to_dict() for one in unused]})
     elif not quiet:

@@ -54,7 +54,7 @@ def time_graph(
 
     `limit`: of its cycles; None: as many as it takes. `check`: what `--verify` does.
     """
-    from kernbench.cli.program import tell_written
+    from kernbench.cli.program import report_written
     from kernbench.workloads.graphs.run import GraphProgram
 
     made = GraphProgram(read(), config, options.a, partial=options.partial, max_cycles=limit)
@@ -62,7 +62,7 @@ def time_graph(
         _draw(made, options.live_map)
     if options.emit is not None:
         made.program.save(options.emit)
-        tell_written(options.emit, len(made.program), made.machine.source, as_json=options.as_json, quiet=options.quiet)
+        report_written(options.emit, len(made.program), made.machine.source, as_json=options.as_json, quiet=options.quiet)
         return output.OK
     if options.trace is not None:
         _trace(made, options.trace)

@@ -24,7 +24,7 @@ from kernbench.cli.options import (
     Walk,
     max_cycles_of,
 )
-from kernbench.cli.target import tell_of_machine
+from kernbench.cli.target import note_machine
 from kernbench.cli.text import WAIT, Justify, duration, headed, percent, scaled, short, size_text, table, unit
 from kernbench.cli.tracing import Traced
 from kernbench.cli.values import count_of
@@ -476,7 +476,7 @@ def check_files(
     traced.options("kbsim llm", files["trace"])
 
 
-def _tell_notes(asked: Asked, quiet: bool) -> None:
+def _print_notes(asked: Asked, quiet: bool) -> None:
     """Print which keys of the model's file are not used, and which of its bits an option replaces."""
     from kernbench.workloads.models.files import load_model
 
@@ -509,8 +509,8 @@ def run_job(
     `traced`: the trace options.
     """
     programs = asked.programs()
-    _tell_notes(asked, quiet)
-    tell_of_machine(programs.target, quiet=quiet)
+    _print_notes(asked, quiet)
+    note_machine(programs.target, quiet=quiet)
     _tell_of_chip(programs.target, quiet=quiet)
     if files["live_map"] is not None:
         _draw_live_map(programs, files["live_map"], theme, quiet=quiet or as_json)
@@ -546,7 +546,7 @@ def run_one(programs: LlmPrograms | ParallelPrograms, *, reuse: bool, quiet: boo
 
 def write_program(programs: LlmPrograms | ParallelPrograms, path: Path, *, as_json: bool, quiet: bool) -> None:
     """Write the whole run as one program."""
-    from kernbench.cli.program import tell_written
+    from kernbench.cli.program import report_written
     from kernbench.cmdq import check_program
 
     program = programs.whole_program()
@@ -556,7 +556,7 @@ def write_program(programs: LlmPrograms | ParallelPrograms, path: Path, *, as_js
     if programs.added is not None:
         tables = ", ".join(f"{{t_max: {kv.t_max}, head_dim: {kv.head_dim}}}" for kv in programs.machine.kv_layouts)
         layouts = f"kv_layouts=[{tables}]"
-    tell_written(path, len(program), programs.machine.source, layouts, as_json=as_json, quiet=quiet)
+    report_written(path, len(program), programs.machine.source, layouts, as_json=as_json, quiet=quiet)
 
 
 def write_trace(programs: LlmPrograms | ParallelPrograms, path: Path, options: TraceOptions | None, *, quiet: bool) -> None:
@@ -580,9 +580,9 @@ def compare_runs(
         if name in [other for other, _ in axes[:i]]:
             raise InputError(Problem("--compare", f"{name} is compared twice", remedy="give all its values at once"))
     cases = _cases(asked, axes)
-    _tell_notes(asked, quiet)
+    _print_notes(asked, quiet)
     every = [(label, case.programs()) for label, case in cases]
-    tell_of_machine(every[0][1].target, quiet=quiet)
+    note_machine(every[0][1].target, quiet=quiet)
     _tell_of_chip(every[0][1].target, quiet=quiet)
     found = [(label, run_one(programs, reuse=True, quiet=quiet or as_json)) for label, programs in every]
     if plot is not None:
@@ -654,8 +654,8 @@ def search_layouts(
         rule = f"the search finds {', '.join(f'--{name}' for name in given)} itself"
         raise InputError(Problem("kbsim llm", rule, "--parallel", "auto", "leave them out, or leave out --parallel"))
     model, precision, machine, job, limit = asked.parts()
-    _tell_notes(asked, quiet)
-    tell_of_machine(machine, quiet=quiet)
+    _print_notes(asked, quiet)
+    note_machine(machine, quiet=quiet)
     with counting_bar(not (quiet or as_json), "layouts") as progress:
         found = search(model, precision, machine, job, max_cycles=limit, progress=progress)
     if as_json:

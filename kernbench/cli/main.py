@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         import warnings
 
         warnings.filterwarnings("default", message=r"kernbench\.", category=DeprecationWarning)
-    signal.signal(signal.SIGTERM, _told_to_stop)
+    signal.signal(signal.SIGTERM, _on_sigterm)
     code = exit_code(given)
     gc.freeze()  # the memory is freed when the process ends; Python would first search all of it for garbage
     sys.exit(code)
@@ -99,7 +99,7 @@ def _invoke(arguments: Sequence[str], as_json: bool) -> int:
     return code if isinstance(code, int) else 0
 
 
-def _told_to_stop(number: int, frame: Any) -> None:
+def _on_sigterm(number: int, frame: Any) -> None:
     """Treat the signal that a job scheduler sends before it kills as Ctrl-C, so that finished results are printed."""
     raise KeyboardInterrupt
 

@@ -259,8 +259,8 @@ def load(
     idle = study.idle_latency(net, traffic)
     point = study.saturation(net, traffic, window) if saturation else None
     if as_json:
-        told = {"network": _keys(net), "pattern": pattern.value, "flits": flits, "seed": seed, "idle_latency": idle}
-        output.show_json(told | {"saturation": point, "loads": [one.to_dict() for one in points]})
+        inputs = {"network": _keys(net), "pattern": pattern.value, "flits": flits, "seed": seed, "idle_latency": idle}
+        output.show_json(inputs | {"saturation": point, "loads": [one.to_dict() for one in points]})
     elif not quiet:
         output.show(load_tables(net, traffic, points, idle, point))
     return output.OK

@@ -181,11 +181,11 @@ def program_summary(
     yield from ("", _bounds(summary, width))
 
 
-def tell_written(path: Path, entries: int, machine: str, layouts: str = "", *, as_json: bool, quiet: bool) -> None:
+def report_written(path: Path, entries: int, machine: str, layouts: str = "", *, as_json: bool, quiet: bool) -> None:
     """Report that a command wrote a program instead of running it. `layouts`: the override that its machine needs to run it."""
     if as_json:
-        told = {"status": "written", "program": str(path), "entries": entries, "machine": machine}
-        output.show_json(told | {"set": layouts or None})
+        answer = {"status": "written", "program": str(path), "entries": entries, "machine": machine}
+        output.show_json(answer | {"set": layouts or None})
     elif not quiet:
         output.note(f"{path}: {counted(entries, 'entry')} for {machine}")
         if layouts:

@@ -133,11 +133,11 @@ def _run_program(target: str, config: str, overrides: list[str] | None, allow_co
     machine = Machine(spec, load_target(target, spec))
     asked.run(machine)
     result = machine.result()
-    asked.tell(result.to_json(), lambda width: _told(result, machine, asked, width))
+    asked.answer(result.to_json(), lambda width: _summary(result, machine, asked, width))
     return output.ENDINGS[result.status]
 
 
-def _told(result: Result, machine: Machine, asked: Asked, width: int) -> Iterable[RenderableType]:
+def _summary(result: Result, machine: Machine, asked: Asked, width: int) -> Iterable[RenderableType]:
     from kernbench.cli.summary import run_summary
     from kernbench.sim_engine.summary import summarise_run
 
@@ -167,7 +167,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         with around, progress_bar(not self.quiet) as progress:
             machine.run(skip=self.skip, progress=progress)
 
-    def tell(self, result: str, show: Callable[[int], Iterable[RenderableType]]) -> None:
+    def answer(self, result: str, show: Callable[[int], Iterable[RenderableType]]) -> None:
         """Write the result as JSON, or print it for a terminal of the given width."""
         from kernbench.common.files import write_whole
 

@@ -82,31 +82,31 @@ MOST_WARNINGS = 8
 def load_machine(
     source: str, overrides: Sequence[str] | None, *, quiet: bool = False, kind: Any = None, allow_code: Sequence[str] = ()
 ) -> Any:
-    """Load the machine, and report on stderr what a user should know about it (`tell_of_machine`)."""
+    """Load the machine, and report on stderr what a user should know about it (`note_machine`)."""
     from kernbench.config import load_config
 
     config: NpuConfig | SystemConfig = load_config(source, overrides or [], kind=kind, allow_code=allow_code)
-    tell_of_machine(config, quiet=quiet)
+    note_machine(config, quiet=quiet)
     return config
 
 
-def tell_of_machine(config: NpuConfig | SystemConfig, *, quiet: bool) -> None:
+def note_machine(config: NpuConfig | SystemConfig, *, quiet: bool) -> None:
     """Report on stderr which values set by the user have no effect, and whether the machine is a chip, or a board of chips,
     without calibration.
     """
-    from kernbench.config.effects import told_unused
+    from kernbench.config.effects import unused_settings
 
     if quiet:
         return
-    found = told_unused(config)
+    found = unused_settings(config)
     for one in found[:MOST_WARNINGS]:
         output.note(f"warning: {one}")
     if len(found) > MOST_WARNINGS:
         output.note(f"warning: {len(found) - MOST_WARNINGS:,} more values have no effect; to list them, use kbsim config check")
-    tell_of_chip(config)
+    note_uncalibrated(config)
 
 
-def tell_of_chip(config: MachineConfig) -> None:
+def note_uncalibrated(config: MachineConfig) -> None:
     """Report on stderr whether the machine is a chip, or a board of chips, without calibration."""
     from kernbench.config.load import chip_of_board, load_config
 

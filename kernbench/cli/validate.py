@@ -131,7 +131,7 @@ def validate(
             output.show(suite_text(runs[-1], output.console(sys.stdout).width))
     if report is not None:
         _write(report, runs)
-    return _tell(runs, as_json=as_json, quiet=quiet)
+    return _print_result(runs, as_json=as_json, quiet=quiet)
 
 
 def _write(report: Path, runs: list[SuiteRun]) -> None:
@@ -141,7 +141,7 @@ def _write(report: Path, runs: list[SuiteRun]) -> None:
     write_whole(report, page_bytes(runs))
 
 
-def _tell(runs: list[SuiteRun], *, as_json: bool, quiet: bool) -> int:
+def _print_result(runs: list[SuiteRun], *, as_json: bool, quiet: bool) -> int:
     """Finish the report; returns the exit code."""
     from kernbench.validate.page import headline
 

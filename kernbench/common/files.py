@@ -34,13 +34,13 @@ def read_bounded(
     try:
         with open(source, "rb", buffering=0, opener=_open_at_once) as file:
             status = os.fstat(file.fileno())
-            told = status.st_size if stat.S_ISREG(status.st_mode) else 0
-            if told > limit:
+            stated = status.st_size if stat.S_ISREG(status.st_mode) else 0
+            if stated > limit:
                 raise InputError(_too_large(source, what, limit, remedy))
             first = _await_writer(source, what, file.fileno()) if stat.S_ISFIFO(status.st_mode) else b""
             os.set_blocking(file.fileno(), not stat.S_ISREG(status.st_mode))
-            most = min(limit, max(told, STREAM_BYTES))
-            content = _up_to(file, first, told, most)
+            most = min(limit, max(stated, STREAM_BYTES))
+            content = _up_to(file, first, stated, most)
     except (OSError, ValueError) as error:  # ValueError: the name contains NUL
         near = near_file(source) if isinstance(error, FileNotFoundError) else ""
         raise InputError(Problem(source, not_read(error, what), remedy=unread or near)) from None
@@ -83,12 +83,12 @@ def _await_writer(source: str, what: str, handle: int) -> bytes:
     return first
 
 
-def _up_to(file: FileIO, first: bytes, told: int, most: int) -> bytes | None:
+def _up_to(file: FileIO, first: bytes, stated: int, most: int) -> bytes | None:
     """`first` and the rest of a file; None if they have more than `most` bytes."""
     pieces = [first] if first else []
     size = len(first)
     while size <= most:
-        piece = file.read(min(told + 1 if told and not pieces else BUFFER, most + 1 - size))
+        piece = file.read(min(stated + 1 if stated and not pieces else BUFFER, most + 1 - size))
         if piece is None:
             raise OSError(0, "nothing comes from it")
         if not piece:

@@ -38,7 +38,7 @@ def interrupts_held(grace: float = GRACE) -> Iterator[Callable[[], None]]:
     came: list[int] = []
     late: list[threading.Timer] = []
 
-    def tell() -> None:
+    def deliver() -> None:
         if came:
             number = came[0]
             came.clear()
@@ -48,7 +48,7 @@ def interrupts_held(grace: float = GRACE) -> Iterator[Callable[[], None]]:
     def hold(number: int, _: Any) -> None:
         came.append(number)
         if len(came) > 1:
-            tell()
+            deliver()
             return
         late.append(threading.Timer(grace, signal.raise_signal, (number,)))
         late[-1].daemon = True
@@ -58,10 +58,10 @@ def interrupts_held(grace: float = GRACE) -> Iterator[Callable[[], None]]:
     for number in held:
         signal.signal(number, hold)
     try:
-        yield tell
+        yield deliver
     finally:
         for number in held:
             signal.signal(number, handlers[number])
         for timer in late:
             timer.cancel()
-    tell()
+    deliver()

@@ -52,8 +52,8 @@ def kept_result(kind: str, key: Hashable, form: Any, make: Callable[[], T]) -> T
     folder = _folder()
     if folder is None:
         return make()
-    told = f"{build_digest()} {[os.environ.get(name, '') for name in _SETTINGS]} {kind} {key!r}"
-    digest = hashlib.sha256(told.encode("utf-8", "surrogatepass")).digest()[:_DIGEST]
+    identity = f"{build_digest()} {[os.environ.get(name, '') for name in _SETTINGS]} {kind} {key!r}"
+    digest = hashlib.sha256(identity.encode("utf-8", "surrogatepass")).digest()[:_DIGEST]
     try:
         return msgspec.msgpack.decode(_content(digest, _read(folder, digest)), type=form)  # type: ignore[no-any-return]
     except (msgspec.MsgspecError, ValueError, RecursionError):  # missing or damaged
@@ -83,12 +83,12 @@ def build_digest() -> str:
 
     The time at which the system changed a file is included, because tools can set the time of the last modification.
     """
-    told = [f"{VERSION} {sys.version}"]
+    parts = [f"{VERSION} {sys.version}"]
     for package in _PACKAGES:
         spec = find_spec(package)
         for folder in sorted(spec.submodule_search_locations or ()) if spec is not None else ():
-            told += sorted(_files(folder))
-    return hashlib.sha256("\n".join(told).encode("utf-8", "surrogatepass")).hexdigest()
+            parts += sorted(_files(folder))
+    return hashlib.sha256("\n".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _files(folder: str) -> Iterator[str]:

@@ -67,8 +67,8 @@ def kept(reader: str, text: str, parse: Callable[[], Any]) -> Any:
 
 def _key(reader: str, text: str) -> bytes:
     status = os.stat(reader)
-    told = f"{VERSION} {os.path.basename(reader)} {status.st_size} {status.st_mtime_ns}\0{text}"
-    return told.encode("utf-8", "surrogatepass")
+    identity = f"{VERSION} {os.path.basename(reader)} {status.st_size} {status.st_mtime_ns}\0{text}"
+    return identity.encode("utf-8", "surrogatepass")
 
 
 def _packed(key: bytes, data: Any) -> bytes:

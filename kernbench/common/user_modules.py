@@ -60,10 +60,10 @@ def loading(file: str) -> Iterator[None]:
     except BaseException as error:
         if isinstance(error, InputError) or came():
             raise
-        raise _told(error, file) from error
+        raise _unloadable(error, file) from error
 
 
-def _told(error: BaseException, file: str) -> Unloadable:
+def _unloadable(error: BaseException, file: str) -> Unloadable:
     """The last line of the file in the traceback of the error; for a file that is not valid Python, the line of the syntax
     error."""
     if isinstance(error, SyntaxError):

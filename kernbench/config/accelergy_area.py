@@ -66,9 +66,9 @@ def read_areas(
         for name in names:
             if name not in areas:
                 raise InputError(document.problem(("ART", "tables"), "there is no such component", name, meant(name, areas)))
-        amount, told = amounts[part]
+        amount, how = amounts[part]
         mm2 = sum((areas[name] for name in names), Fraction(0))
-        found.append(PartArea(part, mm2, mm2 / amount, f"{', '.join(names)}: {told}"))
+        found.append(PartArea(part, mm2, mm2 / amount, f"{', '.join(names)}: {how}"))
     return found
 
 

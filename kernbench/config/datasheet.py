@@ -172,7 +172,7 @@ def machine_document(document: Document, load: Callable[[str], Any], names: Sequ
     try:
         sheet = Datasheet.model_validate(document.data)
     except ValidationError as error:
-        raise InputError(document.problems(_told(item) for item in error.errors())) from None
+        raise InputError(document.problems(_key_problem(item) for item in error.errors())) from None
     if sheet.power_w is not None and sheet.process_nm not in FLOP_PJ:
         rule = f"with power_w, it must be one of {', '.join(map(str, sorted(FLOP_PJ)))}"
         raise InputError(document.problem(("process_nm",), rule, sheet.process_nm))
@@ -188,7 +188,7 @@ def machine_document(document: Document, load: Callable[[str], Any], names: Sequ
     return Document(document.source, _merged(data, sheet.machine), document.text, document.suffix, places)
 
 
-def _told(item: Mapping[str, Any]) -> tuple[PathLike, str, Any, str]:
+def _key_problem(item: Mapping[str, Any]) -> tuple[PathLike, str, Any, str]:
     """A problem of a key: a key that is unknown or missing has no value to show."""
     path, key = item["loc"], item["loc"][-1]
     if item["type"] == "unknown_key":

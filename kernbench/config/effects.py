@@ -36,7 +36,7 @@ class Unused(msgspec.Struct, frozen=True):
     ample: bool = False
 
 
-class Told(msgspec.Struct, frozen=True):
+class UnusedSetting(msgspec.Struct, frozen=True):
     """A value without effect that the user set: its location, and the remedy."""
 
     where: str
@@ -53,7 +53,7 @@ class Told(msgspec.Struct, frozen=True):
         return {name: getattr(self, name) for name in self.__struct_fields__} | {"message": str(self)}
 
 
-def told_unused(config: MachineConfig) -> list[Told]:
+def unused_settings(config: MachineConfig) -> list[UnusedSetting]:
     """The values without effect that the user set, in a file or dict or by an override.
 
     Values of presets and defaults are not set by the user. A value in a file that is equal to the default does not count
@@ -78,7 +78,7 @@ def told_unused(config: MachineConfig) -> list[Told]:
         if one.beside in given and ("override" not in last or given[one.beside][1] == "override"):
             continue
         value = given[one.path][0] if one.path in given else {path[len(one.path) + 1 :]: given[path][0] for path in paths}
-        found.append(Told(config.where(paths[-1]), one.path, value, one.why, one.instead))
+        found.append(UnusedSetting(config.where(paths[-1]), one.path, value, one.why, one.instead))
     return found
 
 

@@ -240,9 +240,9 @@ def _problems(
             found.append((path, item["msg"], ABSENT, ""))
         else:
             found.append((path, item["msg"], item["input"], _remedy(path, item, data)))
-    told = [_of_override(entry, applied) for entry in found]
-    placed = iter(document.problems(entry for entry, problem in zip(found, told, strict=True) if problem is None))
-    return [next(placed) if problem is None else problem for problem in told]
+    of_overrides = [_of_override(entry, applied) for entry in found]
+    placed = iter(document.problems(entry for entry, problem in zip(found, of_overrides, strict=True) if problem is None))
+    return [next(placed) if problem is None else problem for problem in of_overrides]
 
 
 def _of_override(item: tuple[PathLike, str, Any, str], applied: Sequence[Override]) -> Problem | None:

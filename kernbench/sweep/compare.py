@@ -146,8 +146,8 @@ def to_dict(found: Comparison, limit: Fraction | None) -> dict[str, Any]:
 
 
 def _pair(pair: Pair) -> dict[str, Any]:
-    told = {"point": pair.label, "growth": None if pair.growth is None else float(pair.growth)}
-    return told | {side: _entry(entry) for side, entry in (("a", pair.a), ("b", pair.b))}
+    values = {"point": pair.label, "growth": None if pair.growth is None else float(pair.growth)}
+    return values | {side: _entry(entry) for side, entry in (("a", pair.a), ("b", pair.b))}
 
 
 def _entry(entry: Entry) -> dict[str, Any]:
@@ -197,8 +197,8 @@ def junit(found: Comparison, limit: Fraction | None) -> str:
             lines.append(f"{head}/>")
             continue
         grown = "it is not done any more" if pair.growth is None else f"its time grew by {share(pair.growth)}"
-        told = f"{time_text(pair.a)} to {time_text(pair.b)} cycles"
-        lines.append(f"{head}><failure message={quoteattr(grown)}>{escape(xml_text(told))}</failure></testcase>")
+        text = f"{time_text(pair.a)} to {time_text(pair.b)} cycles"
+        lines.append(f"{head}><failure message={quoteattr(grown)}>{escape(xml_text(text))}</failure></testcase>")
     lines.append(f"<system-out>{escape(xml_text(markdown(found, limit)))}</system-out>")
     return "\n".join([*lines, "</testsuite></testsuites>", ""])
 

@@ -124,8 +124,8 @@ def _holds(spec: Spec, target: Target, machine: Machines, values: tuple[Any, ...
             if not condition.holds(given):
                 return False
         except ValueError as error:
-            told = ", ".join(f"{name} = {value}" for name, value in given.items())
-            rule = f"{error}, with {told}"
+            setting = ", ".join(f"{name} = {value}" for name, value in given.items())
+            rule = f"{error}, with {setting}"
             problem = (("where", i), rule, condition.text, "")
             if spec.document is None:
                 raise InputError(Problem(_source(spec), rule, f"where[{i}]", condition.text)) from None
@@ -151,8 +151,8 @@ def placed(spec: Spec, values: tuple[Any, ...], problem: Problem) -> Problem:
             # A rule that holds at one point and not at others.
             remedy = "" if " is valid without this override" in problem.remedy else problem.remedy
             return Problem(where, problem.rule, problem.field or name, value, remedy or ("" if unknown else LEAVE_OUT))
-    told = ", ".join(f"{name}={value}" for name, value in zip(spec.names, values, strict=True)) or "no axes"
-    where = f"{_source(spec)}: {'' if problem.where == 'machine' else f'{problem.where}: '}with {told}"
+    setting = ", ".join(f"{name}={value}" for name, value in zip(spec.names, values, strict=True)) or "no axes"
+    where = f"{_source(spec)}: {'' if problem.where == 'machine' else f'{problem.where}: '}with {setting}"
     return Problem(where, problem.rule, problem.field, problem.value, problem.remedy or LEAVE_OUT)
 
 

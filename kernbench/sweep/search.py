@@ -347,12 +347,12 @@ class _Bisected:
 
     def found(self) -> list[tuple[dict[str, Any], Any]]:
         """For each combination, the values of its axes and the largest value; None if no value meets the condition."""
-        told = []
+        pairs: list[tuple[dict[str, Any], Any]] = []
         several = len(self.spec.machine_of[0]) > 1
         for (machine, levels), level in zip(self._places, self._holds, strict=True):
             known = {} if not several else {"machine": self.spec.machines[machine].label}
             for axis, values in zip(self.spec.axes, levels, strict=True):
                 if axis.names != (self.search.axis,):
                     known |= dict(zip(axis.names, values, strict=True))
-            told.append((known, None if level < 0 else self._levels[level][0]))
-        return told
+            pairs.append((known, None if level < 0 else self._levels[level][0]))
+        return pairs

@@ -99,6 +99,6 @@ def _sbatch(arguments: list[str]) -> str:
         raise InputError(Problem(COMMAND, f"the command sbatch cannot be started: {error}")) from None
     found = _SUBMITTED.fullmatch(done.stdout.strip())
     if done.returncode or found is None:
-        told = (done.stderr or done.stdout).strip().split("\n")[0]
-        raise InputError(Problem(COMMAND, f"sbatch refuses {arguments[-1]}: {told or f'exit code {done.returncode}'}"))
+        message = (done.stderr or done.stdout).strip().split("\n")[0]
+        raise InputError(Problem(COMMAND, f"sbatch refuses {arguments[-1]}: {message or f'exit code {done.returncode}'}"))
     return found[1]

@@ -344,13 +344,13 @@ def _place(config: SystemConfig, name: str, pair: Any) -> Place:
     """A position inside the cube."""
     if not isinstance(pair, list) or len(pair) != 2:
         raise ValueError(f"{shown(name)} must have a place, [x, y] in mm")
-    told = f"the place of {shown(name)} is [{shown(pair[0])}, {shown(pair[1])}]"
+    rule = f"the place of {shown(name)} is [{shown(pair[0])}, {shown(pair[1])}]"
     try:
         x, y = parse_rational(pair[0]), parse_rational(pair[1])
     except ValueError as error:
-        raise ValueError(f"{told}: {error}") from None
+        raise ValueError(f"{rule}: {error}") from None
     if not (0 <= x <= config.cube.width_mm and 0 <= y <= config.cube.height_mm):
-        raise ValueError(f"{told}, outside of the cube")
+        raise ValueError(f"{rule}, outside of the cube")
     return x, y
 
 

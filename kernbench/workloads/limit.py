@@ -14,5 +14,5 @@ class StoppedError(KernbenchError):
 
     def __init__(self, name: str, limit: int, where: str = "") -> None:
         """`where`: the point at which it stopped."""
-        told = f" {where}" if where else ""
-        super().__init__(f"{name}: stopped at max_cycles = {limit:,}{told}; allow more with --set max_cycles={2 * limit}")
+        place = f" {where}" if where else ""
+        super().__init__(f"{name}: stopped at max_cycles = {limit:,}{place}; allow more with --set max_cycles={2 * limit}")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kernbench.config import load_config, preset_names
-from kernbench.config.effects import told_unused
+from kernbench.config.effects import unused_settings
 from tests.cli.conftest import Kbsim
 
 ARRAY = ("--set", "te.timing=systolic", "--set", "te.rows=128", "--set", "te.cols=128", "--set", "te.dataflow=ws")
@@ -103,9 +103,9 @@ def test_files_and_dicts_are_the_users(kbsim: Kbsim) -> None:
         "warning: peak.yaml:2:28: dram.peak_bw_bytes_per_cycle = 64 has no effect: the bus moves dram.bus_width_bytes / "
         "dram.dram_burst_cycles = 16 bytes per cycle, and no more; widen the bus or shorten its bursts\n"
     )
-    (told,) = told_unused(load_config({"dram": {"peak_bw_bytes_per_cycle": 64}}))
+    (told,) = unused_settings(load_config({"dram": {"peak_bw_bytes_per_cycle": 64}}))
     assert (told.where, told.path, told.value) == ("machine", "dram.peak_bw_bytes_per_cycle", 64)
-    assert told_unused(load_config({})) == []  # the default's peak is above its bus
+    assert unused_settings(load_config({})) == []  # the default's peak is above its bus
 
 
 def test_what_a_file_says_of_bus_and_peak_together_is_no_mistake(kbsim: Kbsim) -> None:
@@ -157,12 +157,12 @@ def test_other_rules(machine: str, setting: str, why: str, kbsim: Kbsim) -> None
     ],
 )
 def test_values_that_depend_on_each_other(settings_of: tuple[str, ...], told: list[str]) -> None:
-    assert [one.path for one in told_unused(load_config("npu_mobile", settings_of))] == told
+    assert [one.path for one in unused_settings(load_config("npu_mobile", settings_of))] == told
 
 
 def test_presets_have_no_warning() -> None:
     for name in preset_names():
-        assert told_unused(load_config(name)) == []
+        assert unused_settings(load_config(name)) == []
 
 
 @pytest.mark.parametrize("name", ["h100", "npu_mobile", "wormhole_n150"])

@@ -10,7 +10,7 @@ import pytest
 
 from kernbench import BANKS, NEVER, Component, Machine, load_config, load_program
 from kernbench.common.errors import InputError
-from kernbench.config.effects import told_unused, unused_values
+from kernbench.config.effects import unused_settings, unused_values
 from kernbench.sim_engine.recording import TraceOptions
 
 LINE = 16
@@ -217,7 +217,7 @@ def test_the_key_and_what_it_puts_out_of_effect() -> None:
     assert ("spm.arbiter", "oldest_first", "default") in load_config({}).effective()
     assert load_config({}, ["spm.arbiter=oldest_first"]).digest() == load_config({}).digest()
     assert load_config({}, ["spm.arbiter=round_robin"]).digest() != load_config({}).digest()
-    told = told_unused(load_config({"spm": {"arbiter": "round_robin", "max_wait_cycles": 4}}))
+    told = unused_settings(load_config({"spm": {"arbiter": "round_robin", "max_wait_cycles": 4}}))
     assert [str(one) for one in told] == [
         "machine: spm.max_wait_cycles = 4 has no effect: spm.arbiter is round_robin, which does not look at how long a "
         "request has waited; set spm.arbiter to oldest_first"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kernbench.cli.target import tell_of_machine
+from kernbench.cli.target import note_machine
 from kernbench.common.errors import InputError, Problem
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def chosen_group(
             raise InputError(Problem(command, rule, "--algo", entry.name))
         if entry.ranks not in (0, group.size):
             raise InputError(Problem(entry.where, f"it is for {entry.ranks} ranks, and the group has {group.size}"))
-    tell_of_machine(machine, quiet=quiet)
+    note_machine(machine, quiet=quiet)
     return machine, group
 
 

@@ -70,7 +70,7 @@ def replay(
     if as_json:
         output.show_json(data)
     else:
-        output.show(_told(data, str(trace)))
+        output.show(_summary(data, str(trace)))
     return output.OK
 
 
@@ -109,7 +109,7 @@ def _plain(jobs: Sequence[Job], times: Times, ranks: int) -> dict[str, Any]:
     }
 
 
-def _told(data: dict[str, Any], source: str) -> Iterator[RenderableType]:
+def _summary(data: dict[str, Any], source: str) -> Iterator[RenderableType]:
     """The time, what it follows from, a row for each rank, a row for each collective."""
     yield widgets.Text(
         f"{source}: {data['cycles']:,} cycles ({data['time_us']:,.2f} us), {data['ranks']} ranks of {data['machine']}"

@@ -117,7 +117,7 @@ def tune(
     if as_json:
         output.show_json(data)
     else:
-        output.show(_told(tuner, collective, rows, errors))
+        output.show(_tables(tuner, collective, rows, errors))
     return output.OK
 
 
@@ -171,7 +171,7 @@ def _by_protocol(choice: Choice) -> dict[str, dict[str, int]]:
     return found
 
 
-def _told(
+def _tables(
     tuner: Tuner, collective: str, rows: Sequence[tuple[int, Choice]], errors: Sequence[float]
 ) -> Iterator[RenderableType]:
     """The table, and the crossovers."""

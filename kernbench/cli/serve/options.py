@@ -15,7 +15,7 @@ import typer
 from kernbench.cli import output
 from kernbench.cli.llm import ActivationBits, Experts, ModelName, Parallel, Routes, Stages, WeightBits
 from kernbench.cli.options import AllowCode, Config, Overrides
-from kernbench.cli.target import tell_of_machine
+from kernbench.cli.target import note_machine
 from kernbench.cli.values import count_of
 from kernbench.common.errors import InputError, Problem
 
@@ -486,7 +486,7 @@ def with_deployment(command: Callable[..., int]) -> Callable[..., int]:
         scenario = scenario_of(**{name: values.pop(name) for name in before})
         for note in () if values["quiet"] else scenario.model.notes:
             output.note(f"warning: {note}")
-        tell_of_machine(scenario.machine, quiet=values["quiet"])
+        note_machine(scenario.machine, quiet=values["quiet"])
         if scenario.runtime is None:
             _tell_of_board(scenario.machine, quiet=values["quiet"])
         return command(deployment_of(scenario, code, **{one.name: values.pop(one.name) for one in after}), **values)

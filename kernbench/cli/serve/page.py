@@ -148,9 +148,9 @@ def _lines(plain: Mapping[str, Any], longest_s: float) -> Iterator[str]:
         ys = ticks(top or most)
         high = top or most
         path = stairs(values, high, wide)
-        told = f"{title} over time, at most {short(most)}"
+        label = f"{title} over time, at most {short(most)}"
         xs = [(value, f"{short(value)} s" if value else "0") for value in ticks(end)]
-        yield _card(title, unit, told, hue, _area(path), xs, [(y, short(y)) for y in ys], (end, high), wide=True)
+        yield _card(title, unit, label, hue, _area(path), xs, [(y, short(y)) for y in ys], (end, high), wide=True)
 
 
 def joined(values: Sequence[float], busy: Sequence[float], many: int) -> list[float]:
@@ -203,18 +203,18 @@ def _curve(name: str, of: Mapping[str, Any] | None, points: Sequence[tuple[float
         f'<b class="dot" style="left:{100 * part(of[key]):.2f}%;bottom:{height}%" title="{key}: {ms_text(of[key])}"></b>'
         for key, height in (("p50", 50), ("p99", 99))
     )
-    told = f"p50 {ms_text(of['p50'])}, p99 {ms_text(of['p99'])}"
-    unit = f"{told}; of {'tokens' if name == 'itl' else 'requests'}{', logarithmic' if curved else ''}"
+    percentiles = f"p50 {ms_text(of['p50'])}, p99 {ms_text(of['p99'])}"
+    unit = f"{percentiles}; of {'tokens' if name == 'itl' else 'requests'}{', logarithmic' if curved else ''}"
     times = [(x, ms_text(x) if x else "0") for x in xs]
     shares = [(value, f"{value:.0f}%") for value in (0, 50, 100)]
     return _card(
-        title, unit, f"Cumulative distribution of {title}: {told}", CURVES[name], drawn, times, shares,
+        title, unit, f"Cumulative distribution of {title}: {percentiles}", CURVES[name], drawn, times, shares,
         (right, 100), marks=marks, part=part,
     )  # fmt: skip
 
 
 def _card(
-    title: str, unit: str, told: str, hue: str, drawn: str, xs: Iterable[tuple[float, str]], ys: Iterable[tuple[float, str]],
+    title: str, unit: str, label: str, hue: str, drawn: str, xs: Iterable[tuple[float, str]], ys: Iterable[tuple[float, str]],
     ends: tuple[float, float], *, wide: bool = False, marks: str = "", part: Callable[[float], float] | None = None,
 ) -> str:  # fmt: skip
     """A plot on a card. `xs`, `ys`: ticks and their texts. `ends`: of the axes. `part`: the position of an x, 0 to 1."""
@@ -225,7 +225,7 @@ def _card(
     svg = f'<svg viewBox="0 0 {WIDE} {HIGH}" preserveAspectRatio="none" aria-hidden="true">{grid}{drawn}</svg>'
     left = "".join(f'<span style="bottom:{100 * y:.2f}%">{escape(text)}</span>' for y, text in heights)
     below = "".join(f'<span style="left:{100 * x:.2f}%">{escape(text)}</span>' for x, text in places)
-    plot = f'<div class="plot" role="img" aria-label="{escape(told)}" style="--hue:var(--{hue})">'
+    plot = f'<div class="plot" role="img" aria-label="{escape(label)}" style="--hue:var(--{hue})">'
     plot += f'<div class="ys">{left}</div><div class="field">{svg}{marks}</div><div class="xs">{below}</div></div>'
     kind = "line" if wide else "curve"
     return f'<section class="card {kind}"><h2>{escape(title)} <small>{escape(unit)}</small></h2>{plot}</section>'
@@ -264,7 +264,7 @@ def _latencies(plain: Mapping[str, Any]) -> Iterator[str]:
     for title, of in (("steady", plain["steady"]), ("whole", plain["whole"])):
         if of is not None:
             found = [(name, label, of[f"{name}_ms"]) for name, label in TITLES.items()]
-            rows += [(f"{label}, {title}", *(ms_text(told[one]) for one in COLUMNS)) for _, label, told in found if told]
+            rows += [(f"{label}, {title}", *(ms_text(each[one]) for one in COLUMNS)) for _, label, each in found if each]
     yield _table(("latency", *COLUMNS), rows)
 
 

@@ -147,14 +147,14 @@ def serving_summary(plain: Mapping[str, Any]) -> Iterator[RenderableType]:
             line.append(f"  {TITLES[name]} p50 {ms_text(of['p50'])}, p99 {ms_text(of['p99'])}")
     yield line
     counts = plain["requests"]
-    told = f"{plain['model']} on {plain['machine']}: {counted(counts['finished'], 'request')} in {short(plain['duration_s'])} s"
-    yield widgets.Text(f"{told}, {short(shown['output_tokens_per_s'])} output tokens/s")
+    text = f"{plain['model']} on {plain['machine']}: {counted(counts['finished'], 'request')} in {short(plain['duration_s'])} s"
+    yield widgets.Text(f"{text}, {short(shown['output_tokens_per_s'])} output tokens/s")
     blocks = f"{plain['num_gpu_blocks']:,} blocks of {plain['block_size']} tokens, at most {plain['max_model_len']:,} a request"
     yield widgets.Text(f"{blocks}; {counted(plain['steps'], 'step')}, {counted(plain['preemptions'], 'preemption')}", DIM)
     if plain["speculation"] is not None:
         of = plain["speculation"]
-        told = f"a step gives {short(of['acceptance_length'])} tokens of a request, {percent(of['acceptance_rate'])} of drafts"
-        yield widgets.Text(f"{told} accepted", DIM)
+        text = f"a step gives {short(of['acceptance_length'])} tokens of a request, {percent(of['acceptance_rate'])} of drafts"
+        yield widgets.Text(f"{text} accepted", DIM)
     if plain["swapped_blocks"]:
         yield widgets.Text(f"{counted(plain['swapped_blocks'], 'block')} over the link to the host", DIM)
     for name in ("rejected", "aborted"):

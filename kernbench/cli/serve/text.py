@@ -77,8 +77,8 @@ def cost_lines(cost: Mapping[str, Any], energy: Mapping[str, Any]) -> Iterator[s
         by_part = energy.get("by_part_j", {})
         whole = sum(by_part.values())
         largest = sorted(by_part, key=lambda one: -by_part[one])
-        told = ", ".join(f"{one} {percent(by_part[one] / whole)}" for one in largest if by_part[one] >= whole / 100)
-        yield f"energy {_energy_text(joules / 1e6)} an output token{told and f': {told}'}"
+        by_share = ", ".join(f"{one} {percent(by_part[one] / whole)}" for one in largest if by_part[one] >= whole / 100)
+        yield f"energy {_energy_text(joules / 1e6)} an output token{by_share and f': {by_share}'}"
     each = energy.get("request_j")
     if each is not None:
         yield f"energy of a request: mean {_energy_text(each['mean'])}, p99 {_energy_text(each['p99'])}"

@@ -27,8 +27,8 @@ def merge(
 
     found = merge_into(store, sources)
     if as_json:
-        told = {"store": str(store), "stores": found.stores, "results": found.results, "new": found.new}
-        output.show_json({**told, "sweeps": list(found.sweeps)})
+        counts = {"store": str(store), "stores": found.stores, "results": found.results, "new": found.new}
+        output.show_json({**counts, "sweeps": list(found.sweeps)})
     else:
         took = f"{counted(found.stores, 'store')}, {counted(found.new, 'new result')}"
         output.write(f"{store}: {counted(found.results, 'result')}, from {took}; sweeps: {', '.join(found.sweeps) or 'none'}\n")

@@ -103,8 +103,8 @@ def report(
     if to_stdout:
         output.write(csv_bytes(table).decode())
     elif as_json:
-        told = [{"goal": name, "way": way} for name, way in table.goals]
-        output.show_json({"sweep": table.name, "goals": told, "points": dicts(table), "why": reasons})
+        directions = [{"goal": name, "way": way} for name, way in table.goals]
+        output.show_json({"sweep": table.name, "goals": directions, "points": dicts(table), "why": reasons})
     else:
         output.show(report_text(table, goals, reasons, top, output.console(sys.stdout).width))
     return output.OK

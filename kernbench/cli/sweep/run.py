@@ -17,7 +17,7 @@ import typer
 from kernbench.cli import output, widgets
 from kernbench.cli.endings import answering
 from kernbench.cli.options import AllowCode, Json, Quiet, Walk
-from kernbench.cli.target import tell_of_chip
+from kernbench.cli.target import note_uncalibrated
 from kernbench.cli.text import BAD, WAIT, digits_apart, duration, scaled, short, table
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.json_shapes import counted
@@ -106,14 +106,14 @@ def run(
     from kernbench.sweep.store import Store
     from kernbench.sweep.store.sweeps import keep_sweep
 
-    part, told = _shard(shard), (as_json, quiet or lines)
+    part, how = _shard(shard), (as_json, quiet or lines)
     read = load_spec(spec, allow_code=allow_code or ())
     place = Path(spec).with_suffix(".sqlite") if store is None else store
     if read.search is not None:
         _check_search(read, shard, dry_run, executor)
     chosen = executor_for(read, jobs=jobs, threads=threads, dask=executor is On.DASK, scheduler=scheduler)
     if read.search is not None:
-        return _searched(read, place, chosen, retry is not None, lines, *told)
+        return _searched(read, place, chosen, retry is not None, lines, *how)
     points = _points(read, quiet)
     mine = in_shard(points.points, part)
     if dry_run:
@@ -121,11 +121,11 @@ def run(
     with Store.write(place) as opened:
         keep_sweep(opened, points)
         to_do = len(missing(mine, opened, retry=retry is not None))
-        _warn(points, opened, quiet=any(told))
-        heard_by = _listener(points, to_do, bar=not any(told), lines=lines)
-        with _told_if_stopped(mine, opened, *told), heard_by as heard:
+        _warn(points, opened, quiet=any(how))
+        heard_by = _listener(points, to_do, bar=not any(how), lines=lines)
+        with _reported_if_stopped(mine, opened, *how), heard_by as heard:
             outcome = run_missing(mine, opened, chosen, budget=read.budget, retry=retry is not None, stored=heard)
-        _show(points, opened, outcome, *told)
+        _show(points, opened, outcome, *how)
     return FAILED if outcome.failed else output.OK
 
 
@@ -151,7 +151,7 @@ def _searched(spec: Spec, place: Path, executor: Executor, retry: bool, lines: b
         heard_by = listener(0, Best(spec.goals[0]), {}, bar=False, lines=lines)
         with heard_by as heard:
             search = Search(spec, opened, executor, retry=retry, stored=heard)
-            with _search_told_if_stopped(search, as_json, quiet):
+            with _search_reported_if_stopped(search, as_json, quiet):
                 found = search.run()
         if as_json:
             output.show_json(search_dict(found, opened))
@@ -161,7 +161,7 @@ def _searched(spec: Spec, place: Path, executor: Executor, retry: bool, lines: b
 
 
 @contextmanager
-def _search_told_if_stopped(search: Search, as_json: bool, quiet: bool) -> Iterator[None]:
+def _search_reported_if_stopped(search: Search, as_json: bool, quiet: bool) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
@@ -177,10 +177,10 @@ def _search_told_if_stopped(search: Search, as_json: bool, quiet: bool) -> Itera
 
 def search_dict(found: Searched, store: Store) -> dict[str, Any]:
     """The outcome of a search as JSON."""
-    told = outcome_dict(found.points, store, found.outcome)
-    told |= {"proposed": found.proposals, "pruned": found.pruned}
+    answer = outcome_dict(found.points, store, found.outcome)
+    answer |= {"proposed": found.proposals, "pruned": found.pruned}
     largest = [{**place, "largest": value} for place, value in found.largest]
-    return told | ({"largest": largest} if found.largest else {})
+    return answer | ({"largest": largest} if found.largest else {})
 
 
 def search_text(found: Searched, store: Store, width: int) -> Iterator[RenderableType]:
@@ -220,7 +220,7 @@ def _warn(points: Points, store: Store, *, quiet: bool) -> None:
     if quiet:
         return
     for machine in points.spec.machines:
-        tell_of_chip(machine.at(())[0])
+        note_uncalibrated(machine.at(())[0])
     for target in points.spec.targets:
         for note in target.notes:
             output.note(f"warning: {note}")
@@ -250,7 +250,7 @@ def _show(points: Points, store: Store, outcome: Outcome, as_json: bool, quiet: 
 
 
 @contextmanager
-def _told_if_stopped(points: list[Point], store: Store, as_json: bool, quiet: bool) -> Iterator[None]:
+def _reported_if_stopped(points: list[Point], store: Store, as_json: bool, quiet: bool) -> Iterator[None]:
     """Context in which Ctrl-C and SIGTERM report what is stored so far."""
     from kernbench.sweep.runner import missing
 
@@ -321,15 +321,15 @@ class SweepBar:
 
         (since, before), (now, done) = self.seen[0], self.seen[-1]
         rate = (done - before) / (now - since) if now > since else 0.0
-        told = [f"{self.done:,} of {total:,}"]
+        parts = [f"{self.done:,} of {total:,}"]
         if rate:
-            told += [f"{rate:,.1f}/s", f"{left_text((total - self.done) / rate)} left"]
+            parts += [f"{rate:,.1f}/s", f"{left_text((total - self.done) / rate)} left"]
         if self.failed:
-            told.append(f"{self.failed:,} failed")
+            parts.append(f"{self.failed:,} failed")
         if self.best.row is not None:
             name, value = self.best.goal[0], number_text(self.best.row, self.best.goal[0])
-            told.append(f"best {name} {value}: {self.names.get(self.best.row.key, '')}")
-        line, room = ", ".join(told), output.console(sys.stderr).width - BAR - 2
+            parts.append(f"best {name} {value}: {self.names.get(self.best.row.key, '')}")
+        line, room = ", ".join(parts), output.console(sys.stderr).width - BAR - 2
         return line if len(line) <= room else line[: room - 3] + "..."
 
 
@@ -344,8 +344,8 @@ def listener(
         for row in rows:
             best.offer(row)
         if lines:
-            told = ({"key": row.key, "status": row.status, "cycles": row.cycles, "error": row.error} for row in rows)
-            output.write("".join(json.dumps(one) + "\n" for one in told))
+            records = ({"key": row.key, "status": row.status, "cycles": row.cycles, "error": row.error} for row in rows)
+            output.write("".join(json.dumps(one) + "\n" for one in records))
         if drawn is not None:
             drawn(rows)
 
@@ -373,9 +373,9 @@ def named(points: Points, *, brief: bool = False) -> Mapping[str, str]:
     words: dict[str, str] = {}
     for point in points.points:
         facts = (spec.targets[point.task.target].label, spec.machines[point.task.machine].label)
-        told = [fact for fact, wanted in zip(facts, several, strict=True) if wanted]
-        told += [f"{name}={value}" for name, value in zip(names, point.values, strict=True)]
-        words.setdefault(point.task.key, ", ".join(told) or facts[0])
+        parts = [fact for fact, wanted in zip(facts, several, strict=True) if wanted]
+        parts += [f"{name}={value}" for name, value in zip(names, point.values, strict=True)]
+        words.setdefault(point.task.key, ", ".join(parts) or facts[0])
     return words
 
 

@@ -53,9 +53,9 @@ def submit(
     array.write()
     numbers = None if only_write else array.submit()
     if as_json:
-        told = {"points": points, "shards": shards, "script": str(array.script), "merge_script": str(array.merge_script)}
+        answer = {"points": points, "shards": shards, "script": str(array.script), "merge_script": str(array.merge_script)}
         array_job, merge_job = numbers or (None, None)
-        output.show_json({**told, "array_job": array_job, "merge_job": merge_job})
+        output.show_json({**answer, "array_job": array_job, "merge_job": merge_job})
         return output.OK
     output.write(f"{array.script}: {shards} shards of {points:,} points; {array.merge_script} merges them into {array.store}\n")
     if numbers is not None:

@@ -114,7 +114,7 @@ def export(
         size = None if form in UNSIZED else estimate(file, selection, form, unit)
         if dry_run:
             return _show_size(size, out, form, as_json=as_json)
-        if size is not None and size.total >= TOLD:
+        if size is not None and size.total >= PRINTED:
             output.note(f"{out}: about {unit_text(size.total, 'B')}{_packed(out)}, {_largest(size)}")
     counts = write(trace, form, out, unit, origin or 0)
     if as_json:
@@ -176,7 +176,7 @@ def _send(
 UNSIZED = (Format.PARQUET, Format.OTLP)  #: whose sizes are not those of their events added up
 SELECTING = ("--only", "--without", "--layer", "--phase")
 LARGE = 200_000  #: [B] of a trace from which on the size of its export is estimated before it is written
-TOLD = 20_000_000  #: [B] of an export from which on that is told
+PRINTED = 20_000_000  #: [B] of an export from which on its size is printed before it is written
 
 
 def selection_of(only: str | None, without: str | None, layer: str | None, phase: str | None) -> Selection:

@@ -50,19 +50,19 @@ def scoped_css(selectors: str, dark_roots: str, prefix: str) -> str:
 
 def hatch(hue: str) -> str:
     """The background of a wait: stripes of a hue, for a style sheet. `hue`: `#rrggbb` or a property, `var(--dram)`."""
-    told = tokens()["hatch"]
-    stripe, period, ground = told["stripe"], told["period"], round(100 * told["ground"])
+    hatch = tokens()["hatch"]
+    stripe, period, ground = hatch["stripe"], hatch["period"], round(100 * hatch["ground"])
     pale = f"color-mix(in srgb, {hue} {ground}%, transparent)"
     return f"repeating-linear-gradient(-45deg, {hue} 0 {stripe}px, {pale} {stripe}px {period}px)"
 
 
 def _sizes(prefix: str = "") -> Iterator[str]:
-    told = tokens()
-    yield from (f"--{prefix}{name}: {value}; " for name, value in told["font"].items())
-    yield from (f"--{prefix}text-{name}: {value}px; " for name, value in told["type"].items())
-    yield from (f"--{prefix}space-{name}: {value}px; " for name, value in told["space"].items())
-    yield from (f"--{prefix}{name}: {value}px; " for name, value in told["size"].items())
-    yield from (f"--{prefix}{name}: {value}; " for name, value in told["weight"].items())
+    values = tokens()
+    yield from (f"--{prefix}{name}: {value}; " for name, value in values["font"].items())
+    yield from (f"--{prefix}text-{name}: {value}px; " for name, value in values["type"].items())
+    yield from (f"--{prefix}space-{name}: {value}px; " for name, value in values["space"].items())
+    yield from (f"--{prefix}{name}: {value}px; " for name, value in values["size"].items())
+    yield from (f"--{prefix}{name}: {value}; " for name, value in values["weight"].items())
 
 
 def _theme(theme: Theme, prefix: str = "") -> Iterator[str]:
@@ -76,16 +76,16 @@ def _theme(theme: Theme, prefix: str = "") -> Iterator[str]:
 
 def look_js() -> str:
     """The tokens for the scripts of pages as the constant `LOOK`, and the code that all these scripts share."""
-    told = tokens()
+    values = tokens()
     themes = {
         theme: {
-            **told[theme],
-            "resource": {name: one[theme] for name, one in told["resource"].items()},
+            **values[theme],
+            "resource": {name: one[theme] for name, one in values["resource"].items()},
             "slots": slots(theme),
-            "ramp": told["ramp"][theme],
+            "ramp": values["ramp"][theme],
         }
         for theme in THEMES
     }
-    shared = {name: told[name] for name in ("text", "type", "weight", "font", "hatch", "cause", "phase")}
+    shared = {name: values[name] for name in ("text", "type", "weight", "font", "hatch", "cause", "phase")}
     made = f"const LOOK = {json.dumps(themes | shared, separators=(',', ':'))};\n"
     return made + _part("page.js")

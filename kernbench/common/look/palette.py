@@ -41,13 +41,13 @@ def colour(name: str, theme: Theme = "light") -> str:
 @cache
 def _resources() -> dict[str, dict[str, Any]]:
     """The resources by all their names."""
-    return {name: told for own, told in tokens()["resource"].items() for name in (own, *told.get("also", ()))}
+    return {name: values for own, values in tokens()["resource"].items() for name in (own, *values.get("also", ()))}
 
 
 @cache
 def slots(theme: Theme = "light") -> tuple[str, ...]:
     """The colours of labels, slot 1 first."""
-    found = {told["slot"]: told[theme] for told in tokens()["resource"].values() if "slot" in told}
+    found = {values["slot"]: values[theme] for values in tokens()["resource"].values() if "slot" in values}
     return tuple(found[place] for place in sorted(found))
 
 
@@ -115,8 +115,8 @@ _KINDS = (
 
 def cause_look(cause: str, resource: str) -> tuple[str, str]:
     """The resource whose hue a cause has, and the fill of the cause: `solid` (work) or `hatch` (a wait)."""
-    told = tokens()["cause"].get(cause, {"resource": "own", "fill": "hatch"})
-    return (resource_of(resource) if told["resource"] == "own" else told["resource"]), told["fill"]
+    values = tokens()["cause"].get(cause, {"resource": "own", "fill": "hatch"})
+    return (resource_of(resource) if values["resource"] == "own" else values["resource"]), values["fill"]
 
 
 def label_colours(labels: Sequence[str], axis: str, shares: Mapping[str, float] | None = None,

@@ -221,8 +221,8 @@ def _group(read: Reader, path: PathLike) -> Axis | None:
         return None
     lengths = {name: len(values) for name, values in columns.items()}
     if len(set(lengths.values())) > 1:
-        told = ", ".join(f"{name} has {count}" for name, count in lengths.items())
-        read.refuse(path, f"all its lists must have the same length: {told}")
+        each = ", ".join(f"{name} has {count}" for name, count in lengths.items())
+        read.refuse(path, f"all its lists must have the same length: {each}")
         return None
     return Axis(tuple(columns), tuple(zip(*columns.values(), strict=True)), path=path)
 
@@ -689,8 +689,8 @@ def _check_names(read: Reader, axes: tuple[Axis, ...], targets: tuple[Target, ..
             elif name.startswith(PARAM):
                 for target in targets:
                     if name.removeprefix(PARAM) not in (there := parameters_of(target)):
-                        told = f"{target.label} has no such parameter; its parameters are: {', '.join(there) or 'none'}"
-                        read.refuse(path, told)
+                        rule = f"{target.label} has no such parameter; its parameters are: {', '.join(there) or 'none'}"
+                        read.refuse(path, rule)
 
 
 def _top_keys() -> set[str]:

@@ -49,7 +49,7 @@ class Store:
         place = Path(path)
         lock = _locked(place)
         try:
-            with _told(place):
+            with _sqlite_errors(place):
                 database = sqlite3.connect(place, timeout=BUSY_SECONDS, isolation_level=None)
                 store = cls(place, database, lock)
                 _check_header(place, database, may_be_new=True)
@@ -78,7 +78,7 @@ class Store:
         writable = os.access(place.parent, os.W_OK) and os.access(place, os.W_OK)
         left = Path(f"{place}-wal").exists()  # left by a writer that is running or was killed
         way = "rw" if writable else "ro" if left else "ro&immutable=1"
-        with _told(place):
+        with _sqlite_errors(place):
             # Where it may write it does so, though no data: it reads behind a writer's back, and leaves no files behind.
             database = sqlite3.connect(
                 f"{place.resolve().as_uri()}?mode={way}", uri=True, timeout=BUSY_SECONDS, isolation_level=None
@@ -114,7 +114,7 @@ class Store:
 
     def check(self, *, whole: bool = False) -> None:
         """InputError if the file is damaged; `whole` also checks indexes."""
-        with _told(self.path):
+        with _sqlite_errors(self.path):
             found = self.database.execute(f"PRAGMA {'integrity' if whole else 'quick'}_check(3)").fetchall()
         if found != [("ok",)]:
             raise InputError(_damaged(self.path, str(found[0][0])))
@@ -122,13 +122,13 @@ class Store:
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """The database for queries; errors of SQLite become InputError."""
-        with _told(self.path):
+        with _sqlite_errors(self.path):
             yield self.database
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
         """One transaction, which is atomic; errors of the disk become InputError."""
-        with _told(self.path):
+        with _sqlite_errors(self.path):
             self.database.execute("BEGIN IMMEDIATE")
             try:
                 yield self.database
@@ -167,7 +167,7 @@ class Store:
         return {row.key: row.status for row in self._sound(keys)}
 
     def _sound(self, keys: Sequence[str]) -> Iterator[Row]:
-        with _told(self.path):
+        with _sqlite_errors(self.path):
             for i in range(0, len(keys), CHUNK):
                 some = keys[i : i + CHUNK]
                 asked = f"SELECT {COLUMNS} FROM results WHERE key IN ({','.join('?' * len(some))})"
@@ -185,7 +185,7 @@ class Store:
     def check_rows(self) -> None:
         """InputError that names all damaged results."""
         damaged = []
-        with _told(self.path):
+        with _sqlite_errors(self.path):
             for line in self.database.execute(f"SELECT {COLUMNS} FROM results"):
                 try:
                     row_of(line)
@@ -196,12 +196,12 @@ class Store:
 
     def count(self) -> int:
         """The number of results."""
-        with _told(self.path):
+        with _sqlite_errors(self.path):
             return int(self.database.execute("SELECT count(*) FROM results").fetchone()[0])
 
     def reasons(self, keys: Sequence[str]) -> dict[str, str]:
         """The stored sentences of `why`."""
-        with _told(self.path):
+        with _sqlite_errors(self.path):
             lines = self.database.execute(f"SELECT key, text FROM reasons WHERE key IN ({','.join('?' * len(keys))})", keys)
             return {key: text for key, text in lines if is_text(text)}  # a damaged sentence is computed again
 
@@ -236,7 +236,7 @@ def _locked(place: Path) -> int:
 
 
 @contextmanager
-def _told(place: Path) -> Iterator[None]:
+def _sqlite_errors(place: Path) -> Iterator[None]:
     """Errors of SQLite in the words of kernbench."""
     try:
         yield
@@ -272,7 +272,7 @@ def _check_header(place: Path, database: sqlite3.Connection, *, may_be_new: bool
         raise InputError(Problem(str(place), "it is a database, but not a store of sweeps", remedy="name another file"))
     form = database.execute("SELECT value FROM meta WHERE name = 'format'").fetchone()
     if form is None or form[0] != FORMAT:
-        told = None if form is None else form[0]
-        raise InputError(Problem(str(place), f"this version reads {FORMAT}", "format", told, "use the version that wrote it"))
+        value = None if form is None else form[0]
+        raise InputError(Problem(str(place), f"this version reads {FORMAT}", "format", value, "use the version that wrote it"))
     if wrong := wrong_tables(database):
         raise InputError(_damaged(place, wrong))

@@ -64,15 +64,15 @@ def keep_sweep(store: Store, points: Points) -> None:
         for point in points.points
     ]
     digest = hashlib.sha256(msgspec.json.encode(lines)).hexdigest()
-    told = msgspec.json.encode(about).decode()
+    text = msgspec.json.encode(about).decode()
     with store.writing() as database:
         found = database.execute("SELECT points_hash, about FROM sweeps WHERE name = ?", (spec.name,)).fetchone()
         kept = database.execute("SELECT * FROM points WHERE sweep = ? ORDER BY number", (spec.name,)).fetchall()
-        if found == (digest, told) and kept == lines:
+        if found == (digest, text) and kept == lines:
             return
         database.execute("DELETE FROM points WHERE sweep = ?", (spec.name,))
         database.executemany("INSERT INTO points VALUES (?, ?, ?, ?, ?, ?)", lines)
-        database.execute("INSERT OR REPLACE INTO sweeps VALUES (?, ?, ?)", (spec.name, digest, told))
+        database.execute("INSERT OR REPLACE INTO sweeps VALUES (?, ?, ?)", (spec.name, digest, text))
 
 
 def sweep_names(store: Store) -> list[str]:

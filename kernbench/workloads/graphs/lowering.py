@@ -251,8 +251,8 @@ class Lowering:
         """The shape of a tensor with this number of dimensions. CannotLower for any other value."""
         shape = self.shape(name)
         if len(shape) not in allowed:
-            told = " or ".join(str(rank) for rank in allowed)
-            raise CannotLower(f"{name} has {len(shape)} dimensions, and must have {told}")
+            ranks = " or ".join(str(rank) for rank in allowed)
+            raise CannotLower(f"{name} has {len(shape)} dimensions, and must have {ranks}")
         return shape
 
     def limited(self, what: str, count: int) -> int:

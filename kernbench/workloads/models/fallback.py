@@ -43,7 +43,7 @@ def row_of_keys(keys: Keys) -> Row:
     if not any(name in data for name in _ALIKE["hidden_size"].split("|")):
         raise keys.refuse(("model_type",), f"no known key has the hidden size; {known}", kind)
     if keys.given("kv_lora_rank"):
-        row, told = ROWS["deepseek_v3"], "latent attention and experts as of deepseek_v3"
+        row, assumed = ROWS["deepseek_v3"], "latent attention and experts as of deepseek_v3"
     else:
         bias = next((name for name in _BIASES if name in data), False)
         old = any(name in data for name in ("layer_norm_eps", "layer_norm_epsilon", "layernorm_epsilon"))
@@ -59,13 +59,13 @@ def row_of_keys(keys: Keys) -> Row:
             norm=LAYER if old else RMS, gated=gated, act="gelu" if old else "silu", mixture=mixture, ffn_times=4 if four else 0,
             qk_norm="shared" if keys.get("qk_norm") is True or keys.get("use_qk_norm") is True else "",
         )  # fmt: skip
-        told = f"{'layer norms' if old else 'RMS norms'} before attention and network, "
-        told += f"{'a gated network' if gated else 'two matrices with gelu' if old else 'two matrices with relu2'}, RoPE"
-        told += ", four times the hidden width inside the network" if four else ""
-        told += f", experts in every layer (key {count})" if count else ""
+        assumed = f"{'layer norms' if old else 'RMS norms'} before attention and network, "
+        assumed += f"{'a gated network' if gated else 'two matrices with gelu' if old else 'two matrices with relu2'}, RoPE"
+        assumed += ", four times the hidden width inside the network" if four else ""
+        assumed += f", experts in every layer (key {count})" if count else ""
     keys.note(
         ("model_type",),
-        f"no row of this type is known; assumed: {told}",
+        f"no row of this type is known; assumed: {assumed}",
         kind,
         "compare the number of parameters with the real model",
     )

@@ -178,8 +178,8 @@ def refusal(
                 break
     least = least_bytes(model, precision, job, layout)
     capacity = as_npu(config).dram.capacity_bytes
-    told = f"to make the model fit, use {', '.join(ways[:-1])}{' or ' if len(ways) > 1 else ''}{ways[-1]}" if ways else ""
+    remedy = f"to make the model fit, use {', '.join(ways[:-1])}{' or ' if len(ways) > 1 else ''}{ways[-1]}" if ways else ""
     if least > capacity:
         share = f"its weights and caches alone are {least:,} bytes a PE with {layout.text}"
-        told = f"{share}; {told}" if told else share
-    return InputError(msgspec.structs.replace(error.problem, remedy=told or error.problem.remedy))
+        remedy = f"{share}; {remedy}" if remedy else share
+    return InputError(msgspec.structs.replace(error.problem, remedy=remedy or error.problem.remedy))

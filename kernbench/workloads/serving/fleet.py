@@ -124,7 +124,7 @@ class Sharers:
         return ends
 
 
-class _Told:
+class _EngineEvents:
     """Forwards the events of an engine. The end of a prefill is not the end of its request, if another engine decodes."""
 
     def __init__(self, instance: Instance, recorder: Recorder) -> None:
@@ -178,7 +178,7 @@ class Fleet:
     def drive(self, requests: Iterable[Request], recorder: Recorder, max_concurrency: int | None = None) -> int:
         """Run all requests, which must be in the order of their arrivals. Returns the end of the last one [ns]."""
         for one in self.instances:
-            one.engine = Engine(one.scheduler, one.timer, _Told(one, recorder))
+            one.engine = Engine(one.scheduler, one.timer, _EngineEvents(one, recorder))
         coming = iter(requests)
         following = next(coming, None)
         held: deque[Request] = deque()

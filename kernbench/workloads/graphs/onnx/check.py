@@ -338,8 +338,8 @@ def _attributes(what: str, node: onnx.NodeProto, types: dict[str, str], required
     for name, item in given.items():
         kind = AttributeProto.AttributeType.Name(item.type)
         if name not in types:
-            told = ", ".join(sorted(types)) or "none"
-            checks.refuse(what, f"it has no such attribute; it has {told}", f"attribute {name}", remedy="remove it")
+            known = ", ".join(sorted(types)) or "none"
+            checks.refuse(what, f"it has no such attribute; it has {known}", f"attribute {name}", remedy="remove it")
         elif kind != types[name]:
             checks.refuse(what, f"it must be of type {types[name]}", f"type of attribute {name}", kind)
     for name in required:

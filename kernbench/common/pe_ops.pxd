@@ -6,9 +6,13 @@ cdef class OpIds:
 
     cpdef new(self)
 
+cdef class Repeated:
+    cdef public object template, name
+
 cdef class Command:
     cdef public bint _quiet
     cdef public object op_id, dependency_ids, line
+    cdef public Repeated repeated
 
 cdef class DmaReadCmd(Command):
     cdef public TensorHandle handle

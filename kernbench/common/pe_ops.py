@@ -6,7 +6,7 @@ Commands are created so often that a compiled class stores their fields; `__new_
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias, TypedDict, Unpack
+from typing import Any, TypeAlias, TypedDict, Unpack
 
 from kernbench.common.dtypes import Array
 from kernbench.common.handles import TensorHandle
@@ -36,6 +36,17 @@ class OpIds:
         return self._next - 1
 
 
+class Repeated:
+    """What the op log records of all commands that refer to this object, which differ only in addresses and in names of tiles.
+
+    A line of a kernel in a loop issues such commands.
+    """
+
+    def __init__(self) -> None:
+        self.template: Any = None  #: their common params; None until the op log records the first of them
+        self.name = ""  #: the name of their ops
+
+
 class Command:
     """A message that the op log records, unless the message or its class says otherwise."""
 
@@ -44,6 +55,7 @@ class Command:
         self.op_id = op_id
         self.dependency_ids = dependency_ids
         self.line = line
+        self.repeated: Repeated | None = None  #: what it has in common with other commands of its line, where that is known
 
     @property
     def data_op(self) -> bool:

@@ -7,7 +7,7 @@ cdef class Block:
     cdef readonly Scratchpad pad
     cdef readonly long long addr
     cdef readonly long long nbytes
-    cdef Py_ssize_t place
+    cdef Taken taken
 
 
 @cython.no_gc
@@ -21,6 +21,7 @@ cdef class Taken:
     cdef readonly long long nbytes
     cdef readonly tuple owner
     cdef readonly long long number
+    cdef Taken _next
 
 cdef class Scratchpad:
     cdef readonly long long base
@@ -29,14 +30,13 @@ cdef class Scratchpad:
     cdef long long _line
     cdef list _holes
     cdef list _taken
-    cdef list _free_places
+    cdef Taken _free
 
     @cython.locals(size="long long", i="Py_ssize_t", hole=Hole, block=Block)
     cpdef Block take(self, long long nbytes, tuple who, long long number=*)
 
-    @cython.locals(place="Py_ssize_t", taken=Taken)
-    cdef Py_ssize_t _enter(self, long long addr, long long size, tuple who, long long number) except -1
+    @cython.locals(taken=Taken)
+    cdef Taken _enter(self, long long addr, long long size, tuple who, long long number)
 
-    @cython.locals(
-        i="Py_ssize_t", count="Py_ssize_t", addr="long long", end="long long", taken=Taken, hole=Hole, before=Hole, after=Hole)
-    cpdef give_back(self, Py_ssize_t place)
+    @cython.locals(i="Py_ssize_t", count="Py_ssize_t", addr="long long", end="long long", hole=Hole, before=Hole, after=Hole)
+    cdef give_back(self, Taken taken)

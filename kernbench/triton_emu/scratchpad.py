@@ -11,14 +11,14 @@ Owner = tuple[str, str, tuple[int, ...], str]  #: a tile's name, element type, s
 class Block:
     """Bytes of the scratchpad, given back when the last handle or command that needs them is gone."""
 
-    def __init__(self, pad: Scratchpad, addr: int, nbytes: int, place: int) -> None:
+    def __init__(self, pad: Scratchpad, addr: int, nbytes: int, taken: Taken) -> None:
         self.pad = pad
         self.addr = addr
         self.nbytes = nbytes
-        self.place = place  # in the scratchpad's table of who has what
+        self.taken = taken  # its place in the scratchpad's table of who has what
 
     def __del__(self) -> None:
-        self.pad.give_back(self.place)
+        self.pad.give_back(self.taken)
 
 
 class Hole:
@@ -37,6 +37,7 @@ class Taken:
         self.nbytes = 0
         self.owner: Owner | None = None  #: None: nobody has it
         self.number = 0  #: of a tile without a name
+        self._next: Taken | None = None  # of a place that nobody has: the next such place
 
 
 class Scratchpad:
@@ -49,7 +50,7 @@ class Scratchpad:
         self._line = line
         self._holes = [Hole(base, size)]  # in order of addresses, never touching
         self._taken: list[Taken] = []
-        self._free_places: list[int] = []
+        self._free: Taken | None = None  # the first place of the table that nobody has
 
     @property
     def free(self) -> int:
@@ -69,7 +70,7 @@ class Scratchpad:
             if hole.nbytes >= size:
                 block = Block.__new__(Block)
                 block.pad, block.addr, block.nbytes = self, hole.addr, size
-                block.place = self._enter(hole.addr, size, who, number)
+                block.taken = self._enter(hole.addr, size, who, number)
                 if hole.nbytes == size:
                     del self._holes[i]
                 else:
@@ -78,23 +79,23 @@ class Scratchpad:
                 return block
         return None
 
-    def _enter(self, addr: int, size: int, who: Owner, number: int) -> int:
-        """Record the owner of bytes; returns the index."""
-        if not self._free_places:
-            self._free_places.append(len(self._taken))
-            self._taken.append(Taken())
-        place: int = self._free_places.pop()
-        taken = self._taken[place]
+    def _enter(self, addr: int, size: int, who: Owner, number: int) -> Taken:
+        """Record the owner of bytes."""
+        taken = self._free
+        if taken is None:
+            taken = Taken()
+            self._taken.append(taken)
+        else:
+            self._free, taken._next = taken._next, None
         taken.addr, taken.nbytes, taken.owner, taken.number = addr, size, who, number
         self.held += 1
-        return place
+        return taken
 
-    def give_back(self, place: int) -> None:
+    def give_back(self, taken: Taken) -> None:
         """The bytes of a block are free again."""
-        taken = self._taken[place]
         addr, end = taken.addr, taken.addr + taken.nbytes
-        taken.owner = None
-        self._free_places.append(place)
+        taken.owner, taken._next = None, self._free
+        self._free = taken
         self.held -= 1
         i, count = 0, len(self._holes)
         while i < count:

@@ -1,7 +1,7 @@
 cimport cython
 
 from kernbench.common.handles cimport TensorHandle
-from kernbench.common.pe_ops cimport DmaReadCmd, DmaWriteCmd, GemmCmd, MathCmd
+from kernbench.common.pe_ops cimport DmaReadCmd, DmaWriteCmd, GemmCmd, MathCmd, Repeated
 from kernbench.sim_engine.ops.params cimport Form
 
 cdef dict _ROWS
@@ -14,7 +14,7 @@ cdef Form _GEMM
 cpdef tuple op_row(object msg, tuple snapshots)
 
 
-@cython.locals(to=TensorHandle)
+@cython.locals(to=TensorHandle, repeated=Repeated)
 cpdef tuple dma_read_row(DmaReadCmd msg, tuple snapshots)
 
 
@@ -27,6 +27,12 @@ cpdef tuple copy_row(tuple source, tuple target, tuple shape, object dtype, obje
 @cython.locals(a=TensorHandle, b=TensorHandle, out=TensorHandle, acc=TensorHandle)
 cpdef tuple _gemm_parts(GemmCmd msg, object line)
 
+
+@cython.locals(a=TensorHandle, b=TensorHandle, out=TensorHandle, acc=TensorHandle)
+cdef tuple _gemm_values(GemmCmd msg)
+
+
+@cython.locals(repeated=Repeated, name=object)
 cpdef tuple gemm_row(GemmCmd msg, tuple snapshots)
 
 

@@ -103,8 +103,13 @@ def dma_read_row(msg: DmaReadCmd, snapshots: tuple[Any, ...]) -> Row:
     if msg.lanes is not None:
         lanes = (msg.nbytes, msg.src_space, to.space, to.shape, to.dtype, msg.lanes, msg.line)
         return "memory", "dma_read", _LANES_READ.template(lanes), (msg.src_addr, to.addr, to.name_or_number())
-    constants = (msg.nbytes, msg.src_space, to.space, to.shape, to.dtype, msg.src_strides, msg.line)
-    return "memory", "dma_read", _DMA_READ.template(constants), (msg.src_addr, to.addr, to.name_or_number())
+    repeated = msg.repeated
+    template = None if repeated is None else repeated.template
+    if template is None:
+        template = _DMA_READ.template((msg.nbytes, msg.src_space, to.space, to.shape, to.dtype, msg.src_strides, msg.line))
+        if repeated is not None:
+            repeated.template = template
+    return "memory", "dma_read", template, (msg.src_addr, to.addr, to.name_or_number())
 
 
 def dma_write_row(msg: DmaWriteCmd, snapshots: tuple[Any, ...]) -> Row:
@@ -130,12 +135,23 @@ def _gemm_parts(msg: GemmCmd, line: str) -> tuple[tuple[Any, ...], tuple[Any, ..
         *((None, None, None) if acc is None else (acc.space, acc.shape, acc.dtype)), line,
     )
     # fmt: on
-    return constants, (a.addr, b.addr, out.addr, None if acc is None else acc.addr)
+    return constants, _gemm_values(msg)
+
+
+def _gemm_values(msg: GemmCmd) -> tuple[Any, ...]:
+    a, b, out, acc = msg.a, msg.b, msg.out, msg.acc
+    return a.addr, b.addr, out.addr, None if acc is None else acc.addr
 
 
 def gemm_row(msg: GemmCmd, snapshots: tuple[Any, ...]) -> Row:
+    repeated = msg.repeated
+    if repeated is not None and repeated.template is not None:
+        return "gemm", repeated.name, repeated.template, _gemm_values(msg)
     constants, values = _gemm_parts(msg, msg.line)
-    return "gemm", _name("gemm", msg.a.dtype), _GEMM.template(constants), values
+    name, template = _name("gemm", msg.a.dtype), _GEMM.template(constants)
+    if repeated is not None:
+        repeated.name, repeated.template = name, template
+    return "gemm", name, template, values
 
 
 def _math_parts(msg: MathCmd, line: str, snapshots: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:

@@ -38,6 +38,7 @@ cdef int _grid_of(long long start, long long end) except -1
 cdef class MemoryOrder:
     cdef Ranges _loads
     cdef list _fresh
+    cdef Py_ssize_t _fresh_count
     cdef Ranges _stores
     cdef Ranges _reads
 
@@ -46,7 +47,7 @@ cdef class MemoryOrder:
     @cython.locals(last=DmaReadCmd)
     cpdef load_ended(self, DmaReadCmd msg)
 
-    @cython.locals(found=DmaReadCmd)
+    @cython.locals(found=DmaReadCmd, number=Py_ssize_t)
     cpdef store_issued(self, object msg, long long start, long long end)
 
     cpdef store_ended(self, object msg, long long start, long long end)

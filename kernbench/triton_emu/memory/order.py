@@ -123,7 +123,10 @@ class MemoryOrder:
 
     def __init__(self) -> None:
         self._loads = Ranges()
-        self._fresh: list[DmaReadCmd] = []  # loads since the last store, in no order: nobody has asked for them yet
+        # Loads since the last store, in no order: nobody has asked for them yet. The list does not become shorter, because
+        # Python would allocate its memory again and again.
+        self._fresh: list[DmaReadCmd | None] = []
+        self._fresh_count = 0
         self._stores = Ranges()
         self._reads = Ranges()  # of composite ops: they see memory as it is when they are issued
 
@@ -132,23 +135,32 @@ class MemoryOrder:
         if self._stores.held:
             for store in self._stores.over(msg.low, msg.high):
                 depend(msg, store.op_id)
-        msg.fresh = len(self._fresh)
-        self._fresh.append(msg)
+        msg.fresh = self._fresh_count
+        if msg.fresh < len(self._fresh):
+            self._fresh[msg.fresh] = msg
+        else:
+            self._fresh.append(msg)
+        self._fresh_count += 1
 
     def load_ended(self, msg: DmaReadCmd) -> None:
         if msg.fresh < 0:
             self._loads.remove(msg.low, msg.high, msg)
             return
-        last = self._fresh.pop()
-        if last is not msg:
-            self._fresh[msg.fresh] = last
-            last.fresh = msg.fresh
+        self._fresh_count -= 1
+        last = self._fresh[self._fresh_count]
+        assert last is not None
+        self._fresh[msg.fresh] = last
+        last.fresh = msg.fresh
+        self._fresh[self._fresh_count] = None
 
     def store_issued(self, msg: Any, start: int, end: int) -> None:
-        for found in self._fresh:
+        for number in range(self._fresh_count):
+            found = self._fresh[number]
+            assert found is not None
             self._loads.add(found.low, found.high, found)
             found.fresh = -1
-        self._fresh.clear()
+            self._fresh[number] = None
+        self._fresh_count = 0
         if self._loads.held:
             for load in self._loads.over(start, end):
                 depend(load, msg.op_id)

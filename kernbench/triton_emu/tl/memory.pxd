@@ -1,12 +1,12 @@
 cimport cython
 
-from kernbench.common.pe_ops cimport DmaReadCmd, DmaWriteCmd
+from kernbench.common.pe_ops cimport DmaReadCmd, DmaWriteCmd, Repeated
 from kernbench.components.builtin.flight cimport Flight
 from kernbench.triton_emu.frames cimport caller, line_at
 from kernbench.triton_emu.handle cimport KernelTensor
 from kernbench.triton_emu.kernel_runner cimport KernelRunner
 from kernbench.triton_emu.memory.side cimport MemorySide
-from kernbench.triton_emu.tl.tiles cimport TlTiles
+from kernbench.triton_emu.tl.tiles cimport TlTiles, same_shape
 
 cdef long long _FAR
 cdef dict _ALIGN
@@ -21,7 +21,16 @@ cdef class Completion:
 cdef class Window:
     cdef readonly long long start, end, physical
 
+cdef class LoadLine(Repeated):
+    cdef tuple shape
+    cdef object dtype, space
+
 cdef class TlMemory(TlTiles):
+    cdef dict _load_lines
+
+    @cython.locals(found=LoadLine)
+    cdef LoadLine _load_line(self, object line, tuple shape, object dtype, object space)
+
     @cython.locals(tile=KernelTensor, runner=KernelRunner, flight=Flight, msg=DmaReadCmd, nbytes="long long", travel="long long",
                    at="long long")
     cdef KernelTensor _load(

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from operator import index
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from kernbench.common.dtypes import DTYPES, Array, dtype_of
 from kernbench.common.errors import InputError
 from kernbench.common.pe_commands import MemoryWriteMsg
-from kernbench.common.pe_ops import DmaReadCmd, DmaWriteCmd
+from kernbench.common.pe_ops import DmaReadCmd, DmaWriteCmd, Repeated
 from kernbench.components.builtin.flight import Flight
 from kernbench.components.builtin.transfers import footprint, rows_of
 from kernbench.sim_engine.memory.strides import span_of
@@ -20,8 +20,12 @@ from kernbench.triton_emu.errors import KernelError
 from kernbench.triton_emu.frames import caller, line_at
 from kernbench.triton_emu.handle import KernelTensor
 from kernbench.triton_emu.op_types import lengths_of
-from kernbench.triton_emu.tl.tiles import TlTiles
+from kernbench.triton_emu.tl.tiles import TlTiles, same_shape
 from kernbench_core.numbers import TRANSFER_CHANNELS as CHANNELS
+
+if TYPE_CHECKING:
+    from kernbench.triton_emu.kernel_runner import KernelRunner
+    from kernbench.triton_emu.memory.side import Translation
 
 _USUAL = CHANNELS[0]
 _FAR = 1 << 62
@@ -64,8 +68,22 @@ class Window:
         self.physical = physical  #: address of the first byte
 
 
+class LoadLine(Repeated):
+    """The loads of a kernel line: contiguous tensors of one shape and type, from one memory."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: str, space: str) -> None:
+        super().__init__()
+        self.shape = shape
+        self.dtype = dtype
+        self.space = space
+
+
 class TlMemory(TlTiles):
     """The part of `tl` that moves tensors."""
+
+    def __init__(self, runner: KernelRunner, translation: Translation | None) -> None:
+        super().__init__(runner, translation)
+        self._load_lines: dict[str, LoadLine] = {}  # by the kernel's line: those of its last load
 
     def load(
         self,
@@ -122,6 +140,7 @@ class TlMemory(TlTiles):
         msg.handle, msg.src_addr, msg.nbytes, msg.line, msg.channel = tile, at, nbytes, line, channel
         msg.src_space = runner.memory.space_of(at)
         msg.src_strides, msg.lanes, msg._quiet, msg.dependency_ids = steps, None, False, ()
+        msg.repeated = None if steps is not None else self._load_line(line, shape, dtype, msg.src_space)
         msg.op_id = tile.op_id = runner.memory.new_id()
         if self._after:
             msg.dependency_ids, self._after = self._after, ()
@@ -130,6 +149,18 @@ class TlMemory(TlTiles):
         while wait and flight.end < 0:
             runner.pause(("the load of {}", tile), flight)
         return tile
+
+    def _load_line(self, line: str, shape: tuple[int, ...], dtype: str, space: str) -> LoadLine:
+        """What a contiguous load has in common with the last one of its line."""
+        found = self._load_lines.get(line)
+        if (
+            found is None
+            or found.dtype is not dtype
+            or found.space is not space
+            or not (found.shape is shape or same_shape(shape, found.shape))
+        ):
+            found = self._load_lines[line] = LoadLine(shape, dtype, space)
+        return found
 
     def _travel(self, addr: int, shape: tuple[int, ...], steps: tuple[int, ...], dtype: str) -> int:
         """[B] The bytes that the rows of a transfer move."""
@@ -203,6 +234,7 @@ class TlMemory(TlTiles):
         read = DmaReadCmd.__new__(DmaReadCmd)
         read.handle, read.src_addr, read.nbytes, read.line, read.channel = tile, addr, nbytes, line, _USUAL
         read.src_space, read.src_strides, read.lanes, read._quiet, read.dependency_ids = space, None, None, False, ()
+        read.repeated = None
         read.op_id = tile.op_id = memory.new_id()
         tile.flight = flight = runner.issue(read, line)
         memory.load_issued(read)

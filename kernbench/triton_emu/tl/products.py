@@ -7,7 +7,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from kernbench.common.dtypes import DTYPES, dtype_of
-from kernbench.common.pe_ops import LAYOUTS, GemmCmd
+from kernbench.common.pe_ops import LAYOUTS, GemmCmd, Repeated
 from kernbench.triton_emu.errors import KernelError
 from kernbench.triton_emu.frames import caller, line_at
 from kernbench.triton_emu.handle import KernelTensor
@@ -41,13 +41,39 @@ def check_layouts(layouts: tuple[str, str, str], line: str) -> None:
             raise KernelError(f"{line}: {name} = {layout!r}, but it must be one of {', '.join(LAYOUTS)}")
 
 
+class ProductLine(Repeated):
+    """The products of a kernel line, whose operands have the same shapes and types and whose arguments are equal."""
+
+    def __init__(
+        self,
+        a: KernelTensor,
+        b: KernelTensor,
+        acc: KernelTensor | None,
+        out_dtype: str | None,
+        dtype_acc: str,
+        transpose_a: bool,
+        transpose_b: bool,
+        layouts: tuple[str, str, str],
+    ) -> None:
+        """ValueError if the shapes do not fit."""
+        super().__init__()
+        self.shape_a, self.shape_b = a.shape, b.shape
+        self.type_a, self.type_b = a.dtype, b.dtype
+        self.type_acc = None if acc is None else acc.dtype
+        self.out_dtype, self.dtype_acc = out_dtype, dtype_acc
+        self.transpose_a, self.transpose_b = transpose_a, transpose_b
+        self.layouts = layouts
+        self.m, self.k, self.n, self.shape = product_shape(a.shape, b.shape, transpose_a, transpose_b)
+        self.op, usual = _product_of(a.dtype)
+        self.type_out = (self.type_acc or usual) if out_dtype is None else out_dtype  #: of the result
+
+
 class TlProducts(TlMemory):
     """The part of `tl` that multiplies matrices."""
 
     def __init__(self, runner: KernelRunner, translation: Translation | None) -> None:
         super().__init__(runner, translation)
-        # The types and shapes of the last product: in a loop, the next product has the same shape objects.
-        self._found: tuple[Any, ...] | None = None
+        self._product_lines: dict[str, ProductLine] = {}  # by the kernel's line: those of its last product
 
     def dot(
         self,
@@ -81,18 +107,11 @@ class TlProducts(TlMemory):
         array([[ 5., 11.],
                [11., 25.]], dtype=float32)
         """
-        layouts = (layout_a, layout_b, layout_out)
-        if layouts != _ROWS:
+        layouts = _ROWS
+        if layout_a is not ROW_MAJOR or layout_b is not ROW_MAJOR or layout_out is not ROW_MAJOR:
+            layouts = (layout_a, layout_b, layout_out)
             check_layouts(layouts, line_at(caller()))
         return self.multiplied(a, b, caller(), acc, out_dtype, dtype_acc, transpose_a, transpose_b, out, layouts)
-
-    def _facts(self, one: KernelTensor, two: KernelTensor, transpose_a: bool, transpose_b: bool, line: str) -> tuple[Any, ...]:
-        try:
-            m, k, n, shape = product_shape(one.shape, two.shape, transpose_a, transpose_b)
-        except ValueError as error:
-            raise KernelError(f"{line}: dot of shapes {one.shape} and {two.shape}: {error}") from None
-        op, out_type = _product_of(one.dtype)
-        return one.shape, two.shape, one.dtype, transpose_a, transpose_b, m, k, n, shape, op, out_type
 
     def multiplied(
         self,
@@ -110,28 +129,40 @@ class TlProducts(TlMemory):
         """Compute a product for the frame of the caller. `layouts`: of `a`, `b` and the result."""
         line = line_at(frame)
         one, two = self.operand_tile(a, line), self.operand_tile(b, line)
-        check_acc(dtype_acc, line)
-        total = None if acc is None else self.operand_tile(acc, line)
-        found = self._found
+        if dtype_acc:
+            check_acc(dtype_acc, line)
+        total, type_acc = None, None
+        if acc is not None:
+            total = self.operand_tile(acc, line)
+            type_acc = total.dtype
+        found = self._product_lines.get(line)
         if found is None or not (
-            found[0] is one.shape
-            and found[1] is two.shape
-            and found[2] is one.dtype
-            and found[3] is transpose_a
-            and found[4] is transpose_b
+            found.shape_a is one.shape
+            and found.shape_b is two.shape
+            and found.type_a is one.dtype
+            and found.type_b is two.dtype
+            and found.type_acc is type_acc
+            and found.out_dtype is out_dtype
+            and found.dtype_acc is dtype_acc
+            and found.transpose_a is transpose_a
+            and found.transpose_b is transpose_b
+            and found.layouts is layouts
         ):
-            found = self._found = self._facts(one, two, transpose_a, transpose_b, line)
-        m, k, n, shape, op, out_type = found[5], found[6], found[7], found[8], found[9], found[10]
-        if out_dtype is None:
-            out_dtype = total.dtype if total is not None else out_type
-        if total is not None and total.shape != shape:
-            raise KernelError(f"{line}: dot adds to a tensor of shape {total.shape}, but the product has the shape {shape}")
-        tile = self.result_tile(out, shape, out_dtype, line, op)
+            try:
+                found = ProductLine(one, two, total, out_dtype, dtype_acc, transpose_a, transpose_b, layouts)
+            except ValueError as error:
+                raise KernelError(f"{line}: dot of shapes {one.shape} and {two.shape}: {error}") from None
+            self._product_lines[line] = found
+        if total is not None and total.shape != found.shape:
+            raise KernelError(
+                f"{line}: dot adds to a tensor of shape {total.shape}, but the product has the shape {found.shape}"
+            )
+        tile = self.result_tile(out, found.shape, found.type_out, line, found.op)
         msg = GemmCmd.__new__(GemmCmd)
-        msg.a, msg.b, msg.out, msg.acc, msg.m, msg.k, msg.n = one, two, tile, total, m, k, n
+        msg.a, msg.b, msg.out, msg.acc, msg.m, msg.k, msg.n = one, two, tile, total, found.m, found.k, found.n
         msg.dtype_acc, msg.transpose_a, msg.transpose_b, msg.line = dtype_acc, transpose_a, transpose_b, line
         msg.layout_a, msg.layout_b, msg.layout_out = layouts
-        msg._quiet, msg.dependency_ids, msg.tile_k = False, (), None
+        msg._quiet, msg.dependency_ids, msg.tile_k, msg.repeated = False, (), None, found
         msg.op_id = self._runner.memory.new_id()
         self.issue_for(msg, tile, line)
         return tile

@@ -46,7 +46,8 @@ cdef class TlTiles:
     cdef long long size_of(self, tuple shape, object dtype, object line) except? -1
 
 
-cdef bint _alike(tuple shape, tuple known) except -1
+@cython.locals(axis="Py_ssize_t")
+cpdef bint same_shape(tuple shape, tuple known) except -1
 
 
 @cython.locals(send=IpcqSendCmd, receive=IpcqRecvCmd, math=MathCmd)

@@ -169,7 +169,7 @@ class TlTiles:
             runner.pause(f"{nbytes} bytes of scratchpad for {shown(who, number)}", None, True)
 
     def size_of(self, shape: tuple[int, ...], dtype: str, line: str) -> int:
-        if dtype is self._dtype and (shape is self._shape or _alike(shape, self._shape)):  # as in a loop
+        if dtype is self._dtype and (shape is self._shape or same_shape(shape, self._shape)):  # as in a loop
             return self._nbytes
         for one in shape:
             if type(one) is not int:
@@ -215,9 +215,14 @@ class TlTiles:
         )
 
 
-def _alike(shape: tuple[int, ...], known: tuple[int, ...] | None) -> bool:
-    """Whether a shape has one axis, given as a plain integer, and equals the known shape."""
-    return known is not None and len(shape) == 1 and len(known) == 1 and type(shape[0]) is int and shape[0] == known[0]
+def same_shape(shape: tuple[int, ...], known: tuple[int, ...] | None) -> bool:
+    """Whether the lengths of a shape are plain integers, and equal those of the known shape."""
+    if known is None or len(shape) != len(known):
+        return False
+    for axis in range(len(shape)):  # noqa: SIM110  # a generator would cost more than the comparison
+        if type(shape[axis]) is not int or shape[axis] != known[axis]:
+            return False
+    return True
 
 
 def _uses(msg: Any, tile: KernelTensor) -> bool:

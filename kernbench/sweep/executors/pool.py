@@ -124,8 +124,7 @@ def package_folder() -> Path:
 
 
 TICK_SECONDS = 0.1  # [s] interval in which the pool returns control
-GATHER_SECONDS = 0.01  # [s] answers that arrive within this time are read together
-GATHER_RUNS = 8  # or within this number of runs
+GATHER_SECONDS = 0.05  # [s] answers that arrive within this time are read together
 AHEAD_SECONDS = 0.2  # [s] work that a process has in advance, so that no process waits for its next task
 MOST_AHEAD = 32  # limit of the tasks of a process: their messages fit into a pipe
 GRACE_SECONDS = 5.0  # [s] after the time limit, before a process that does not answer is killed
@@ -244,7 +243,7 @@ class Pool:
         self._deaths: dict[str, int] = {}
         self._variables: Mapping[str, str] = {}  # of the environment of processes
         self._unborn = 0  # consecutive processes that died before they could work
-        self._mean = 1.0  # [s] recent mean duration of a task
+        self._mean = 1.0  # [s] recent mean duration of a run
 
     def results(self, tasks: Iterable[Task]) -> Generator[Row | None, None, None]:
         """A row for each finished task, and None from time to time. Closing it kills the processes."""
@@ -298,8 +297,11 @@ class Pool:
         """Rows that have arrived, and rows of tasks whose processes died too often."""
         by_connection = {process.connection: process for process in self._processes}
         there = wait(list(by_connection), TICK_SECONDS)
-        if there and all(len(process.tasks) > 1 for process in self._processes):
-            time.sleep(min(GATHER_SECONDS, GATHER_RUNS * self._mean))  # answers accumulate meanwhile, and no process waits
+        spare = min(len(process.tasks) for process in self._processes) - 1
+        if there and spare > 0:
+            # Answers accumulate meanwhile, and no process runs out of tasks, even if it is twice as fast as the mean.
+            time.sleep(min(GATHER_SECONDS, spare / 2 * self._mean))
+            there = list(by_connection)
         for connection in there:
             assert isinstance(connection, Connection)
             process = by_connection[connection]
@@ -325,7 +327,7 @@ class Pool:
             return None
         row = read_row(data)
         process.tasks.popleft()
-        self._mean += 0.1 * (now - process.since - self._mean)
+        self._mean += 0.1 * (row.seconds - self._mean)
         process.since = now
         return row
 

@@ -178,7 +178,8 @@ def _ve(draw: Draw) -> dict[str, Any]:
         "sfu": draw(sampled_from(SFU_TABLES)),
         "spm_traffic": draw(sampled_from([True, True, True, False])),
     }
-    ve |= draw(sampled_from([{}, {}, {"op_cost": {"exp": 4, "softmax": 2.5, "add": 3}}, {"clock_ratio": "2/3"}]))
+    costs = {"op_cost": {"exp": 4, "softmax": 2.5, "add": 3}}
+    ve |= draw(sampled_from([{}, {}, costs, {"clock_ratio": "2/3"}, {"reduction_trees": 3}]))
     return _with_period(draw, ve)
 
 

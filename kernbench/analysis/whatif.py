@@ -116,10 +116,11 @@ def _free_te(config: Config, demand: Demand) -> Changes:
 
 
 def _free_ve(config: Config, demand: Demand) -> Changes:
-    """A pass over the elements takes one cycle; the depth of the reduction tree does not change."""
+    """A pass over the elements takes one cycle; the depth and the number of the reduction trees do not change."""
     pe, at = config.pe, config.pe_path
     rate = {"lanes": LARGEST, "ops_per_lane": 1, "f_a": {}, "reduction_pipeline": 0, "sfu": {}, "period": 1}
-    return {f"{at}ve.{key}": value for key, value in {**rate, **_reset(pe.ve)}.items()}
+    changes = {**rate, **_reset(pe.ve)}
+    return {f"{at}ve.{key}": value for key, value in changes.items() if key != "reduction_trees"}
 
 
 def _reset(section: Section) -> Changes:

@@ -69,8 +69,8 @@ def te_body(te: Te, m: int, n: int, k: int, qbits_weight: int, qbits_activation:
 
 def _ve_body(ve: Ve, op: str, length: int, batch: int, qbits: int) -> int:
     elementwise = ceil_div(length * batch * ve.op_cost.get(op, 1), *ve.rates(qbits))
-    # ceil(log2(length)) in integers; the rows of a batch follow each other through the pipelined tree.
-    reduce = ve.reduction_pipeline + (length - 1).bit_length() + batch - 1
+    # ceil(log2(length)) in integers; the rows of a batch follow each other through the pipelined trees.
+    reduce = ve.reduction_pipeline + (length - 1).bit_length() + ceil_div(batch, ve.reduction_trees) - 1
     if op == "softmax":
         return elementwise + reduce + ve.sfu.get("exp", 0) + reduce + elementwise
     if op in ("layernorm", "rmsnorm"):

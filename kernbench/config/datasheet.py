@@ -21,6 +21,7 @@ from kernbench.config.fields import Count, Flag, Frequency, Rate, Rates, Size
 from kernbench.config.places import KEY, PathLike
 from kernbench.config.schema import NpuConfig
 from kernbench.config.section import Field, Section, ValidationError
+from kernbench_core.numbers import TRANSFER_CHANNELS
 
 SCHEMA = "kernbench/chip/1"
 #: [pJ] of a whole chip for an operation of 16-bit products at its rated clock, by process in nm. 7 nm: an A100 (a100.yaml).
@@ -42,6 +43,8 @@ MEASURED = ("cache_latency_cycles", "start_ns", "graph_start_ns")
 LINE = 4096  #: [byte] of the scratchpad that stands for the memories of all cores, and the width of its DRAM channel
 BANKS = {"gpu": 64}  #: of that scratchpad; 16 for other kinds
 WIDE = 1_000_000_000_000  #: [cycle] limit of a run
+REQUESTS = 64  #: transfers in flight at a time: so many that they hide the latency of the DRAM
+TREE_LANES = 128  #: vector lanes that share a reduction tree, on chips of other kinds than GPUs, whose cores have a tree each
 
 
 class Datasheet(Section):
@@ -222,8 +225,9 @@ def _machine(sheet: Datasheet, relatives: Mapping[str, NpuConfig]) -> tuple[dict
     factors = {8: Fraction(1), 16: half / widest, 32: sheet.core_macs.get(32, half / 2) / widest}
     data = {
         "schema": "kernbench/npu/1", "freq_ghz": sheet.clock_ghz, "max_cycles": WIDE,
-        "dma": {"engines": 1, "max_concurrent_transfers": 1, "alignment_bytes": 32,
-                "channels": {"act_weight": {"max_concurrent": 1}}},
+        "allocation": "fifo_v1",
+        "dma": {"engines": 1, "max_concurrent_transfers": REQUESTS, "queue_depth_per_master": REQUESTS, "alignment_bytes": 32,
+                "channels": {key: {"max_concurrent": REQUESTS} for key in TRANSFER_CHANNELS}},
         "dram": {
             "channels": 1, "capacity_bytes": sheet.memory_bytes, "bus_width_bytes": LINE, "dram_burst_cycles": 1,
             "peak_bw_bytes_per_cycle": _near(memory.memory_share * sheet.memory_gb_s / sheet.clock_ghz),
@@ -234,7 +238,8 @@ def _machine(sheet: Datasheet, relatives: Mapping[str, NpuConfig]) -> tuple[dict
         "te": {"engines": 1, "macs_per_cycle": round(share * sheet.cores * widest), "f_w": {8: 1, 4: 1, 16: 1},
                "f_a": factors, "init_cycles": 0, "finalize_cycles": 0, "spm_traffic": False},
         "ve": {"engines": 1, "lanes": sheet.core_lanes * sheet.cores, "f_a": {8: 1, 16: 1, 32: 1}, "init_cycles": 0,
-               "finalize_cycles": 0, "reduction_pipeline": 0, "spm_traffic": False},
+               "finalize_cycles": 0, "reduction_pipeline": 0, "spm_traffic": False,
+               "reduction_trees": sheet.cores if model.kind == "gpu" else max(1, sheet.core_lanes * sheet.cores // TREE_LANES)},
         "chip": chip,
     }  # fmt: skip
     return _plain(data), _origins(chip)

@@ -280,7 +280,7 @@ class Te(Section):
 class Ve(Section):
     """The vector engines (docs/model/compute.md)."""
 
-    younger: ClassVar[frozenset[str]] = frozenset({"op_cost", "clock_ratio"})
+    younger: ClassVar[frozenset[str]] = frozenset({"op_cost", "clock_ratio", "reduction_trees"})
 
     engines: Engines = Field(default=2, description="number of engines")
     lanes: Count = Field(default=64, description="lanes of one engine")
@@ -289,6 +289,7 @@ class Ve(Section):
     init_cycles: Natural = Field(default=8, description="[cycle] time before the body of a job")
     finalize_cycles: Natural = Field(default=4, description="[cycle] time after the body of a job")
     reduction_pipeline: Natural = Field(default=8, description="[cycle] depth of the reduction tree's pipeline")
+    reduction_trees: Count = Field(default=1, description="reduction trees of one engine; rows are divided among them")
     sfu: SfuCycles = Field(
         default={"exp": 0, "rsqrt": 0, "gelu": 0, "tanh": 0, "sigmoid": 0, "silu": 0},
         description="[cycle] latency of the special function unit per op; 0 where missing",

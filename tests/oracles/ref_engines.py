@@ -145,7 +145,7 @@ def _ve_body(op: str, length: int, batch: int, qbits: int, ve: dict[str, Any]) -
     rate = exact(ve["lanes"]) * exact(ve["ops_per_lane"]) * factor(ve["f_a"], qbits)
     ew = ceil(length * batch * exact(ve.get("op_cost", {}).get(op, 1)) / rate)
     log2_length = (length - 1).bit_length()  # rounded up
-    red = int(ve["reduction_pipeline"]) + log2_length + batch - 1
+    red = int(ve["reduction_pipeline"]) + log2_length + ceil(batch / int(ve.get("reduction_trees", 1))) - 1
     sfu = ve["sfu"]
     if op in ("add", "mul", "copy"):
         return ew

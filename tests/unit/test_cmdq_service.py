@@ -122,6 +122,14 @@ def test_batch_multiplies_before_rounding_and_lengthens_each_reduction() -> None
     assert service_cycles(vector("add", 100, bits=16), config).body == EW  # a missing factor is 1
 
 
+@pytest.mark.parametrize(("rows", "more"), [(1, 0), (4, 0), (5, 1), (8, 1), (9, 2)])
+def test_reduction_trees_share_the_rows(rows: int, more: int) -> None:
+    config = load_config({"ve": {**VE, "reduction_trees": 4}})
+    assert service_cycles(vector("sum", 100, batch=rows), config).body == -(-100 * rows // 16) + RED + more
+    assert service_cycles(vector("softmax", 100, batch=rows), config).body == 2 * -(-100 * rows // 16) + 11 + 2 * (RED + more)
+    assert service_cycles(vector("add", 100, batch=rows), config).body == -(-100 * rows // 16)
+
+
 @pytest.mark.parametrize(("length", "log"), [(1, 0), (2, 1), (3, 2), (4, 2), (5, 3), (4096, 12), (4097, 13)])
 def test_log2_is_rounded_up(length: int, log: int) -> None:
     config = load_config({"ve": {**VE, "lanes": 8192}})

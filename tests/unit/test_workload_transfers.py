@@ -19,8 +19,13 @@ def machine(name: str) -> NpuConfig:
     return load_config(name, kind=NpuConfig)
 
 
+def in_turn(name: str) -> NpuConfig:
+    """A chip whose transfers wait for each other."""
+    return load_config(name, {"dma.max_concurrent_transfers": 1}, kind=NpuConfig)
+
+
 def test_a_setup_is_what_memory_could_have_moved_meanwhile() -> None:
-    h100 = machine("h100")  # one transfer at a time
+    h100 = in_turn("h100")
     assert setup_bytes(h100) == pytest.approx(h100.dram.t_setup_cycles * h100.dram.capacity, abs=1)
     setups = load_cycles(h100, 1 << 24, 1 << 22) - load_cycles(h100, 1 << 24)
     assert setups == pytest.approx(4 * h100.dram.t_setup_cycles, abs=2)
@@ -50,7 +55,8 @@ def test_tiles_are_larger_where_setups_count_and_the_scratchpad_has_room() -> No
 
 def test_no_more_transfers_hide_their_setups_than_rings_of_tiles_have_places_for() -> None:
     board, chip = as_npu(load_config("h100_8x")), machine("h100")
-    assert board.dma.max_concurrent_transfers == 64 and setup_bytes(board) == pytest.approx(setup_bytes(chip) / 2, abs=1)
+    assert board.dma.max_concurrent_transfers == chip.dma.max_concurrent_transfers == 64
+    assert setup_bytes(board) == setup_bytes(chip) == pytest.approx(setup_bytes(in_turn("h100")) / 2, abs=1)
 
 
 @pytest.mark.parametrize("name", ["h100_8x", "tpuv6e_2x4"])

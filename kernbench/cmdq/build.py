@@ -31,24 +31,25 @@ class ProgramBuilder:
     def __init__(self, source: str) -> None:
         self.source = source
         self.entries: list[Entry] = []
-        self._highest = 0, -1  # entries that `_next_id` has seen, and the highest of their ids
+        self._highest = 0, -1  # entries that `next_id` has seen, and the highest of their ids
 
     def append(self, opcode: str, **fields: Any) -> int:
         """Append an entry of any opcode and return its id. The default id is the lowest one above all other ids.
 
         `deps_before`, `deps_after` and `wait_for` are one id or any iterable of ids.
         """
-        return self._append({"opcode": opcode, "id": self._next_id(), **fields}).id
-
-    def _append(self, raw: dict[str, Any]) -> Entry:
-        """Append the entry of a mapping that has an opcode and an id."""
-        index = len(self.entries)
+        raw = {"opcode": opcode, "id": self.next_id(), **fields}
         for name in _ID_LISTS:
             if name in raw:
                 raw[name] = _id_list(raw[name])
-        entry = quick_entry(raw, index) or self._read(raw, index)
+        entry = self.made(raw)
         self.entries.append(entry)
-        return entry
+        return entry.id
+
+    def made(self, raw: dict[str, Any]) -> Entry:
+        """The entry of a mapping that has an opcode and an id, as the next of the program, which it is not appended to."""
+        index = len(self.entries)
+        return quick_entry(raw, index) or self._read(raw, index)
 
     def _read(self, raw: dict[str, Any], index: int) -> Entry:
         entry, problems = read_entry(raw, index)
@@ -57,7 +58,8 @@ class ProgramBuilder:
             raise InputError([Problem(where, p.rule, path_text(p.path), p.value, p.remedy) for p in problems])
         return entry
 
-    def _next_id(self) -> int:
+    def next_id(self) -> int:
+        """The lowest id above all other ids."""
         seen, highest = self._highest
         count = len(self.entries)
         for entry in self.entries[seen:]:

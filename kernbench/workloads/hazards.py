@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from kernbench.cmdq.entries import Entry
+from kernbench.cmdq.entries import Entry, KvEntry
 from kernbench.cmdq.footprint import bytes_of, regions_of, service_cycles, transfer_of
 from kernbench.cmdq.program import Program
 from kernbench.config.schema import NpuConfig
@@ -35,6 +35,16 @@ class _Bucket:
 
     starts: list[int] = field(default_factory=list)  #: ascending; segments do not overlap
     segments: list[_Segment] = field(default_factory=list)
+    #: (start, end, job): reads before the first write, which have no segments yet; None after it. Most bytes of weights are
+    #: never written.
+    unwritten: list[tuple[int, int, int]] | None = field(default_factory=list)
+
+    def settle(self) -> None:
+        """Give the reads before the first write their segments."""
+        reads, self.unwritten = self.unwritten, None
+        for low, high, job in reads or ():
+            for segment in self.parted(low, high):
+                segment.readers.append(job)
 
     def touching(self, start: int, end: int) -> list[_Segment]:
         first = bisect_right(self.starts, start)
@@ -117,6 +127,9 @@ class Hazards:
         """`job` reads the range; ids that it waits for, as by `before_read`."""
         waits: set[int] = set()
         for bucket, low, high in self._parts(start, end):
+            if bucket.unwritten is not None:
+                bucket.unwritten.append((low, high, job))
+                continue
             whole = bucket.whole(low, high)
             for segment in bucket.parted(low, high) if whole is None else (whole,):
                 if segment.writer is not None:
@@ -128,6 +141,8 @@ class Hazards:
         """`job` writes the range; ids that it waits for, as by `before_write`."""
         waits: set[int] = set()
         for bucket, low, high in self._parts(start, end):
+            if bucket.unwritten is not None:
+                bucket.settle()
             whole = bucket.whole(low, high)
             for segment in bucket.touching(low, high) if whole is None else (whole,):
                 if segment.readers:
@@ -143,6 +158,8 @@ class Hazards:
     def join(self, start: int, end: int, job: int) -> None:
         """`job` has waited for every writer of the range, so later jobs wait for `job` instead of the writers."""
         for bucket, low, high in self._parts(start, end):
+            if bucket.unwritten is not None:
+                bucket.settle()
             for segment in bucket.segments[bucket.cut(low) : bucket.cut(high)]:
                 segment.writer = job
 
@@ -161,7 +178,12 @@ class Hazards:
         return bucket
 
     def _touching(self, start: int, end: int) -> list[_Segment]:
-        return [segment for bucket, low, high in self._parts(start, end) for segment in bucket.touching(low, high)]
+        found: list[_Segment] = []
+        for bucket, low, high in self._parts(start, end):
+            if bucket.unwritten is not None:
+                bucket.settle()
+            found += bucket.touching(low, high)
+        return found
 
 
 class Emitter:
@@ -192,12 +214,13 @@ class Emitter:
         self._load = {kind: [0] * getattr(config, kind).engines for kind in ("dma", "te", "ve")}
         self._scratchpad = Hazards()
         self._dram = Hazards()
+        self._uses: dict[tuple[Any, ...] | None, _Use] = {}
         self.waits = 0  #: of all entries for others, those counted again that `after` has looked at again
 
     def load(self, role: str, qbits: int, span: Span, spm: int, *, together: bool = False, **meta: Any) -> int:
         """DRAM to scratchpad. `together`: it waits for the writers of all bytes from the first row to the last one."""
         fields = {"tensor_role": role, "qbits": qbits, **self._shape(span), **meta}
-        return self._add("DMA_LOAD_TILE", "dma", together, **self._at("spm", spm), **fields)
+        return self._add("DMA_LOAD_TILE", "dma", (spm,), together, **self._at("spm", spm), **fields)
 
     def store(self, role: str, qbits: int, span: Span, spm: int, **meta: Any) -> int:
         """Scratchpad to DRAM."""
@@ -228,14 +251,15 @@ class Emitter:
     def te(self, op: str, ifm: int, wgt: int, ofm: int, **fields: Any) -> int:
         """A matrix product. `fields`: m, n, k, qbits_weight, qbits_activation."""
         places = {**self._at("ifm", ifm), **self._at("wgt", wgt), **self._at("ofm", ofm)}
-        return self._add(f"TE_{op.upper()}_TILE", "te", **places, **fields)
+        return self._add(f"TE_{op.upper()}_TILE", "te", (ifm, wgt, ofm), **places, **fields)
 
     def ve(self, op: str, source: int, out: int, second: int | None = None, **fields: Any) -> int:
         """A vector operation; length, batch, qbits_activation. `second`: the other input of add and mul."""
         places = {**self._at("in", source), **self._at("out", out)}
-        if second is not None:
-            places.update(self._at("in2", second))
-        return self._add(f"VE_{op.upper()}_TILE", "ve", **places, **fields)
+        if second is None:
+            return self._add(f"VE_{op.upper()}_TILE", "ve", (source, out), **places, **fields)
+        places.update(self._at("in2", second))
+        return self._add(f"VE_{op.upper()}_TILE", "ve", (source, second, out), **places, **fields)
 
     def join(self, spm: int, nbytes: int, **meta: Any) -> None:
         """Lets readers of these scratchpad bytes wait for one NOP instead of for each of their writers."""
@@ -279,7 +303,7 @@ class Emitter:
         return self.program
 
     def _move(self, opcode: str, spm: int, **fields: Any) -> int:
-        return self._add(opcode, "dma", **self._at("spm", spm), **fields)
+        return self._add(opcode, "dma", (spm,), **self._at("spm", spm), **fields)
 
     def _shape(self, span: Span) -> dict[str, int]:
         at = self._dram_base + span.dram_addr
@@ -291,44 +315,91 @@ class Emitter:
         bank, offset = bank_and_offset(addr, self._config.spm)
         return {f"{prefix}_bank": bank, f"{prefix}_offset": offset}
 
-    def _add(self, opcode: str, kind: str, together: bool = False, /, **fields: Any) -> int:
+    def _add(self, opcode: str, kind: str, places: tuple[int, ...], together: bool = False, /, **fields: Any) -> int:
+        """`places`: the flat address of a transfer, or of each region of a job, in the order of `regions_of`."""
         load = self._load[kind]
         chosen = load.index(min(load))
-        fields[f"{kind}_id"] = chosen
-        job = self.program.append(opcode, **self._common, **self._where, **fields)
-        entry = self.program.entries[-1]
-        waits, work = self._transfer(entry, job, together=together) if kind == "dma" else self._compute(entry, job)
+        program, entry = self.program, None
+        job = program.next_id()
+        raw = {"opcode": opcode, "id": job, **self._common, **self._where, f"{kind}_id": chosen, **fields}
+        key = self._key(opcode, kind, len(places), together, fields)
+        use = self._uses.get(key)
+        if use is None:
+            entry = program.made(raw)
+            use = _transfer_use(entry, self._config, together) if kind == "dma" else _compute_use(entry, self._config)
+            if key is not None:
+                self._uses[key] = use
+        waits = self._transfer(use, places[0], fields, job) if kind == "dma" else self._compute(use, places, job)
         waits.discard(job)  # a job does not wait for itself where it writes what it reads
-        if waits:
-            self.program.entries[-1] = msgspec.structs.replace(entry, deps_before=tuple(sorted(waits)))
+        if entry is None:
+            if waits:
+                raw["deps_before"] = sorted(waits)
+            entry = program.made(raw)
+        elif waits:
+            entry = msgspec.structs.replace(entry, deps_before=tuple(sorted(waits)))
+        program.entries.append(entry)
         self.waits += len(waits)
-        load[chosen] += work
+        load[chosen] += use.work
         return job
 
-    def _transfer(self, entry: Entry, job: int, *, together: bool) -> tuple[set[int], int]:
-        """The dependencies of a transfer, on which later jobs can depend, and its bytes; alignment included."""
-        transfer = transfer_of(entry, self._config)
-        spm, moved, dram = transfer.spm_addr, transfer.bytes_aligned, self._dram
-        if together:
-            rows = [(transfer.aligned_row(0)[0], transfer.aligned_row(transfer.rows - 1)[1])]
-        else:
-            rows = [transfer.aligned_row(i) for i in range(transfer.rows)]
-        if transfer.write:
-            waits = self._scratchpad.read(spm, spm + moved, job)
-            for start, end in rows:
-                waits |= dram.write(start, end, job)
-        else:
-            waits = set()
-            for start, end in rows:
-                waits |= dram.read(start, end, job)
-            waits |= self._scratchpad.write(spm, spm + moved, job)
-        return waits, moved
+    def _key(self, opcode: str, kind: str, regions: int, together: bool, fields: dict[str, Any]) -> tuple[Any, ...] | None:
+        """What the use of a job depends on; None for transfers of the KV cache, few of which have equal uses."""
+        shape = tuple(map(fields.get, _SHAPES[kind]))
+        if kind != "dma":
+            return opcode, regions, *shape
+        if "dram_addr" not in fields:
+            return None
+        return opcode, together, fields["dram_addr"] % self._config.dma.alignment_bytes, *shape
 
-    def _compute(self, entry: Entry, job: int) -> tuple[set[int], int]:
-        """The dependencies of a TE or VE job, on which later jobs can depend, and its cycles."""
+    def _transfer(self, use: _Use, spm: int, fields: dict[str, Any], job: int) -> set[int]:
+        """The dependencies of a transfer, on which later jobs can depend."""
+        dram = self._dram
+        at = fields["dram_addr"] if "dram_addr" in fields else fields["dram_base_addr"]
+        ((nbytes, write),) = use.regions
+        waits = set() if write else self._scratchpad.read(spm, spm + nbytes, job)
+        for start, end in use.rows:
+            waits |= dram.read(at + start, at + end, job) if write else dram.write(at + start, at + end, job)
+        if write:
+            waits |= self._scratchpad.write(spm, spm + nbytes, job)
+        return waits
+
+    def _compute(self, use: _Use, places: tuple[int, ...], job: int) -> set[int]:
+        """The dependencies of a TE or VE job, on which later jobs can depend."""
         waits: set[int] = set()
         space = self._scratchpad
-        for region in regions_of(entry, self._config):  # what it writes comes last
-            use = space.write if region.write else space.read
-            waits |= use(region.addr, region.addr + region.nbytes, job)
-        return waits, service_cycles(entry, self._config).total
+        for place, (nbytes, write) in zip(places, use.regions, strict=True):  # what it writes comes last
+            waits |= space.write(place, place + nbytes, job) if write else space.read(place, place + nbytes, job)
+        return waits
+
+
+#: Fields of an entry on which the sizes of what it reads and writes, and its cycles, depend.
+_SHAPES = {
+    "dma": ("num_elements", "rows", "row_elements", "stride_bytes", "qbits", "tensor_role", "codec"),
+    "te": ("m", "n", "k", "qbits_weight", "qbits_activation", "qbits_result", "tile_m", "tile_n", "split_k"),
+    "ve": ("length", "batch", "qbits_activation", "qbits_result"),
+}
+
+
+class _Use(msgspec.Struct, frozen=True):
+    """What jobs of one shape read and write, apart from their addresses."""
+
+    regions: list[tuple[int, bool]]  #: [byte] of each scratchpad region, and whether it is written
+    work: int  #: bytes of a transfer, alignment included; cycles of a TE or VE job
+    rows: list[tuple[int, int]] = []  #: DRAM ranges `[start, end)` of a transfer, from its address on
+
+
+def _transfer_use(entry: Entry, config: NpuConfig, together: bool) -> _Use:
+    """`together`: one DRAM range from the first row to the last one."""
+    transfer = transfer_of(entry, config)
+    base = entry.dram_base_addr if isinstance(entry, KvEntry) else entry.dram_addr  # type: ignore[attr-defined]
+    if together:
+        rows = [(transfer.dram_start, transfer.dram_end)]
+    else:
+        rows = [transfer.aligned_row(i) for i in range(transfer.rows)]
+    moved = transfer.bytes_aligned
+    return _Use([(moved, not transfer.write)], moved, [(start - base, end - base) for start, end in rows])
+
+
+def _compute_use(entry: Entry, config: NpuConfig) -> _Use:
+    regions = [(region.nbytes, region.write) for region in regions_of(entry, config)]
+    return _Use(regions, service_cycles(entry, config).total)

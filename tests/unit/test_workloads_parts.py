@@ -33,8 +33,8 @@ ranges = st.tuples(st.integers(0, SIZE - 1), st.integers(1, SIZE)).map(lambda p:
     st.sampled_from([0, (1 << BUCKET_BITS) - SIZE // 2]),
 )
 def test_hazards_byte_by_byte(steps: list[tuple[str, tuple[int, int]]], base: int) -> None:
-    """At the beginning of the addresses, and around the end of the first bucket."""
-    hazards = Hazards()
+    """At the beginning of the addresses, and around the end of the first bucket; also if nobody asks before."""
+    hazards, unasked = Hazards(), Hazards()
     writer: list[int | None] = [None] * SIZE
     readers: list[list[int]] = [[] for _ in range(SIZE)]
     for job, (kind, (start, end)) in enumerate(steps):
@@ -47,6 +47,7 @@ def test_hazards_byte_by_byte(steps: list[tuple[str, tuple[int, int]]], base: in
         assert hazards.before_write(base + start, base + end) == before_write
         waited = getattr(hazards, kind)(base + start, base + end, job)
         assert waited == {"read": before_read, "write": before_write}.get(kind)
+        assert waited == getattr(unasked, kind)(base + start, base + end, job)
         for b in inside:
             if kind == "read":
                 readers[b].append(job)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kernbench.common.errors import InputError
 from kernbench.config import load_config
 from kernbench.config.runtime import AttentionCost, OpCost, load_runtime
-from kernbench.workloads.ops.attention import Block, block_of, makespan
+from kernbench.workloads.ops.attention import Block, block_of, makespan, plan_attention
 from kernbench.workloads.ops.chip_view import ChipView
 from kernbench.workloads.ops.kernel import Kernel
 from kernbench.workloads.ops.named import DEFAULTS, operation_of
@@ -415,6 +415,38 @@ def test_servers_reduce_short_messages_in_one_kernel() -> None:
 
 
 def test_switches_reduce_long_messages_of_more_than_two_gpus() -> None:
-    assert all_reduce("h100", 8, 256 << 20)[1] == "in the switches" == all_reduce("b200", 4, 256 << 20)[1]
+    assert all_reduce("h100", 8, 256 << 20)[1] == "in the switches" == all_reduce("b200", 8, 256 << 20)[1]
     assert all_reduce("h100", 2, 256 << 20)[1] == "simple" == all_reduce("a100", 8, 256 << 20)[1]
+    assert all_reduce("b200", 4, 256 << 20)[1] == "simple"  # 5/4 at 0.74 of the bandwidth is more than 3/2
     assert all_reduce("h100_pcie", 8, 256 << 20)[1] == "simple"  # a bridge joins two cards
+
+
+@pytest.mark.parametrize("workers", [3, 4, 8])
+def test_a_gpu_sends_its_whole_message_and_one_sum_if_the_switches_reduce(workers: int) -> None:
+    """So no all-reduce moves its message at more than the rated bandwidth of the links."""
+    took, nbytes = all_reduce("h100", workers, 4 << 30)[0], 4 << 30
+    assert took * 1e3 > nbytes * (workers + 1) / workers / (18 * 25)
+
+
+def test_a_long_message_over_pcie_does_not_wait_for_dram() -> None:
+    """Loads from DRAM slow down messages over NVLink, not those over PCIe, which is slower than the loads."""
+    for chip, rate in (("l40", 25.0), ("a100", 12 * 25 * 0.76)):
+        timer = OperationTimer(load_config(chip), load_runtime("none"), simulate=False)
+        short, long = (timer.device_ns(Collective("send_recv", 2, size << 20)) for size in (256, 512))
+        assert long - short == pytest.approx((256 << 20) / rate, rel=1e-3)
+
+
+def test_parts_of_keys_are_combined_only_where_keys_were_cut() -> None:
+    """64 sequences occupy all cores, so their keys stay whole; those of one sequence are cut."""
+    view, cost = VIEW, AttentionCost.model_validate({"kernel": "paged", "start_ns": 0, "split_ns": 5000})
+    many, one = (plan_attention(view, Attention((Sequences(count, 1, 1024),), 32, 8, 128), cost) for count in (64, 1))
+    assert many.notes["splits"] == 1 and many.start == 0
+    assert one.notes["splits"] > 1 and one.start == view.cycles(5000)
+
+
+@pytest.mark.parametrize("profile", ["none", "neuron", "jetstream"])
+def test_attention_without_kernels_of_its_own_has_no_start_of_its_own(profile: str) -> None:
+    """`none` has no software, and compilers put attention into the graph of a whole step."""
+    timer = OperationTimer(load_config("tpuv5e"), load_runtime(profile), simulate=False)
+    start = timer.launch(Product(1, 128, 128)).kernel.start
+    assert timer.launch(Attention((Sequences(1, 1, 1024),), 32, 8, 128)).kernel.start == start

@@ -121,8 +121,7 @@ def _split(view: ChipView, op: Attention, cost: AttentionCost, sequences: int) -
     )
     jobs = [((one.cached + one.new) / splits, one.count * op.kv_heads * splits) for one in op.groups]
     keys = sum(one.count * (one.cached + one.new) for one in op.groups) * _key_bytes(op)
-    combined = sequences > 1 or longest >= block.keys
-    start = float(cost.start_ns) + (float(cost.split_ns) if combined else 0.0)
+    start = float(cost.start_ns) + (float(cost.split_ns) if splits > 1 else 0.0)
     body = _body(view, op, block, sorted(jobs, reverse=True))
     held = sequences <= cost.cached_sequences and keys <= float(view.chip.cache_bytes or 0)
     rate = view.stream_rate if held else view.memory_rate

@@ -35,7 +35,8 @@ NCCL_PCI = (("low latency", 0.0, 1.0, 0.5), ("simple", 1_800.0, 5.7, 1.0))
 LOW_LATENCY_GB_S = 11.25  #: of that protocol at least, where links have twice as much: its share of the links of an A100
 PCI_NS = 1_000.0  #: a step of the first protocol over PCIe (same file)
 #: NCCL's all-reduce in the switches of a node: its latency [ns], and the share of the links that it reaches, by major version
-#: of the instruction set (hwLatencies and nvlsEfficiency in the same file). Two GPUs do not use it.
+#: of the instruction set (hwLatencies and nvlsEfficiency in the same file). Two GPUs do not use it. Each GPU sends the whole
+#: message, of which the switches add up one part for each GPU, and then the sum of its own part.
 SWITCH_NS, SWITCH_SHARE = 25_000.0, {9: 0.85, 10: 0.74}
 #: Of a step of NCCL's low-latency protocol, a barrier of all GPUs: as a step of its protocol for long messages, because both
 #: write a flag after a fence: assumed.
@@ -47,7 +48,9 @@ DIRECT = ("send_recv",)  #: no reduction: the links' rated bandwidth, in one ste
 #: Of the last-level cache, the part that can hold the message of repeated sends; a longer one is read from DRAM. Fitted on two
 #: A100 (Vidur 7d47513), where a byte takes a fifth more time from between 31 and 37 MB on.
 HELD = 0.8
-MISSED = 0.76  #: of the links' rate, what a message from DRAM reaches: few channels wait for longer loads (same source)
+#: Of the links' rate, what a message from DRAM reaches: few channels wait for longer loads (same source). PCIe is slow enough
+#: for these loads.
+MISSED = 0.76
 RING = 0.8  #: of the network adapters' rate, what a collective of GPUs sustains (same source)
 OTHERS_RING = 0.75  #: the same of other chips: assumed
 
@@ -169,7 +172,7 @@ def plan_collective(view: ChipView, op: Collective, runtime: Runtime | None = No
     elif direct is not None:
         (took, many), start, name = direct, 0.0, "one kernel"
     elif op.name in DIRECT:
-        held = not chip.cache_bytes or op.nbytes <= HELD * float(chip.cache_bytes)
+        held = not linked or not chip.cache_bytes or op.nbytes <= HELD * float(chip.cache_bytes)
         took, name = latency + sent_bytes(op) / (rated if held else rated * MISSED), "direct"
     else:
         rate = rated * float(chip.links_share)
@@ -179,7 +182,7 @@ def plan_collective(view: ChipView, op: Collective, runtime: Runtime | None = No
         )
         switched = SWITCH_SHARE.get(int(chip.compute_capability or 0)) if linked and op.workers > 2 else None
         if switched and op.name == "all_reduce":
-            in_switch = SWITCH_NS + op.nbytes * (op.workers - 1) / op.workers / (rate * switched)
+            in_switch = SWITCH_NS + op.nbytes * (op.workers + 1) / op.workers / (rate * switched)
             took, name = min((took, name), (in_switch, "in the switches"))
     return Kernel(
         op.name, "ve", view.cycles(start + took), notes={"protocol": name, "steps": many, "sent_bytes": int(sent_bytes(op))}

@@ -33,7 +33,9 @@ class OpCost(Section):
     )
     start_ns: Energy = Field(default=Fraction(0), description="[ns] more than the chip's start of a kernel, for all of them")
     chain: Rate | None = Field(
-        default=None, description="loads from DRAM in a row in a vector kernel, a reading of a row; default: 1 if it misses"
+        default=None,
+        description="loads from DRAM in a row: of a vector kernel in a reading of a row, of a product before it starts; "
+        "default: 1 if it misses",
     )
     thread_bytes: Rate | None = Field(
         default=None, description="[byte] that a thread of a vector kernel has in flight; default: what fills the cache's rate"

@@ -20,7 +20,7 @@ PROFILE = load_runtime("kernel_only")
 PLANTED = {
     "te.macs_per_cycle": 0.8 * float(START.te.macs_per_cycle),
     "dram.peak_bw_bytes_per_cycle": 0.7 * float(START.dram.peak_bw_bytes_per_cycle),
-    "runtime.ops.matmul.start_ns": 5000.0,
+    "runtime.ops.matmul.chain": 20.0,
 }
 
 

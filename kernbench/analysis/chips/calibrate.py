@@ -171,7 +171,10 @@ def constants_for(operations: set[tuple[str, str]], machine: NpuConfig, runtime:
     by_chip = {pair for pair in operations - by_host if pair[1] != "attention"}
     for key in _keys(by_chip, runtime.ops):
         meaning = f"start of {key} kernels, beyond the chip's start"
-        found.append(Constant(f"runtime.ops.{key}.start_ns", "ns", meaning, 1000.0))
+        if key == "matmul" and key in runtime.ops and runtime.ops[key].chain:
+            found.append(Constant(f"runtime.ops.{key}.chain", "DRAM latency", meaning))
+        else:
+            found.append(Constant(f"runtime.ops.{key}.start_ns", "ns", meaning, 1000.0))
     return found
 
 

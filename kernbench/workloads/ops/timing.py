@@ -55,7 +55,8 @@ class OperationTimer:
         kernel = self.plan(op)
         begin = view.cycles(start * cost.kernels) + kernel.start
         if not isinstance(op, Vector):
-            begin += view.cycles(float(cost.start_ns)) + (view.latency if kernel.nbytes else 0.0)
+            loads = float(1 if cost.chain is None else cost.chain) if kernel.nbytes else 0.0
+            begin += view.cycles(float(cost.start_ns)) + loads * view.latency
         whole = Kernel(
             kernel.name, kernel.engine, kernel.body, kernel.read_bytes, kernel.write_bytes, begin, kernel.after, kernel.serial,
             kernel.notes,

@@ -2,7 +2,7 @@
 import numpy as np
 
 from kernbench_core.model.noc.routers cimport (
-    MOST_CHANNELS, MOST_PORTS, Arrival, Flit, Hop, Input, InputVc, Network, Output, OutputVc, Packet, Request, Router, Terminal)
+    MOST_CHANNELS, MOST_PORTS, Arrival, Behind, Flit, Hop, Input, InputVc, Network, Output, OutputVc, Packet, Request, Router, Terminal)
 from kernbench_core.state.arena cimport Arena
 from kernbench_core.state.arrays cimport int64_rows, int64s
 from kernbench_core.types cimport NONE, int32_t, int64_t, uint64_t
@@ -17,7 +17,7 @@ cdef int lay_out_routers(Network* w, dict spec) except -1:
         w.router[k].input, w.router[k].inputs = first_in, <int32_t>inputs[k]
         w.router[k].output, w.router[k].outputs = first_out, <int32_t>outputs[k]
         for i in range(w.router[k].inputs):
-            w.input[first_in + i].router = k
+            w.input[first_in + i].router, w.input[first_in + i].place = k, <unsigned char>i
         first_in += w.router[k].inputs
         first_out += w.router[k].outputs
     return 0
@@ -97,10 +97,12 @@ cdef int lay_out_network(Network* w, Arena a, dict spec, int32_t packets) except
     a.own(<void**>&w.terminal, w.terminals, sizeof(Terminal), False)
     a.own(<void**>&w.in_vc, <size_t>w.inputs << w.shift, sizeof(InputVc), False)
     a.own(<void**>&w.out_vc, <size_t>(w.outputs + w.terminals) << w.shift, sizeof(OutputVc), False)
+    a.own(<void**>&w.behind, <size_t>w.inputs << w.shift, sizeof(Behind), False)
     a.own(<void**>&w.ring, (<size_t>w.inputs << w.shift) * w.depth, sizeof(Flit), False)
     a.own(<void**>&w.packet, packets, sizeof(Packet), False)
     a.own(<void**>&w.head, ports, sizeof(int32_t), False)
     a.own(<void**>&w.request, 3 * ports * w.channels, sizeof(Request), False)
+    a.own(<void**>&w.waiting, ports * w.channels, sizeof(int32_t), False)
     a.own(<void**>&w.granted, ports, sizeof(int32_t), False)
     a.own(<void**>&w.awake, (w.routers + 63) // 64, sizeof(uint64_t), False)
     a.own(<void**>&w.queued, (w.terminals + 63) // 64, sizeof(uint64_t), False)

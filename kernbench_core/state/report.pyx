@@ -263,7 +263,7 @@ cdef tuple router_queues(Sim* s):
     for k in range(w.inputs):
         occupied[k] = w.input[k].occupied + w.input[k].n * s.cycle
         for channel in range(w.channels):
-            depth[k * w.channels + channel] = w.in_vc[(k << w.shift) + channel].n
+            depth[k * w.channels + channel] = (w.input[k].held >> channel & 1) + w.behind[(k << w.shift) + channel].n
     for k in range(w.terminals):
         packet = w.terminal[k].first
         while packet != NONE:

@@ -1,11 +1,11 @@
 """The allocators of a router: rules F2 to F4 of docs/model/flits.md. Both are separable, output-first, with one iteration.
 
-Sets of ports and channels are masks of 64 bits, so that a loop over a set visits only its members. In most clocks, no two flits of a
-router compete. Each allocator therefore first tries a short way, which changes nothing if two flits compete.
+Sets of ports and channels are masks of 64 bits, so that a loop over a set visits only its members. In most clocks, few flits of a
+router compete. Each allocator therefore has a short way for flits that do not compete.
 """
 from kernbench_core.model.noc.routers cimport (
-    MOST_PORTS, WAIT_LOST, WAIT_NO_CHANNEL, WAIT_NO_CREDIT, Hop, Input, InputVc, Network, Output, OutputVc, Request, Router, bit,
-    from_pointer, low_bit, prefetch, range_of, wait)
+    MOST_PORTS, WAIT_LOST, WAIT_NO_CHANNEL, WAIT_NO_CREDIT, Input, InputVc, Network, Output, OutputVc, Request, Router, bit,
+    from_pointer, idle, low_bit, range_of, wait)
 from kernbench_core.types cimport NONE, cycle_t, int32_t, uint64_t
 
 cdef enum:
@@ -16,11 +16,6 @@ cdef enum:
 cdef inline int32_t turn(int32_t place, int32_t pointer, int32_t n) noexcept nogil:
     """The cyclic distance of a position from the pointer."""
     return place - pointer if place >= pointer else place - pointer + n
-
-
-cdef inline bint idle(Output* o, cycle_t now) noexcept nogil:
-    """Whether the link takes a flit in this clock."""
-    return now * o.num >= o.busy
 
 
 cdef inline int32_t leave_alone(Network* w, Router* r, cycle_t now) noexcept nogil:
@@ -120,21 +115,21 @@ cdef inline int32_t first_offer(Network* w, int32_t o, uint64_t free, int32_t ac
 
 cdef inline void take(Network* w, Router* r, int32_t vc, int32_t offer) noexcept nogil:
     """Let a head take a channel of an output. Both are numbered over the router's."""
+    cdef int32_t i = vc >> w.shift
     cdef InputVc* v = &w.in_vc[(r.input << w.shift) + vc]
-    cdef Input* p = &w.input[r.input + (vc >> w.shift)]
+    cdef Input* p = &w.input[r.input + i]
     cdef uint64_t mine = bit(vc & ((1 << w.shift) - 1))
-    v.output = offer >> w.shift
-    v.channel = offer & ((1 << w.shift) - 1)
+    v.output = <unsigned char>(offer >> w.shift)
+    v.channel = <unsigned char>(offer & ((1 << w.shift) - 1))
     v.accept = offer + 1 if offer + 1 < r.outputs << w.shift else 0
+    v.hop += 1
     w.out_vc[(r.output << w.shift) + offer].grant = vc + 1 if vc + 1 < r.inputs << w.shift else 0
     w.output[r.output + v.output].taken |= bit(v.channel)
     p.waiting &= ~mine
     p.active |= mine
     if p.waiting == 0:
-        r.heads &= ~bit(vc >> w.shift)
-    r.ready |= bit(vc >> w.shift)
-    w.packet[v.flit.packet].hop += 1
-    prefetch(&w.hop[w.packet[v.flit.packet].hop])           # other packets have read other hops since the last router
+        r.heads &= ~bit(i)
+    r.ready |= bit(i)
 
 
 cdef inline void refuse(Network* w, Router* r, int32_t vc, int32_t o) noexcept nogil:
@@ -143,33 +138,37 @@ cdef inline void refuse(Network* w, Router* r, int32_t vc, int32_t o) noexcept n
     wait(w, (r.input << w.shift) + vc, WAIT_NO_CHANNEL)
 
 
-cdef inline bint take_alone(Network* w, Router* r) noexcept nogil:
-    """F3 with fixed routes if each input has at most one head that waits, all of them for different outputs; else false."""
-    cdef int32_t[MOST_PORTS] heads, wanted                 # channel of an input, output
-    cdef uint64_t[MOST_PORTS] free                         # channels of this output that are free
-    cdef uint64_t todo = r.heads, asked = 0, set
-    cdef int32_t i, k, o, vc, n = 0
-    cdef Hop* h
+cdef inline void take_first(Network* w, Router* r, int32_t vc) noexcept nogil:
+    """F3 of a head with a fixed route, if no other head requests its output."""
+    cdef InputVc* v = &w.in_vc[(r.input << w.shift) + vc]
+    cdef uint64_t free = range_of(v.channel, v.last) & ~w.output[r.output + v.output].taken
+    if free:
+        take(w, r, vc, first_offer(w, v.output, free, v.accept))
+    else:
+        refuse(w, r, vc, v.output)
+
+
+cdef inline uint64_t take_alone(Network* w, Router* r) noexcept nogil:
+    """F3 with fixed routes of the heads that are alone at their outputs; return the outputs for which several heads compete."""
+    cdef uint64_t todo = r.heads, set, asked = 0, shared = 0
+    cdef int32_t i, k, vc, n = 0
+    cdef InputVc* v = &w.in_vc[r.input << w.shift]
     while todo:
         i = low_bit(todo)
         todo &= todo - 1
         set = w.input[r.input + i].waiting
-        vc = (i << w.shift) + low_bit(set)
-        h = &w.hop[w.packet[w.in_vc[(r.input << w.shift) + vc].flit.packet].hop]
-        o = h.output - r.output
-        if set & (set - 1) or asked >> o & 1:
-            return False
-        asked |= bit(o)
-        heads[n] = vc
-        wanted[n] = o
-        free[n] = range_of(h.low, h.high) & ~w.output[h.output].taken
-        n += 1
+        while set:
+            vc = (i << w.shift) + low_bit(set)
+            set &= set - 1
+            shared |= asked & bit(v[vc].output)
+            asked |= bit(v[vc].output)
+            w.waiting[n] = vc
+            n += 1
     for k in range(n):
-        if free[k]:
-            take(w, r, heads[k], first_offer(w, wanted[k], free[k], w.in_vc[(r.input << w.shift) + heads[k]].accept))
-        else:
-            refuse(w, r, heads[k], wanted[k])
-    return True
+        vc = w.waiting[k]
+        if not shared >> v[vc].output & 1:
+            take_first(w, r, vc)
+    return shared
 
 
 cdef inline void add(Network* w, Request* lead, int32_t k, int32_t o, uint64_t channels, uint64_t* asked) noexcept nogil:
@@ -186,20 +185,18 @@ cdef inline void add(Network* w, Request* lead, int32_t k, int32_t o, uint64_t c
 
 
 cdef int32_t ask(Network* w, Router* r, int32_t i, int32_t channel, int32_t k, uint64_t* asked) noexcept nogil:
-    """F2: make the requests of a head, from request `k` on; return the number of all requests."""
+    """Make the requests of a head, from request `k` on; return the number of all requests."""
     cdef Request* lead = &w.request[k]
     cdef InputVc* v = &w.in_vc[((r.input + i) << w.shift) + channel]
-    cdef Hop* h
     cdef int32_t* row
     cdef int32_t n
     lead.vc = (i << w.shift) + channel
     lead.accept = v.accept
     lead.turn = FAR
     if w.escapes == 0:
-        h = &w.hop[w.packet[v.flit.packet].hop]
-        add(w, lead, k, h.output - r.output, range_of(h.low, h.high), asked)
+        add(w, lead, k, v.output, range_of(v.channel, v.last), asked)
         return k + 1
-    row = &w.adaptive[4 * ((r - w.router) * w.terminals + w.packet[v.flit.packet].target)]
+    row = &w.adaptive[4 * ((r - w.router) * w.terminals + w.packet[v.packet].target)]
     if row[2] == NONE:                                      # the packet is at its target
         add(w, lead, k, row[0] - r.output, range_of(0, w.channels - 1), asked)
         return k + 1
@@ -215,26 +212,27 @@ cdef int32_t ask(Network* w, Router* r, int32_t i, int32_t channel, int32_t k, u
 
 
 cdef inline void offer_channels(Network* w, Router* r, int32_t o) noexcept nogil:
-    """Offer each free channel of an output to the first request for it, starting at the channel's pointer."""
+    """Offer each free channel of an output to the first request for it, starting at the channel's pointer. The requests for an output
+    are linked from the last channel of the inputs to the first."""
     cdef OutputVc* out_vc = &w.out_vc[(r.output + o) << w.shift]
     cdef uint64_t free = ~w.output[r.output + o].taken & range_of(0, w.channels - 1)
-    cdef int32_t channel, best, best_turn, one, k
+    cdef int32_t channel, first, above, k
     if w.request[w.head[o]].next == NONE:
         w.request[w.head[o]].won = free & w.request[w.head[o]].channels
         return
     while free:
         channel = low_bit(free)
         free &= free - 1
-        best = NONE
-        best_turn = FAR
+        first = above = NONE
         k = w.head[o]
         while k != NONE:
-            one = turn(w.request[k].vc, out_vc[channel].grant, r.inputs << w.shift)
-            if one < best_turn and w.request[k].channels >> channel & 1:
-                best, best_turn = k, one
+            if w.request[k].channels >> channel & 1:
+                first = k
+                if w.request[k].vc >= out_vc[channel].grant:
+                    above = k
             k = w.request[k].next
-        if best != NONE:
-            w.request[best].won |= bit(channel)
+        if first != NONE:
+            w.request[above if above != NONE else first].won |= bit(channel)
 
 
 cdef inline void keep_first(Network* w, Router* r, Request* q) noexcept nogil:
@@ -250,17 +248,19 @@ cdef inline void keep_first(Network* w, Router* r, Request* q) noexcept nogil:
         lead.offer = offer
 
 
-cdef void match_heads(Network* w, Router* r) noexcept nogil:
-    """F3 for heads that may compete."""
-    cdef int32_t i, k, n = 0
+cdef void match_heads(Network* w, Router* r, uint64_t shared) noexcept nogil:
+    """F3 for heads that may compete: with fixed routes, those that request an output of `shared`; else all."""
+    cdef int32_t i, k, channel, n = 0
     cdef uint64_t todo = r.heads, set, asked = 0
     while todo:
         i = low_bit(todo)
         todo &= todo - 1
         set = w.input[r.input + i].waiting
         while set:
-            n = ask(w, r, i, low_bit(set), n, &asked)
+            channel = low_bit(set)
             set &= set - 1
+            if w.escapes or shared >> w.in_vc[((r.input + i) << w.shift) + channel].output & 1:
+                n = ask(w, r, i, channel, n, &asked)
     while asked:
         offer_channels(w, r, low_bit(asked))
         asked &= asked - 1
@@ -277,5 +277,8 @@ cdef void match_heads(Network* w, Router* r) noexcept nogil:
 
 cdef void match_channels(Network* w, Router* r) noexcept nogil:
     """F3: heads that wait take free channels of their outputs."""
-    if w.escapes or not take_alone(w, r):
-        match_heads(w, r)
+    cdef uint64_t shared = 0
+    if w.escapes == 0:
+        shared = take_alone(w, r)
+    if w.escapes or shared:
+        match_heads(w, r, shared)

@@ -1,18 +1,17 @@
 """One clock of a network of routers: rules F1, F5 and F6 of docs/model/flits.md; F2 to F4 are in allocators.pyx."""
 from kernbench_core.model.noc.allocators cimport match_channels, match_switch
 from kernbench_core.model.noc.routers cimport (
-    HEAD, TAIL, WAIT_NO_CHANNEL, WAIT_NO_CREDIT, Arrival, Flit, Input, InputVc, Output, OutputVc, Packet, Router, Terminal, bit,
-    from_pointer, low_bit, range_of)
+    HEAD, TAIL, WAIT_NO_CHANNEL, WAIT_NO_CREDIT, Arrival, Behind, Flit, Input, InputVc, Output, OutputVc, Packet, Router, Terminal, bit,
+    from_pointer, idle, low_bit, range_of, route)
 from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t, int64_t, slot_t, uint64_t
 
 
-cdef inline void send_flit(Network* w, cycle_t at, int32_t vc, slot_t packet, int32_t kind) noexcept nogil:
+cdef inline void send_flit(Network* w, cycle_t at, int32_t vc, slot_t packet, int32_t hop, int32_t kind) noexcept nogil:
     """Let a flit arrive in a later clock."""
     cdef int32_t slot = at & (w.horizon - 1), n = w.n_due[slot]
     cdef Arrival* e = &w.due[<int64_t>slot * w.most_due + n]
     w.n_due[slot] = n + 1
-    e.flit.packet = packet
-    e.flit.kind = kind
+    e.flit.packet, e.flit.hop, e.flit.kind = packet, hop, kind
     e.vc = vc
 
 
@@ -23,28 +22,49 @@ cdef inline void send_credit(Network* w, cycle_t at, int32_t vc) noexcept nogil:
     w.n_back[slot] = n + 1
 
 
+cdef inline void queue_up(Network* w, Arrival* e) noexcept nogil:
+    """Put a flit behind the others of its channel."""
+    cdef Behind* b = &w.behind[e.vc]
+    cdef int32_t place = b.second + b.n
+    w.ring[<int64_t>e.vc * w.depth + (place if place < w.depth else place - w.depth)] = e.flit
+    b.n += 1
+
+
+cdef inline void move_up(Network* w, Input* p, int32_t vc, uint64_t channel) noexcept nogil:
+    """Make the second flit of a channel the first."""
+    cdef Behind* b = &w.behind[vc]
+    cdef Flit* flit = &w.ring[<int64_t>vc * w.depth + b.second]
+    cdef InputVc* v = &w.in_vc[vc]
+    v.packet, v.hop, v.kind = flit.packet, flit.hop, <unsigned char>flit.kind
+    b.second = b.second + 1 if b.second + 1 < w.depth else 0
+    b.n -= 1
+    if b.n == 0:
+        p.more &= ~channel
+
+
 cdef inline void arrive(Network* w, Arrival* e, cycle_t now) noexcept nogil:
     """F1: a flit arrives in the buffer of its channel."""
-    cdef int32_t input = e.vc >> w.shift, place
     cdef uint64_t channel = bit(e.vc & ((1 << w.shift) - 1))
-    cdef Input* p = &w.input[input]
-    cdef InputVc* v = &w.in_vc[e.vc]
-    cdef Router* r = &w.router[p.router]
-    if v.n == 0:
-        v.flit = e.flit
-    else:
-        place = v.second + v.n - 1
-        w.ring[<int64_t>e.vc * w.depth + (place if place < w.depth else place - w.depth)] = e.flit
-    v.n += 1
+    cdef Input* p = &w.input[e.vc >> w.shift]
+    cdef InputVc* v
+    cdef Router* r
     p.occupied -= now
     p.n += 1
     p.most = max(p.most, p.n)
+    if p.held & channel:
+        p.more |= channel
+        queue_up(w, e)
+        return
     p.held |= channel
+    v = &w.in_vc[e.vc]
+    v.packet, v.hop, v.kind = e.flit.packet, e.flit.hop, <unsigned char>e.flit.kind
+    r = &w.router[p.router]
     if p.active & channel:
-        r.ready |= bit(input - r.input)
+        r.ready |= bit(p.place)
     else:
         p.waiting |= channel
-        r.heads |= bit(input - r.input)
+        r.heads |= bit(p.place)
+        route(w, r, v)
     w.awake[p.router >> 6] |= bit(p.router & 63)
 
 
@@ -76,25 +96,30 @@ cdef void arrivals(Network* w, cycle_t now) noexcept nogil:
         else:
             eject(w, &due[k], now)
     for k in range(n_back):
+        if w.out_vc[back[k]].credits == 0:
+            w.output[back[k] >> w.shift].empty &= ~bit(back[k] & ((1 << w.shift) - 1))
         w.out_vc[back[k]].credits += 1
-        w.output[back[k] >> w.shift].empty &= ~bit(back[k] & ((1 << w.shift) - 1))
 
 
-cdef inline void leave(Network* w, int32_t output, int32_t channel, slot_t packet, int32_t kind, cycle_t now) noexcept nogil:
+cdef inline void leave(
+    Network* w, int32_t output, int32_t channel, slot_t packet, int32_t hop, int32_t kind, cycle_t now
+) noexcept nogil:
     """Send a flit to the input or the terminal at the end of an output. The flit occupies the link for den/num clocks. Fractions of a
     clock are carried over between consecutive flits."""
     cdef Output* o = &w.output[output]
     cdef int32_t vc = (output << w.shift) + channel
     cdef OutputVc* v = &w.out_vc[vc]
-    cdef int64_t at = now * o.num
-    o.busy = (o.busy if o.busy > at - o.num else at) + o.den
+    cdef int64_t at
+    if o.num != o.den:
+        at = now * o.num
+        o.busy = (o.busy if o.busy > at - o.num else at) + o.den
     o.flits += 1
     v.credits -= 1
     if v.credits == 0:
         o.empty |= bit(channel)
     if kind & TAIL:
         o.taken &= ~bit(channel)
-    send_flit(w, now + o.latency, (o.input << w.shift) + channel if o.input != NONE else -1 - vc, packet, kind)
+    send_flit(w, now + o.latency, (o.input << w.shift) + channel if o.input != NONE else -1 - vc, packet, hop, kind)
 
 
 cdef void inject(Network* w, int32_t k, cycle_t now) noexcept nogil:
@@ -105,7 +130,7 @@ cdef void inject(Network* w, int32_t k, cycle_t now) noexcept nogil:
     cdef Packet* p = &w.packet[t.first]
     cdef slot_t packet = t.first
     cdef uint64_t free
-    if now * o.num < o.busy:
+    if not idle(o, now):
         return
     if t.sent == 0:
         free = ~(o.taken | o.empty) & range_of(0, w.channels - 1)
@@ -120,7 +145,7 @@ cdef void inject(Network* w, int32_t k, cycle_t now) noexcept nogil:
         p.waits[<int>WAIT_NO_CREDIT] += 1
         return
     t.sent += 1
-    leave(w, t.output, t.channel, packet, (HEAD if t.sent == 1 else 0) | (TAIL if t.sent == p.flits else 0), now)
+    leave(w, t.output, t.channel, packet, p.hop, (HEAD if t.sent == 1 else 0) | (TAIL if t.sent == p.flits else 0), now)
     if t.sent == p.flits:
         t.sent = 0
         t.first = p.next
@@ -133,27 +158,27 @@ cdef void inject(Network* w, int32_t k, cycle_t now) noexcept nogil:
 cdef inline void depart(Network* w, Router* r, int32_t vc, cycle_t now) noexcept nogil:
     """F5: a granted flit leaves its buffer, and its credit is returned. The pointers of F4 move on."""
     cdef int32_t input = vc >> w.shift, channel = vc & ((1 << w.shift) - 1), i = input - r.input
+    cdef uint64_t mine = bit(channel)
     cdef InputVc* v = &w.in_vc[vc]
     cdef Input* p = &w.input[input]
-    cdef Flit flit = v.flit
+    cdef int32_t kind = v.kind
     w.output[r.output + v.output].grant = i + 1 if i + 1 < r.inputs else 0
     p.accept = v.output + 1 if v.output + 1 < r.outputs else 0
     p.channel = channel + 1 if channel + 1 < w.channels else 0
     p.occupied += now
     p.n -= 1
-    v.n -= 1
-    if v.n == 0:
-        p.held &= ~bit(channel)
-    else:
-        v.flit = w.ring[<int64_t>vc * w.depth + v.second]
-        v.second = v.second + 1 if v.second + 1 < w.depth else 0
-    leave(w, r.output + v.output, v.channel, flit.packet, flit.kind, now)
+    leave(w, r.output + v.output, v.channel, v.packet, v.hop, kind, now)
     send_credit(w, now + p.credit, (p.output << w.shift) + channel)
-    if flit.kind & TAIL:
-        p.active &= ~bit(channel)
-        if v.n:                                             # a head follows
-            p.waiting |= bit(channel)
+    if kind & TAIL:
+        p.active &= ~mine
+    if p.more & mine:
+        move_up(w, p, vc, mine)
+        if kind & TAIL:                                     # a head follows
+            p.waiting |= mine
             r.heads |= bit(i)
+            route(w, r, v)
+    else:
+        p.held &= ~mine
     if p.held & p.active == 0:
         r.ready &= ~bit(i)
 

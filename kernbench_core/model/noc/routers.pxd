@@ -7,7 +7,6 @@ from kernbench_core.types cimport cycle_t, int32_t, int64_t, slot_t, uint64_t
 
 cdef extern from *:
     int trailing_zeros "__builtin_ctzll"(uint64_t v) noexcept nogil
-    void prefetch "__builtin_prefetch"(const void* place) noexcept nogil     # a line of the host's cache that is read soon
 
 cdef enum:
     MOST_CHANNELS = 64        # virtual channels of an input
@@ -33,7 +32,7 @@ cdef struct Packet:
     cycle_t end               # clock in which its tail is ejected; NEVER before
     int32_t source            # terminals
     int32_t target            # the terminal to which it goes
-    int32_t hop               # the next router at which its head needs a channel: index into `hop`
+    int32_t hop               # the first router of its route: index into `hop`
     int32_t flits             # its length in flits
     int64_t tag               # a number for the caller
     int32_t segment           # a number for the caller
@@ -42,39 +41,47 @@ cdef struct Packet:
 
 cdef struct Flit:
     slot_t packet             # the packet of the flit
+    int32_t hop               # of a head: the next router at which it needs a channel, an index into `hop`
     int32_t kind              # FlitKind
 
-cdef struct InputVc:          # a virtual channel of an input
-    Flit flit                 # its first flit
-    int32_t n                 # number of flits in its buffer; those behind the first are in a ring buffer
-    int32_t second            # place of the second flit in the ring buffer
-    int32_t output            # while active: the output, numbered within the router
-    int32_t channel           # while active: the channel of this output
+cdef struct InputVc:          # a virtual channel of an input; 16 bytes, because every flit reads one
+    slot_t packet             # of its first flit
+    int32_t hop               # of its first flit
     int32_t accept            # F3: the channel of an output, numbered over the router's, that has priority
+    unsigned char kind        # FlitKind of its first flit
+    unsigned char output      # numbered within the router; while active: of its packet; while waiting on a fixed route: requested
+    unsigned char channel     # while active: the channel of this output; while waiting on a fixed route: the first it may take
+    unsigned char last        # while waiting on a fixed route: the last channel of this output that it may take
+
+cdef struct Behind:           # the flits of an input's channel behind the first, in a ring buffer
+    int32_t n                 # their number
+    int32_t second            # place of the second flit of the channel
 
 cdef struct OutputVc:         # a virtual channel at the far end of an output
     int32_t credits           # free buffer places at the input after it
     int32_t grant             # F3: the channel of an input, numbered over the router's, that has priority
 
-cdef struct Input:            # a channel is idle, or it waits, or it is active
+cdef struct Input:            # one line of the host's cache; a channel is idle, or it waits, or it is active
     uint64_t held             # channels that have a flit
+    uint64_t more             # channels that have more than one flit
     uint64_t waiting          # channels whose first flit is a head without a channel of an output (F3)
     uint64_t active           # channels whose packet has a channel of an output
     int64_t occupied          # clocks in which flits left its buffers, less the clocks in which flits arrived, summed over all flits
     int32_t router            # the router to which it belongs
     int32_t output            # that feeds it
     int32_t credit            # `Output.credit` of that output
-    int32_t channel           # F4: the channel that has priority
-    int32_t accept            # F4: the output of the router that has priority
     int32_t n                 # flits in its buffers
     int32_t most              # the largest number of flits in its buffers so far
+    unsigned char place       # its number within the router
+    unsigned char channel     # F4: the channel that has priority
+    unsigned char accept      # F4: the output of the router that has priority
 
 cdef struct Output:           # the fields that every flit needs come first, in one line of the host's cache
-    int64_t busy              # clock * num up to which it is occupied
-    int64_t num               # bandwidth of num/den flits in a clock, at most 1
-    int64_t den               # the denominator of that rate
     uint64_t taken            # channels that a packet has whose tail has not left
     uint64_t empty            # channels without a credit
+    int64_t busy              # clock * num up to which it is occupied; of a link with a bandwidth below 1
+    int64_t num               # bandwidth of num/den flits in a clock, at most 1
+    int64_t den               # the denominator of that rate
     int64_t flits             # flits that have left
     int32_t input             # the input to which it leads; NONE: it leads to a terminal
     int32_t latency           # from the grant to the arrival; at least 1
@@ -129,6 +136,7 @@ cdef struct Network:
     Terminal* terminal        # [terminals]
     InputVc* in_vc            # by input, channel
     OutputVc* out_vc          # by output, channel
+    Behind* behind            # by input, channel
     Flit* ring                # flits behind the first of an input's channel, by input, channel, place
     Hop* hop                  # routers of routes
     int32_t* adaptive         # by router and target: two outputs or NONE, the output of the escape network, and its channel
@@ -146,6 +154,7 @@ cdef struct Network:
     slot_t ended              # packets whose tails were ejected in this clock
     slot_t ended_last         # the last of these packets
     int32_t* head             # F3: the first request of each output of a router
+    int32_t* waiting          # F3: the channels of a router, numbered over its inputs, that wait
     Request* request          # F3: the requests of a router in this clock
     int32_t* granted          # F4: the channels of a router, numbered over all inputs, from which a flit leaves in this clock
 
@@ -167,4 +176,16 @@ cdef inline uint64_t range_of(int32_t low, int32_t high) noexcept nogil:
 
 cdef inline void wait(Network* w, int32_t vc, int32_t why) noexcept nogil:
     """Count a clock in which the first flit of a channel, numbered over all inputs, does not move."""
-    w.packet[w.in_vc[vc].flit.packet].waits[why] += 1
+    w.packet[w.in_vc[vc].packet].waits[why] += 1
+
+cdef inline bint idle(Output* o, cycle_t now) noexcept nogil:
+    """Whether the link takes a flit in this clock. A router sends at most one flit in a clock to each link."""
+    return o.num == o.den or now * o.num >= o.busy
+
+cdef inline void route(Network* w, Router* r, InputVc* v) noexcept nogil:
+    """F2: find the request of the head that is now the first flit of a channel. An adaptive route is found in each clock (F3)."""
+    cdef Hop* h
+    if w.escapes == 0:
+        h = &w.hop[v.hop]
+        v.output = <unsigned char>(h.output - r.output)
+        v.channel, v.last = h.low, h.high

@@ -17,7 +17,10 @@ cdef int lay_out_routers(Network* w, dict spec) except -1:
         w.router[k].input, w.router[k].inputs = first_in, <int32_t>inputs[k]
         w.router[k].output, w.router[k].outputs = first_out, <int32_t>outputs[k]
         for i in range(w.router[k].inputs):
-            w.input[first_in + i].router, w.input[first_in + i].place = k, <unsigned char>i
+            w.input[first_in + i].router = k
+            w.input[first_in + i].after = <unsigned char>((i + 1) % inputs[k])
+        for i in range(w.router[k].outputs):
+            w.output[first_out + i].after = <unsigned char>((i + 1) % outputs[k])
         first_in += w.router[k].inputs
         first_out += w.router[k].outputs
     return 0
@@ -102,9 +105,9 @@ cdef int lay_out_network(Network* w, Arena a, dict spec, int32_t packets) except
     a.own(<void**>&w.packet, packets, sizeof(Packet), False)
     a.own(<void**>&w.head, ports, sizeof(int32_t), False)
     a.own(<void**>&w.request, 3 * ports * w.channels, sizeof(Request), False)
-    a.own(<void**>&w.waiting, ports * w.channels, sizeof(int32_t), False)
-    a.own(<void**>&w.granted, ports, sizeof(int32_t), False)
-    a.own(<void**>&w.awake, (w.routers + 63) // 64, sizeof(uint64_t), False)
+    a.own(<void**>&w.waiting, <size_t>w.inputs << w.shift, sizeof(int32_t), False)
+    a.own(<void**>&w.ready, <size_t>w.inputs << w.shift, sizeof(int32_t), False)
+    a.own(<void**>&w.crowded, max(w.routers, w.outputs), sizeof(int32_t), False)
     a.own(<void**>&w.queued, (w.terminals + 63) // 64, sizeof(uint64_t), False)
     w.ended = NONE
     w.horizon = 1

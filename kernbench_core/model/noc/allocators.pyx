@@ -1,16 +1,16 @@
-"""The allocators of a router: rules F2 to F4 of docs/model/flits.md. Both are separable, output-first, with one iteration.
+"""The allocators of routers: rules F2 to F4 of docs/model/flits.md. Both are separable, output-first, with one iteration.
 
-Sets of ports and channels are masks of 64 bits, so that a loop over a set visits only its members. In most clocks, few flits of a
-router compete. Each allocator therefore has a short way for flits that do not compete.
+The network lists the channels that wait for a channel of an output, and those that are ready to send a flit through a switch. In most
+clocks, few of them compete. Each allocator therefore has a short way for heads and flits that do not compete. It visits the lists, and
+no router. Ports and virtual channels of a router are also masks of 64 bits, for those that compete.
 """
 from kernbench_core.model.noc.routers cimport (
     MOST_PORTS, WAIT_LOST, WAIT_NO_CHANNEL, WAIT_NO_CREDIT, Input, InputVc, Network, Output, OutputVc, Request, Router, bit,
     from_pointer, idle, low_bit, range_of, wait)
-from kernbench_core.types cimport NONE, cycle_t, int32_t, uint64_t
+from kernbench_core.types cimport NONE, cycle_t, int16_t, int32_t, uint64_t
 
 cdef enum:
     FAR = 0x7fffffff          # Request.turn of a head without an offer
-    COMPETE = -1              # the result of a short way that cannot be taken
 
 
 cdef inline int32_t turn(int32_t place, int32_t pointer, int32_t n) noexcept nogil:
@@ -18,56 +18,27 @@ cdef inline int32_t turn(int32_t place, int32_t pointer, int32_t n) noexcept nog
     return place - pointer if place >= pointer else place - pointer + n
 
 
-cdef inline int32_t leave_alone(Network* w, Router* r, cycle_t now) noexcept nogil:
-    """F4 if each input has at most one flit for the switch, all of them for different outputs, and nothing delays a flit."""
-    cdef Input* input = &w.input[r.input]
-    cdef Output* output = &w.output[r.output]
-    cdef Output* o
-    cdef InputVc* v
-    cdef uint64_t todo = r.ready, asked = 0, set
-    cdef int32_t i, vc, granted = 0
-    while todo:
-        i = low_bit(todo)
-        todo &= todo - 1
-        set = input[i].held & input[i].active
-        vc = ((r.input + i) << w.shift) + low_bit(set)
-        v = &w.in_vc[vc]
-        o = &output[v.output]
-        if set & (set - 1) or asked >> v.output & 1 or o.empty >> v.channel & 1 or not idle(o, now):
-            return COMPETE
-        asked |= bit(v.output)
-        w.granted[granted] = vc
-        granted += 1
-    return granted
-
-
-cdef int32_t match_switch(Network* w, Router* r, cycle_t now) noexcept nogil:
-    """F4: list the channels from which a flit leaves in this clock in `granted`, and return their number. `depart` moves the
-    pointers."""
-    cdef int32_t granted = leave_alone(w, r, now)
-    return granted if granted != COMPETE else match_flits(w, r, now)
-
-
-cdef int32_t match_flits(Network* w, Router* r, cycle_t now) noexcept nogil:
-    """F4 for flits that may compete."""
+cdef void match_flits(Network* w, Router* r, cycle_t now) noexcept nogil:
+    """F4 for the flits of a router that may compete."""
     cdef unsigned char[MOST_PORTS * MOST_PORTS] chosen     # by output and input: the requesting channel
     cdef uint64_t[MOST_PORTS] asks                         # by output: the requesting inputs
     cdef uint64_t[MOST_PORTS] offers                       # by input: the outputs that offer
     cdef uint64_t asked = 0, offered = 0                   # outputs that are requested, inputs that have an offer
-    cdef uint64_t todo = r.ready, set
-    cdef int32_t i, o, channel, vc, granted = 0
+    cdef uint64_t set
+    cdef int32_t i, o, channel, vc
     cdef Input* input = &w.input[r.input]
     cdef Output* output = &w.output[r.output]
-    while todo:
-        i = low_bit(todo)
-        todo &= todo - 1
+    for o in range(r.outputs):
+        output[o].asked = False
+    for i in range(r.inputs):
+        input[i].granted = 0
         set = input[i].held & input[i].active
         while set:
             channel = from_pointer(set, input[i].channel)
             set &= ~bit(channel)
             vc = ((r.input + i) << w.shift) + channel
-            o = w.in_vc[vc].output
-            if output[o].empty >> w.in_vc[vc].channel & 1:
+            o = (w.in_vc[vc].to >> w.shift) - r.output
+            if output[o].empty >> (w.in_vc[vc].to & ((1 << w.shift) - 1)) & 1:
                 output[o].no_credit += 1
                 wait(w, vc, WAIT_NO_CREDIT)
                 continue
@@ -80,10 +51,10 @@ cdef int32_t match_flits(Network* w, Router* r, cycle_t now) noexcept nogil:
             asked |= bit(o)
             asks[o] |= bit(i)
             chosen[o * MOST_PORTS + i] = <unsigned char>channel
-    todo = asked
-    while todo:
-        o = low_bit(todo)
-        todo &= todo - 1
+    set = asked
+    while set:
+        o = low_bit(set)
+        set &= set - 1
         i = from_pointer(asks[o], output[o].grant)
         if not offered >> i & 1:
             offers[i] = 0
@@ -93,8 +64,7 @@ cdef int32_t match_flits(Network* w, Router* r, cycle_t now) noexcept nogil:
         i = low_bit(offered)
         offered &= offered - 1
         o = from_pointer(offers[i], input[i].accept)
-        w.granted[granted] = ((r.input + i) << w.shift) + chosen[o * MOST_PORTS + i]
-        granted += 1
+        input[i].granted = 1 + chosen[o * MOST_PORTS + i]
         asks[o] &= ~bit(i)
     while asked:
         o = low_bit(asked)
@@ -104,7 +74,34 @@ cdef int32_t match_flits(Network* w, Router* r, cycle_t now) noexcept nogil:
             asks[o] &= asks[o] - 1
             output[o].lost += 1
             wait(w, ((r.input + i) << w.shift) + chosen[o * MOST_PORTS + i], WAIT_LOST)
-    return granted
+
+
+cdef void match_switches(Network* w, cycle_t now) noexcept nogil:
+    """F4: set `granted` of all inputs with a channel that is ready. `depart` moves the pointers.
+
+    A flit is granted the switch at once if no other flit is ready at its input or requests its output, and if nothing else delays it. The
+    flits of a router compete as soon as this does not hold for one of them.
+    """
+    cdef int32_t k, vc, n = 0
+    cdef Input* p
+    cdef Output* o
+    cdef Router* r
+    for k in range(w.n_ready):
+        vc = w.in_vc[w.ready[k]].to
+        p = &w.input[w.ready[k] >> w.shift]
+        o = &w.output[vc >> w.shift]
+        if p.granted or o.asked or o.empty >> (vc & ((1 << w.shift) - 1)) & 1 or not idle(o, now):
+            r = &w.router[p.router]
+            if not r.listed:
+                r.listed = True
+                w.crowded[n] = p.router
+                n += 1
+        o.asked = True
+        p.granted = <unsigned char>(1 + (w.ready[k] & ((1 << w.shift) - 1)))
+    for k in range(n):
+        r = &w.router[w.crowded[k]]
+        r.listed = False
+        match_flits(w, r, now)
 
 
 cdef inline int32_t first_offer(Network* w, int32_t o, uint64_t free, int32_t accept) noexcept nogil:
@@ -114,61 +111,37 @@ cdef inline int32_t first_offer(Network* w, int32_t o, uint64_t free, int32_t ac
 
 
 cdef inline void take(Network* w, Router* r, int32_t vc, int32_t offer) noexcept nogil:
-    """Let a head take a channel of an output. Both are numbered over the router's."""
-    cdef int32_t i = vc >> w.shift
-    cdef InputVc* v = &w.in_vc[(r.input << w.shift) + vc]
-    cdef Input* p = &w.input[r.input + i]
+    """Let a head take a channel of an output, numbered over the router's. It requests the switch from the next clock on."""
+    cdef InputVc* v = &w.in_vc[vc]
+    cdef Input* p = &w.input[vc >> w.shift]
     cdef uint64_t mine = bit(vc & ((1 << w.shift) - 1))
-    v.output = <unsigned char>(offer >> w.shift)
-    v.channel = <unsigned char>(offer & ((1 << w.shift) - 1))
-    v.accept = offer + 1 if offer + 1 < r.outputs << w.shift else 0
+    v.to = (r.output << w.shift) + offer
+    v.accept = <int16_t>(offer + 1)
     v.hop += 1
-    w.out_vc[(r.output << w.shift) + offer].grant = vc + 1 if vc + 1 < r.inputs << w.shift else 0
-    w.output[r.output + v.output].taken |= bit(v.channel)
+    w.out_vc[v.to].grant = vc + 1
+    w.output[v.to >> w.shift].taken |= bit(offer & ((1 << w.shift) - 1))
     p.waiting &= ~mine
     p.active |= mine
-    if p.waiting == 0:
-        r.heads &= ~bit(i)
-    r.ready |= bit(i)
+    w.ready[w.n_ready] = vc
+    w.n_ready += 1
 
 
-cdef inline void refuse(Network* w, Router* r, int32_t vc, int32_t o) noexcept nogil:
+cdef inline void refuse(Network* w, int32_t vc, int32_t output) noexcept nogil:
     """Count a clock in which a head gets no channel."""
-    w.output[r.output + o].no_channel += 1
-    wait(w, (r.input << w.shift) + vc, WAIT_NO_CHANNEL)
+    w.output[output].no_channel += 1
+    wait(w, vc, WAIT_NO_CHANNEL)
 
 
-cdef inline void take_first(Network* w, Router* r, int32_t vc) noexcept nogil:
+cdef inline void take_first(Network* w, int32_t vc) noexcept nogil:
     """F3 of a head with a fixed route, if no other head requests its output."""
-    cdef InputVc* v = &w.in_vc[(r.input << w.shift) + vc]
-    cdef uint64_t free = range_of(v.channel, v.last) & ~w.output[r.output + v.output].taken
+    cdef InputVc* v = &w.in_vc[vc]
+    cdef Router* r = &w.router[w.input[vc >> w.shift].router]
+    cdef int32_t output = v.to >> w.shift
+    cdef uint64_t free = range_of(v.to & ((1 << w.shift) - 1), v.last) & ~w.output[output].taken
     if free:
-        take(w, r, vc, first_offer(w, v.output, free, v.accept))
+        take(w, r, vc, first_offer(w, output - r.output, free, v.accept))
     else:
-        refuse(w, r, vc, v.output)
-
-
-cdef inline uint64_t take_alone(Network* w, Router* r) noexcept nogil:
-    """F3 with fixed routes of the heads that are alone at their outputs; return the outputs for which several heads compete."""
-    cdef uint64_t todo = r.heads, set, asked = 0, shared = 0
-    cdef int32_t i, k, vc, n = 0
-    cdef InputVc* v = &w.in_vc[r.input << w.shift]
-    while todo:
-        i = low_bit(todo)
-        todo &= todo - 1
-        set = w.input[r.input + i].waiting
-        while set:
-            vc = (i << w.shift) + low_bit(set)
-            set &= set - 1
-            shared |= asked & bit(v[vc].output)
-            asked |= bit(v[vc].output)
-            w.waiting[n] = vc
-            n += 1
-    for k in range(n):
-        vc = w.waiting[k]
-        if not shared >> v[vc].output & 1:
-            take_first(w, r, vc)
-    return shared
+        refuse(w, vc, output)
 
 
 cdef inline void add(Network* w, Request* lead, int32_t k, int32_t o, uint64_t channels, uint64_t* asked) noexcept nogil:
@@ -184,17 +157,17 @@ cdef inline void add(Network* w, Request* lead, int32_t k, int32_t o, uint64_t c
     asked[0] |= bit(o)
 
 
-cdef int32_t ask(Network* w, Router* r, int32_t i, int32_t channel, int32_t k, uint64_t* asked) noexcept nogil:
+cdef int32_t ask(Network* w, Router* r, int32_t vc, int32_t k, uint64_t* asked) noexcept nogil:
     """Make the requests of a head, from request `k` on; return the number of all requests."""
     cdef Request* lead = &w.request[k]
-    cdef InputVc* v = &w.in_vc[((r.input + i) << w.shift) + channel]
+    cdef InputVc* v = &w.in_vc[vc]
     cdef int32_t* row
     cdef int32_t n
-    lead.vc = (i << w.shift) + channel
+    lead.vc = vc
     lead.accept = v.accept
     lead.turn = FAR
     if w.escapes == 0:
-        add(w, lead, k, v.output, range_of(v.channel, v.last), asked)
+        add(w, lead, k, (v.to >> w.shift) - r.output, range_of(v.to & ((1 << w.shift) - 1), v.last), asked)
         return k + 1
     row = &w.adaptive[4 * ((r - w.router) * w.terminals + w.packet[v.packet].target)]
     if row[2] == NONE:                                      # the packet is at its target
@@ -202,7 +175,7 @@ cdef int32_t ask(Network* w, Router* r, int32_t i, int32_t channel, int32_t k, u
         return k + 1
     add(w, lead, k, row[2] - r.output, bit(row[3]), asked)
     k += 1
-    if channel < w.escapes and w.input[r.input + i].output < w.outputs:
+    if vc & ((1 << w.shift) - 1) < w.escapes and w.input[vc >> w.shift].output < w.outputs:
         return k
     for n in range(2):
         if row[n] != NONE:
@@ -248,19 +221,17 @@ cdef inline void keep_first(Network* w, Router* r, Request* q) noexcept nogil:
         lead.offer = offer
 
 
-cdef void match_heads(Network* w, Router* r, uint64_t shared) noexcept nogil:
-    """F3 for heads that may compete: with fixed routes, those that request an output of `shared`; else all."""
-    cdef int32_t i, k, channel, n = 0
-    cdef uint64_t todo = r.heads, set, asked = 0
-    while todo:
-        i = low_bit(todo)
-        todo &= todo - 1
-        set = w.input[r.input + i].waiting
+cdef void match_heads(Network* w, Router* r, int32_t output) noexcept nogil:
+    """F3 for heads of a router that may compete: with fixed routes, those that request this output; else all."""
+    cdef int32_t i, k, vc, n = 0
+    cdef uint64_t set, asked = 0
+    for i in range(r.input, r.input + r.inputs):
+        set = w.input[i].waiting
         while set:
-            channel = low_bit(set)
+            vc = (i << w.shift) + low_bit(set)
             set &= set - 1
-            if w.escapes or shared >> w.in_vc[((r.input + i) << w.shift) + channel].output & 1:
-                n = ask(w, r, i, channel, n, &asked)
+            if w.escapes or w.in_vc[vc].to >> w.shift == output:
+                n = ask(w, r, vc, n, &asked)
     while asked:
         offer_channels(w, r, low_bit(asked))
         asked &= asked - 1
@@ -272,13 +243,56 @@ cdef void match_heads(Network* w, Router* r, uint64_t shared) noexcept nogil:
         if w.request[k].turn != FAR:
             take(w, r, w.request[k].vc, w.request[k].offer)
         else:
-            refuse(w, r, w.request[k].vc, w.request[k].output)
+            refuse(w, w.request[k].vc, r.output + w.request[k].output)
 
 
-cdef void match_channels(Network* w, Router* r) noexcept nogil:
-    """F3: heads that wait take free channels of their outputs."""
-    cdef uint64_t shared = 0
-    if w.escapes == 0:
-        shared = take_alone(w, r)
-    if w.escapes or shared:
-        match_heads(w, r, shared)
+cdef inline void match_fixed(Network* w) noexcept nogil:
+    """F3 with fixed routes. A head that is alone at its output takes the first channel that is free."""
+    cdef int32_t k, vc, n = 0
+    cdef Output* o
+    for k in range(w.n_waiting):
+        o = &w.output[w.in_vc[w.waiting[k]].to >> w.shift]
+        if o.heads == 1:
+            w.crowded[n] = w.waiting[k]
+            n += 1
+        o.heads = min(o.heads + 1, 2)
+    for k in range(w.n_waiting):
+        vc = w.waiting[k]
+        o = &w.output[w.in_vc[vc].to >> w.shift]
+        if o.heads == 1:
+            o.heads = 0
+            take_first(w, vc)
+    for k in range(n):
+        vc = w.in_vc[w.crowded[k]].to >> w.shift
+        w.output[vc].heads = 0
+        match_heads(w, &w.router[w.input[w.crowded[k] >> w.shift].router], vc)
+
+
+cdef inline void match_adaptive(Network* w) noexcept nogil:
+    """F3 with adaptive routes: one router after another."""
+    cdef int32_t k, n = 0
+    cdef Router* r
+    for k in range(w.n_waiting):
+        r = &w.router[w.input[w.waiting[k] >> w.shift].router]
+        if not r.listed:
+            r.listed = True
+            w.crowded[n] = <int32_t>(r - w.router)
+            n += 1
+    for k in range(n):
+        r = &w.router[w.crowded[k]]
+        r.listed = False
+        match_heads(w, r, NONE)
+
+
+cdef void match_channels(Network* w) noexcept nogil:
+    """F3: heads that wait take free channels of their outputs. Those without a channel go on waiting."""
+    cdef int32_t k, vc, n = 0
+    if w.escapes:
+        match_adaptive(w)
+    else:
+        match_fixed(w)
+    for k in range(w.n_waiting):
+        vc = w.waiting[k]
+        w.waiting[n] = vc
+        n += w.input[vc >> w.shift].waiting >> (vc & ((1 << w.shift) - 1)) & 1
+    w.n_waiting = n

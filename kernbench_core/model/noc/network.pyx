@@ -1,7 +1,7 @@
 """One clock of a network of routers: rules F1, F5 and F6 of docs/model/flits.md; F2 to F4 are in allocators.pyx."""
-from kernbench_core.model.noc.allocators cimport match_channels, match_switch
+from kernbench_core.model.noc.allocators cimport match_channels, match_switches
 from kernbench_core.model.noc.routers cimport (
-    HEAD, TAIL, WAIT_NO_CHANNEL, WAIT_NO_CREDIT, Arrival, Behind, Flit, Input, InputVc, Output, OutputVc, Packet, Router, Terminal, bit,
+    HEAD, TAIL, WAIT_NO_CHANNEL, WAIT_NO_CREDIT, Arrival, Behind, Flit, Input, InputVc, Output, OutputVc, Packet, Terminal, bit,
     from_pointer, idle, low_bit, range_of, route)
 from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t, int64_t, slot_t, uint64_t
 
@@ -42,12 +42,19 @@ cdef inline void move_up(Network* w, Input* p, int32_t vc, uint64_t channel) noe
         p.more &= ~channel
 
 
+cdef inline void begin_waiting(Network* w, Input* p, int32_t vc, uint64_t channel) noexcept nogil:
+    """The first flit of a channel is now a head."""
+    p.waiting |= channel
+    route(w, &w.in_vc[vc])
+    w.waiting[w.n_waiting] = vc
+    w.n_waiting += 1
+
+
 cdef inline void arrive(Network* w, Arrival* e, cycle_t now) noexcept nogil:
     """F1: a flit arrives in the buffer of its channel."""
     cdef uint64_t channel = bit(e.vc & ((1 << w.shift) - 1))
     cdef Input* p = &w.input[e.vc >> w.shift]
     cdef InputVc* v
-    cdef Router* r
     p.occupied -= now
     p.n += 1
     p.most = max(p.most, p.n)
@@ -58,14 +65,11 @@ cdef inline void arrive(Network* w, Arrival* e, cycle_t now) noexcept nogil:
     p.held |= channel
     v = &w.in_vc[e.vc]
     v.packet, v.hop, v.kind = e.flit.packet, e.flit.hop, <unsigned char>e.flit.kind
-    r = &w.router[p.router]
     if p.active & channel:
-        r.ready |= bit(p.place)
+        w.ready[w.n_ready] = e.vc
+        w.n_ready += 1
     else:
-        p.waiting |= channel
-        r.heads |= bit(p.place)
-        route(w, r, v)
-    w.awake[p.router >> 6] |= bit(p.router & 63)
+        begin_waiting(w, p, e.vc, channel)
 
 
 cdef inline void eject(Network* w, Arrival* e, cycle_t now) noexcept nogil:
@@ -101,21 +105,18 @@ cdef void arrivals(Network* w, cycle_t now) noexcept nogil:
         w.out_vc[back[k]].credits += 1
 
 
-cdef inline void leave(
-    Network* w, int32_t output, int32_t channel, slot_t packet, int32_t hop, int32_t kind, cycle_t now
-) noexcept nogil:
-    """Send a flit to the input or the terminal at the end of an output. The flit occupies the link for den/num clocks. Fractions of a
-    clock are carried over between consecutive flits."""
-    cdef Output* o = &w.output[output]
-    cdef int32_t vc = (output << w.shift) + channel
-    cdef OutputVc* v = &w.out_vc[vc]
+cdef inline void leave(Network* w, int32_t vc, slot_t packet, int32_t hop, int32_t kind, cycle_t now) noexcept nogil:
+    """Send a flit to the input or the terminal at the end of an output's channel. The flit occupies the link for den/num clocks.
+    Fractions of a clock are carried over between consecutive flits."""
+    cdef Output* o = &w.output[vc >> w.shift]
+    cdef int32_t channel = vc & ((1 << w.shift) - 1)
     cdef int64_t at
     if o.num != o.den:
         at = now * o.num
         o.busy = (o.busy if o.busy > at - o.num else at) + o.den
     o.flits += 1
-    v.credits -= 1
-    if v.credits == 0:
+    w.out_vc[vc].credits -= 1
+    if w.out_vc[vc].credits == 0:
         o.empty |= bit(channel)
     if kind & TAIL:
         o.taken &= ~bit(channel)
@@ -145,7 +146,7 @@ cdef void inject(Network* w, int32_t k, cycle_t now) noexcept nogil:
         p.waits[<int>WAIT_NO_CREDIT] += 1
         return
     t.sent += 1
-    leave(w, t.output, t.channel, packet, p.hop, (HEAD if t.sent == 1 else 0) | (TAIL if t.sent == p.flits else 0), now)
+    leave(w, (t.output << w.shift) + t.channel, packet, p.hop, (HEAD if t.sent == 1 else 0) | (TAIL if t.sent == p.flits else 0), now)
     if t.sent == p.flits:
         t.sent = 0
         t.first = p.next
@@ -155,32 +156,47 @@ cdef void inject(Network* w, int32_t k, cycle_t now) noexcept nogil:
             w.queued[k >> 6] &= ~bit(k & 63)
 
 
-cdef inline void depart(Network* w, Router* r, int32_t vc, cycle_t now) noexcept nogil:
-    """F5: a granted flit leaves its buffer, and its credit is returned. The pointers of F4 move on."""
-    cdef int32_t input = vc >> w.shift, channel = vc & ((1 << w.shift) - 1), i = input - r.input
+cdef inline bint depart(Network* w, int32_t vc, cycle_t now) noexcept nogil:
+    """F5: a granted flit leaves its buffer, and its credit is returned. The pointers of F4 move on. Return whether the channel is still
+    ready."""
+    cdef int32_t channel = vc & ((1 << w.shift) - 1)
     cdef uint64_t mine = bit(channel)
     cdef InputVc* v = &w.in_vc[vc]
-    cdef Input* p = &w.input[input]
-    cdef int32_t kind = v.kind
-    w.output[r.output + v.output].grant = i + 1 if i + 1 < r.inputs else 0
-    p.accept = v.output + 1 if v.output + 1 < r.outputs else 0
-    p.channel = channel + 1 if channel + 1 < w.channels else 0
+    cdef Input* p = &w.input[vc >> w.shift]
+    cdef Output* o = &w.output[v.to >> w.shift]
+    cdef bint tail = v.kind & TAIL
+    o.grant = p.after
+    o.asked = False
+    p.accept = o.after
+    p.channel = <unsigned char>(channel + 1 if channel + 1 < w.channels else 0)
+    p.granted = 0
     p.occupied += now
     p.n -= 1
-    leave(w, r.output + v.output, v.channel, v.packet, v.hop, kind, now)
+    leave(w, v.to, v.packet, v.hop, v.kind, now)
     send_credit(w, now + p.credit, (p.output << w.shift) + channel)
-    if kind & TAIL:
+    if tail:
         p.active &= ~mine
-    if p.more & mine:
-        move_up(w, p, vc, mine)
-        if kind & TAIL:                                     # a head follows
-            p.waiting |= mine
-            r.heads |= bit(i)
-            route(w, r, v)
-    else:
+    if not p.more & mine:
         p.held &= ~mine
-    if p.held & p.active == 0:
-        r.ready &= ~bit(i)
+        return False
+    move_up(w, p, vc, mine)
+    if tail:                                                # a head follows
+        begin_waiting(w, p, vc, mine)
+    return not tail
+
+
+cdef inline void departures(Network* w, int32_t n, cycle_t now) noexcept nogil:
+    """F5 of the first `n` channels of `ready`. Those behind them became ready in this clock."""
+    cdef int32_t k, vc, kept = 0
+    for k in range(n):
+        vc = w.ready[k]
+        if w.input[vc >> w.shift].granted != 1 + (vc & ((1 << w.shift) - 1)) or depart(w, vc, now):
+            w.ready[kept] = vc
+            kept += 1
+    for k in range(n, w.n_ready):
+        w.ready[kept] = w.ready[k]
+        kept += 1
+    w.n_ready = kept
 
 
 cdef void network_send(Network* w, slot_t packet) noexcept nogil:
@@ -201,12 +217,10 @@ cdef void network_send(Network* w, slot_t packet) noexcept nogil:
 cdef void network_clock(Network* w, cycle_t now) noexcept nogil:
     """One clock. Packets that end are listed from `ended` on, and the caller removes them.
 
-    Routers change only their own inputs and outputs, and the calendar of later clocks. Each router can therefore run its whole clock
-    before the next router. The allocators of a router read its state before its departures.
+    The allocators read the state before the departures, and the switch is matched before heads take channels.
     """
-    cdef int32_t k, i, granted
+    cdef int32_t k, ready
     cdef uint64_t todo
-    cdef Router* r
     w.ended = NONE
     arrivals(w, now)
     if w.n_queued:
@@ -215,29 +229,17 @@ cdef void network_clock(Network* w, cycle_t now) noexcept nogil:
             while todo:
                 inject(w, 64 * k + low_bit(todo), now)
                 todo &= todo - 1
-    for k in range((w.routers + 63) >> 6):
-        todo = w.awake[k]
-        while todo:
-            i = low_bit(todo)
-            todo &= todo - 1
-            r = &w.router[64 * k + i]
-            granted = match_switch(w, r, now) if r.ready else 0
-            if r.heads:
-                match_channels(w, r)
-            for i in range(granted):
-                depart(w, r, w.granted[i], now)
-            if r.heads | r.ready == 0:
-                w.awake[k] &= ~bit(<int32_t>(r - w.router) & 63)
+    ready = w.n_ready
+    match_switches(w, now)
+    match_channels(w)
+    departures(w, ready, now)
 
 
 cdef cycle_t network_next(Network* w, cycle_t now) noexcept nogil:
     """The next clock in which anything moves or is counted; NEVER if the network is empty."""
     cdef int32_t k
-    if w.n_queued:
+    if w.n_queued or w.n_waiting or w.n_ready:
         return now + 1
-    for k in range((w.routers + 63) >> 6):
-        if w.awake[k]:
-            return now + 1
     for k in range(1, w.horizon + 1):
         if w.n_due[(now + k) & (w.horizon - 1)] or w.n_back[(now + k) & (w.horizon - 1)]:
             return now + k

@@ -3,7 +3,7 @@
 Inputs and outputs are numbered over all routers; those of one router are consecutive. The outputs of terminals, one for each,
 follow the outputs of routers; a terminal's output leads into the network.
 """
-from kernbench_core.types cimport cycle_t, int32_t, int64_t, slot_t, uint64_t
+from kernbench_core.types cimport cycle_t, int16_t, int32_t, int64_t, slot_t, uint64_t
 
 cdef extern from *:
     int trailing_zeros "__builtin_ctzll"(uint64_t v) noexcept nogil
@@ -47,11 +47,10 @@ cdef struct Flit:
 cdef struct InputVc:          # a virtual channel of an input; 16 bytes, because every flit reads one
     slot_t packet             # of its first flit
     int32_t hop               # of its first flit
-    int32_t accept            # F3: the channel of an output, numbered over the router's, that has priority
+    int32_t to                # while active: the channel of an output; while it waits on a fixed route: the first that it may take
+    int16_t accept            # F3: the channel of an output, numbered over the router's, that has priority
     unsigned char kind        # FlitKind of its first flit
-    unsigned char output      # numbered within the router; while active: of its packet; while waiting on a fixed route: requested
-    unsigned char channel     # while active: the channel of this output; while waiting on a fixed route: the first it may take
-    unsigned char last        # while waiting on a fixed route: the last channel of this output that it may take
+    unsigned char last        # while it waits on a fixed route: the last channel of the output that it may take
 
 cdef struct Behind:           # the flits of an input's channel behind the first, in a ring buffer
     int32_t n                 # their number
@@ -59,7 +58,7 @@ cdef struct Behind:           # the flits of an input's channel behind the first
 
 cdef struct OutputVc:         # a virtual channel at the far end of an output
     int32_t credits           # free buffer places at the input after it
-    int32_t grant             # F3: the channel of an input, numbered over the router's, that has priority
+    int32_t grant             # F3: the first channel of an input that has priority
 
 cdef struct Input:            # one line of the host's cache; a channel is idle, or it waits, or it is active
     uint64_t held             # channels that have a flit
@@ -72,9 +71,10 @@ cdef struct Input:            # one line of the host's cache; a channel is idle,
     int32_t credit            # `Output.credit` of that output
     int32_t n                 # flits in its buffers
     int32_t most              # the largest number of flits in its buffers so far
-    unsigned char place       # its number within the router
     unsigned char channel     # F4: the channel that has priority
     unsigned char accept      # F4: the output of the router that has priority
+    unsigned char after       # the next input of the router in cyclic order, numbered within the router
+    unsigned char granted     # F4: 1 + the channel from which a flit leaves in this clock; 0: none
 
 cdef struct Output:           # the fields that every flit needs come first, in one line of the host's cache
     uint64_t taken            # channels that a packet has whose tail has not left
@@ -85,19 +85,21 @@ cdef struct Output:           # the fields that every flit needs come first, in 
     int64_t flits             # flits that have left
     int32_t input             # the input to which it leads; NONE: it leads to a terminal
     int32_t latency           # from the grant to the arrival; at least 1
-    int32_t grant             # F4: the input of the router that has priority
     int32_t credit            # clocks from the departure of a flit from the next input to the return of its credit; at least 1
+    unsigned char grant       # F4: the input of the router that has priority
+    unsigned char after       # the next output of the router in cyclic order, numbered within the router
+    unsigned char heads       # F3: whether no head (0), one head (1) or several heads (2) of fixed routes request it in this clock
+    unsigned char asked       # F4: whether a flit requests it in this clock
     int64_t no_credit         # clocks in which a flit had its channel and waited only for a credit
     int64_t no_channel        # clocks in which a head waited for a channel of this output
     int64_t lost              # clocks in which a flit requested this output, but another flit left or no flit could leave
 
 cdef struct Router:
-    uint64_t heads            # inputs with a channel that waits
-    uint64_t ready            # inputs with an active channel that has a flit
     int32_t input             # its first input
     int32_t inputs            # number of its inputs
     int32_t output            # its first output
     int32_t outputs           # number of its outputs
+    bint listed               # whether it is in `crowded`
 
 cdef struct Terminal:
     slot_t first              # waiting packets
@@ -113,7 +115,7 @@ cdef struct Arrival:          # of a flit
 cdef struct Request:          # F3: of a head, to one output
     uint64_t channels         # channels of the output that the head may take
     uint64_t won              # those of them that made the head an offer
-    int32_t vc                # channel of an input, numbered over the router's
+    int32_t vc                # the channel of the input
     int32_t output            # the output of the router
     int32_t next              # the next request for the same output
     int32_t lead              # the first request of this head; the fields below are those of the head, in its first request
@@ -141,7 +143,11 @@ cdef struct Network:
     Hop* hop                  # routers of routes
     int32_t* adaptive         # by router and target: two outputs or NONE, the output of the escape network, and its channel
     Packet* packet            # all packets of the run
-    uint64_t* awake           # a bit for each router that has a flit
+    int32_t* waiting          # the channels of inputs that wait
+    int32_t n_waiting         # their number
+    int32_t* ready            # the active channels of inputs that have a flit
+    int32_t n_ready           # their number
+    int32_t* crowded          # F3: a head of each output, F4: the routers, for which flits compete in this clock
     uint64_t* queued          # a bit for each terminal with a waiting packet
     int32_t horizon           # number of buckets of the calendar: a power of two, more than the longest latency
     int32_t most_due          # flits that can arrive in one clock
@@ -154,9 +160,7 @@ cdef struct Network:
     slot_t ended              # packets whose tails were ejected in this clock
     slot_t ended_last         # the last of these packets
     int32_t* head             # F3: the first request of each output of a router
-    int32_t* waiting          # F3: the channels of a router, numbered over its inputs, that wait
     Request* request          # F3: the requests of a router in this clock
-    int32_t* granted          # F4: the channels of a router, numbered over all inputs, from which a flit leaves in this clock
 
 cdef inline int low_bit(uint64_t mask) noexcept nogil:
     """The lowest position of a mask that is not 0."""
@@ -182,10 +186,10 @@ cdef inline bint idle(Output* o, cycle_t now) noexcept nogil:
     """Whether the link takes a flit in this clock. A router sends at most one flit in a clock to each link."""
     return o.num == o.den or now * o.num >= o.busy
 
-cdef inline void route(Network* w, Router* r, InputVc* v) noexcept nogil:
+cdef inline void route(Network* w, InputVc* v) noexcept nogil:
     """F2: find the request of the head that is now the first flit of a channel. An adaptive route is found in each clock (F3)."""
     cdef Hop* h
     if w.escapes == 0:
         h = &w.hop[v.hop]
-        v.output = <unsigned char>(h.output - r.output)
-        v.channel, v.last = h.low, h.high
+        v.to = (h.output << w.shift) + h.low
+        v.last = h.high

@@ -65,6 +65,7 @@ HOT = (
     "model",
     "plugin.component", "plugin.component_api", "plugin.component_jobs", "plugin.component_flows",
     "trace.record_order", "trace.record", "trace.record_block", "trace.record_requests",
+    "standalone.flit_load",
 )
 #: Those of them whose loops the compiler unrolls or turns into SIMD code.
 UNROLLED = ("fast", "trace.format")

@@ -2,15 +2,14 @@ cimport cython
 
 from kernbench.common.pe_ops cimport Command, OpIds
 from kernbench.sim_engine.memory_store cimport MemoryStore
-from kernbench.sim_engine.ops.info cimport copy_row, dma_read_row, dma_write_row, gemm_row, math_row
-from kernbench.sim_engine.ops.params cimport Template
+from kernbench.sim_engine.ops.info cimport copy_row, math_row, put_dma_read, put_dma_write, put_gemm
+from kernbench.sim_engine.ops.params cimport OpValues, Template
 
 
 @cython.no_gc
-cdef class OpRow:
-    cdef readonly object t_start, t_end, component_id, op_kind, op_name, op_id
-    cdef readonly Template template
-    cdef readonly tuple values, deps
+cdef class OpRow(OpValues):
+    cdef readonly object t_start, t_end, component_id, op_id
+    cdef readonly tuple deps
     cdef object _record
 
 
@@ -34,7 +33,7 @@ cdef class OpLogger:
     @cython.locals(template=Template, values=tuple, entry=tuple, snapshots=tuple)
     cpdef record_end(self, object t, object component_id, object msg)
 
-    @cython.locals(command=Command, row=OpRow, found=tuple)
+    @cython.locals(command=Command, row=OpRow)
     cpdef record_served(self, object t_start, object t_end, object component_id, object msg)
 
     cpdef tuple _snapshots(self, object msg)

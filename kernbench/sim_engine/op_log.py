@@ -20,17 +20,16 @@ from kernbench.common.pe_commands import MemoryWriteMsg
 from kernbench.common.pe_ops import Command, DmaReadCmd, DmaWriteCmd, GemmCmd, MathCmd, OpIds
 from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.ops.info import (
-    Row,
     copy_row,
-    dma_read_row,
-    dma_write_row,
-    gemm_row,
     math_row,
     op_row,
+    put_dma_read,
+    put_dma_write,
+    put_gemm,
     snapshot_sources,
     write_row,
 )
-from kernbench.sim_engine.ops.params import Params, Template, shared
+from kernbench.sim_engine.ops.params import OpValues, Params, Row, Template, shared
 from kernbench.sim_engine.ops.spill import Runs
 
 _WITHOUT = frozenset((DmaReadCmd, GemmCmd))  # most messages: they are not stages, and nothing is copied
@@ -59,7 +58,7 @@ class OpRecord:
     op_id: int = -1  #: constant for a record, on disk too; a log assigns them from 0 on
 
 
-class OpRow:
+class OpRow(OpValues):
     """A record as the log stores it until code reads the record. The garbage collector does not visit rows."""
 
     def __init__(
@@ -74,10 +73,9 @@ class OpRow:
         deps: tuple[int, ...],
         op_id: int,
     ) -> None:
+        super().__init__(op_kind, op_name, template, values)
         self.t_start, self.t_end, self.component_id = t_start, t_end, component_id
-        self.op_kind, self.op_name, self.op_id = op_kind, op_name, op_id
-        self.template, self.values = template, values  #: the parts of `params`
-        self.deps = deps
+        self.deps, self.op_id = deps, op_id
         self._record: OpRecord | None = None
 
     @property
@@ -205,26 +203,23 @@ class OpLogger:
             return
         if self._initial is None:
             _ = self.initial_store
+        row = OpRow.__new__(OpRow)
         if kind is DmaReadCmd:
-            found = dma_read_row(msg, ())
+            put_dma_read(row, msg)
         elif kind is GemmCmd:
-            found = gemm_row(msg, ())
+            put_gemm(row, msg)
         else:
             snapshots = self._snapshots(msg) if self._memory_store is not None else ()
-            if kind is MathCmd:
-                found = math_row(msg, snapshots)
-            elif kind is DmaWriteCmd:
-                found = dma_write_row(msg, snapshots)
+            if kind is DmaWriteCmd:
+                put_dma_write(row, msg, snapshots)
             else:
-                found = op_row(msg, snapshots)
+                row.put(math_row(msg, snapshots) if kind is MathCmd else op_row(msg, snapshots))
         if kind is MemoryWriteMsg:
             op_id, deps = msg.op_id, msg.dependency_ids
         else:
             command: Command = msg
             op_id, deps = command.op_id, command.dependency_ids
-        row = OpRow.__new__(OpRow)
         row.t_start, row.t_end, row.component_id = t_start, t_end, component_id
-        row.op_kind, row.op_name, row.template, row.values = found
         row.deps, row.op_id = tuple(deps) if deps else (), self.ids.new() if op_id is None else op_id
         row._record = None
         self._rows.append(row)

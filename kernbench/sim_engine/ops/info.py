@@ -9,10 +9,9 @@ from typing import Any
 from kernbench.common.handles import TensorHandle
 from kernbench.common.pe_commands import CompositeCmd, MemoryWriteMsg, TileToken
 from kernbench.common.pe_ops import DmaReadCmd, DmaWriteCmd, GemmCmd, MathCmd
-from kernbench.sim_engine.ops.params import Form, Params, Template, shared
+from kernbench.sim_engine.ops.params import Form, OpValues, Params, Row, Template, shared
 
 Info = tuple[str, str, Params]
-Row = tuple[str, str, Template, tuple[Any, ...]]  #: the same with the two components of params
 
 _DMA_READ = Form(
     ("nbytes", "src_space", "dst_space", "shape", "dtype", "src_strides", "line"),
@@ -53,6 +52,7 @@ _COPY = Form(("src_space", "dst_space", "shape", "dtype", "nbytes", "line"), {"s
 _WRITE = Form(("dst_space", "shape", "dtype", "nbytes", "line"), {"dst_addr": 0, "virtual_addr": 1, "snapshot": 2})
 
 _NOTHING = shared({}).template
+_NONE = (None,)  #: of rows without an accumulator or a copy
 
 
 @cache
@@ -98,18 +98,40 @@ def snapshot_sources(msg: Any) -> list[TensorHandle]:
     return []
 
 
+def _read_template(msg: DmaReadCmd) -> Template:
+    """Of a load without lanes."""
+    to, repeated = msg.handle, msg.repeated
+    if repeated is not None and repeated.template is not None:
+        return repeated.template  # type: ignore[no-any-return]  # of an object that `common` does not know
+    template = _DMA_READ.template((msg.nbytes, msg.src_space, to.space, to.shape, to.dtype, msg.src_strides, msg.line))
+    if repeated is not None:
+        repeated.template = template
+    return template
+
+
 def dma_read_row(msg: DmaReadCmd, snapshots: tuple[Any, ...]) -> Row:
     to = msg.handle
     if msg.lanes is not None:
         lanes = (msg.nbytes, msg.src_space, to.space, to.shape, to.dtype, msg.lanes, msg.line)
         return "memory", "dma_read", _LANES_READ.template(lanes), (msg.src_addr, to.addr, to.name_or_number())
-    repeated = msg.repeated
-    template = None if repeated is None else repeated.template
-    if template is None:
-        template = _DMA_READ.template((msg.nbytes, msg.src_space, to.space, to.shape, to.dtype, msg.src_strides, msg.line))
-        if repeated is not None:
-            repeated.template = template
-    return "memory", "dma_read", template, (msg.src_addr, to.addr, to.name_or_number())
+    return "memory", "dma_read", _read_template(msg), (msg.src_addr, to.addr, to.name_or_number())
+
+
+def put_dma_read(row: OpValues, msg: DmaReadCmd) -> None:
+    """Set a row to `dma_read_row`."""
+    to = msg.handle
+    if msg.lanes is not None or to.known_name is not None:
+        row.put(dma_read_row(msg, ()))
+        return
+    row.put_numbers("memory", "dma_read", _read_template(msg), 3, msg.src_addr, to.addr, to.number, 0, ())
+
+
+def _write_template(msg: DmaWriteCmd) -> Template:
+    """Of a store without lanes."""
+    source = msg.handle
+    return _DMA_WRITE.template(
+        (source.space, source.shape, source.dtype, msg.dst_space, msg.nbytes, msg.dst_strides, msg.line)
+    )
 
 
 def dma_write_row(msg: DmaWriteCmd, snapshots: tuple[Any, ...]) -> Row:
@@ -121,9 +143,18 @@ def dma_write_row(msg: DmaWriteCmd, snapshots: tuple[Any, ...]) -> Row:
             changed = (source.addr, msg.dst_addr, source.name_or_number(), msg.old.addr, compare)
             return "memory", "dma_write", _LANES_CHANGE.template(lanes), changed
         return "memory", "dma_write", _LANES_WRITE.template(lanes), (source.addr, msg.dst_addr, source.name_or_number())
-    constants = (source.space, source.shape, source.dtype, msg.dst_space, msg.nbytes, msg.dst_strides, msg.line)
     values = (source.addr, msg.dst_addr, source.name_or_number(), snapshots[0] if snapshots else None)
-    return "memory", "dma_write", _DMA_WRITE.template(constants), values
+    return "memory", "dma_write", _write_template(msg), values
+
+
+def put_dma_write(row: OpValues, msg: DmaWriteCmd, snapshots: tuple[Any, ...]) -> None:
+    """Set a row to `dma_write_row`."""
+    source = msg.handle
+    if msg.lanes is not None or source.known_name is not None:
+        row.put(dma_write_row(msg, snapshots))
+        return
+    rest = snapshots or _NONE
+    row.put_numbers("memory", "dma_write", _write_template(msg), 3, source.addr, msg.dst_addr, source.number, 0, rest)
 
 
 def _gemm_parts(msg: GemmCmd, line: str) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
@@ -135,23 +166,28 @@ def _gemm_parts(msg: GemmCmd, line: str) -> tuple[tuple[Any, ...], tuple[Any, ..
         *((None, None, None) if acc is None else (acc.space, acc.shape, acc.dtype)), line,
     )
     # fmt: on
-    return constants, _gemm_values(msg)
-
-
-def _gemm_values(msg: GemmCmd) -> tuple[Any, ...]:
-    a, b, out, acc = msg.a, msg.b, msg.out, msg.acc
-    return a.addr, b.addr, out.addr, None if acc is None else acc.addr
+    return constants, (a.addr, b.addr, out.addr, None if acc is None else acc.addr)
 
 
 def gemm_row(msg: GemmCmd, snapshots: tuple[Any, ...]) -> Row:
-    repeated = msg.repeated
-    if repeated is not None and repeated.template is not None:
-        return "gemm", repeated.name, repeated.template, _gemm_values(msg)
     constants, values = _gemm_parts(msg, msg.line)
-    name, template = _name("gemm", msg.a.dtype), _GEMM.template(constants)
+    name, template, repeated = _name("gemm", msg.a.dtype), _GEMM.template(constants), msg.repeated
     if repeated is not None:
         repeated.name, repeated.template = name, template
     return "gemm", name, template, values
+
+
+def put_gemm(row: OpValues, msg: GemmCmd) -> None:
+    """Set a row to `gemm_row`."""
+    repeated = msg.repeated
+    if repeated is None or repeated.template is None:
+        row.put(gemm_row(msg, ()))
+        return
+    a, b, out, acc = msg.a, msg.b, msg.out, msg.acc
+    if acc is None:
+        row.put_numbers("gemm", repeated.name, repeated.template, 3, a.addr, b.addr, out.addr, 0, _NONE)
+    else:
+        row.put_numbers("gemm", repeated.name, repeated.template, 4, a.addr, b.addr, out.addr, acc.addr, ())
 
 
 def _math_parts(msg: MathCmd, line: str, snapshots: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:

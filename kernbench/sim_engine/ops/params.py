@@ -37,6 +37,47 @@ class Template:
         self.plans: dict[Any, Any] = {}  #: what a replay worked out once for all ops of a kind
 
 
+Row: TypeAlias = tuple[str, str, Template, tuple[Any, ...]]  #: the kind of an op, its name, and the two parts of its params
+
+
+class OpValues:
+    """The kind, the name and the params of an op. Values that are integers need no Python objects, which the garbage collector
+    would visit, until code reads `values`.
+    """
+
+    def __init__(self, op_kind: str, op_name: str, template: Template, values: tuple[Any, ...]) -> None:
+        self.put((op_kind, op_name, template, values))
+
+    def put(self, parts: Row) -> None:
+        """Set all of them."""
+        self._values: tuple[Any, ...] | None
+        self.op_kind, self.op_name, self.template, self._values = parts
+
+    def put_numbers(
+        self,
+        op_kind: str,
+        op_name: str,
+        template: Template,
+        count: int,
+        first: int,
+        second: int,
+        third: int,
+        fourth: int,
+        rest: tuple[Any, ...],
+    ) -> None:
+        """Set all of them: the values are the first `count` of four integers, and those of `rest`."""
+        self.op_kind, self.op_name, self.template = op_kind, op_name, template
+        self._values, self._count, self._rest = None, count, rest
+        self._first, self._second, self._third, self._fourth = first, second, third, fourth
+
+    @property
+    def values(self) -> tuple[Any, ...]:
+        """The op's own values of `params`."""
+        if self._values is None:
+            self._values = (self._first, self._second, self._third, self._fourth)[: self._count] + self._rest
+        return self._values
+
+
 class Params(Mapping[str, Any]):
     """The `params` of a record: a template and this op's own values. It is read only, and equal to a dict of the same items."""
 

@@ -56,12 +56,12 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def program_tables() -> str:
     """Every opcode and field, from `kernbench/cmdq/opcodes.py`."""
     parts = ["## Fields of every entry\n", _fields(ENTRY_FIELDS)]
-    parts += ["These say what an entry is for. They decide no cycle.\n", _fields(META_FIELDS)]
+    parts += ["The following fields describe the purpose of an entry. They do not affect its time.\n", _fields(META_FIELDS)]
     for engine, title in (("dma", "Transfers"), ("te", "Tensor engine"), ("ve", "Vector engine"), ("control", "Control")):
         parts.append(f"## {title}\n")
         for specs in _alike([spec for spec in OPCODES.values() if spec.engine == engine and not spec.system]):
             parts.append(_opcodes(specs))
-    parts.append("## Systems\n\nOnly a machine of `kernbench/system/1` runs these.\n")
+    parts.append("## Systems\n\nOnly machines with the schema `kernbench/system/1` run the following opcodes.\n")
     parts += [_opcodes(specs) for specs in _alike([spec for spec in OPCODES.values() if spec.system])]
     return "\n".join(parts)
 
@@ -181,7 +181,7 @@ def _trace_fields(fields: Iterable[schema.Field]) -> str:
             f"`{field.name}`",
             schema_kind(field),
             field.unit,
-            "always" if field.required else "where there is one",
+            "always" if field.required else "if there is a value",
             field.since,
             field.doc,
         ]

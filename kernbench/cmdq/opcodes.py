@@ -53,44 +53,49 @@ def _qbits(name: str, what: str) -> FieldSpec:
 
 
 def _qbits_result() -> FieldSpec:
-    doc = "bits per element of the output; those of the input where it is left out"
+    doc = "bits per element of the output; default: the same as the input"
     return FieldSpec("qbits_result", "choice", doc, default=None, choices=QBITS)
 
 
 def _place(prefix: str, what: str) -> tuple[FieldSpec, FieldSpec]:
     return (
-        _int(f"{prefix}_bank", f"scratchpad bank where {what} begins"),
+        _int(f"{prefix}_bank", f"scratchpad bank in which {what} begins"),
         _int(f"{prefix}_offset", f"byte offset of {what} in that bank"),
     )
 
 
 ENTRY_FIELDS: tuple[FieldSpec, ...] = (
-    _int("id", "unique number of the entry; its index in the file where it is left out", default=None),
-    FieldSpec("deps_before", "ids", "ids of entries that must be complete before this one is issued", default=()),
-    FieldSpec("deps_after", "ids", "ids of entries that wait for this one", default=()),
-    FieldSpec("node", "text", "systems only: the node, as `sip0.cube0.pe3`; default: the first that can run it", default=None),
+    _int("id", "unique number of the entry; default: the index of the entry in the file", default=None),
+    FieldSpec("deps_before", "ids", "ids of entries that must be complete before this entry is issued", default=()),
+    FieldSpec("deps_after", "ids", "ids of entries that wait for this entry", default=()),
+    FieldSpec(
+        "node",
+        "text",
+        "only on systems: the node that runs the entry, such as `sip0.cube0.pe3`; default: the first node that can run it",
+        default=None,
+    ),
 )
 
 META_FIELDS: tuple[FieldSpec, ...] = (
     _int("layer_id", "layer of the model", default=None),
-    FieldSpec("phase", "text", "phase of the run, as `prefill` or `decode`", default=None),
+    FieldSpec("phase", "text", "phase of the run, such as `prefill` or `decode`", default=None),
     _int("head_id", "attention head", default=None),
     _int("token_idx", "position of the token", default=None),
     _int("seq_len", "length of the sequence in tokens", default=None),
     _int("block_id", "block of the layer", default=None),
     _int("tile_id", "tile inside the block", default=None),
-    FieldSpec("precision", "text", "number format, as `W4A8`", default=None),
+    FieldSpec("precision", "text", "number format, such as `W4A8`", default=None),
     FieldSpec("model_name", "text", "name of the model", default=None),
-    _int("tenant_id", "tenant that the entry belongs to", default=None),
+    _int("tenant_id", "tenant of the entry", default=None),
     _int("core_id", "core that queued the entry", default=None),
-    _int("npu_id", "NPU that the entry is for", default=None),
+    _int("npu_id", "NPU that runs the entry", default=None),
     _int("thread_id", "thread that queued the entry", default=None),
     FieldSpec("source", "choice", "how the entry was queued", default=None, choices=("ISA", "MMIO")),
     _int("desc_addr", "address of the entry's descriptor", default=None),
-    _int("token", "written as TOKEN_COMPLETE when the entry ends", default=None),
-    _int("irq_line", "written as IRQ_EMIT when the entry ends", default=None),
-    FieldSpec("marker", "label", "an integer or a text, written as MARKER when the entry ends", default=None),
-    FieldSpec("debug", "any", "any value; it is kept and not used", default=None),
+    _int("token", "number that the trace event TOKEN_COMPLETE has when the entry ends", default=None),
+    _int("irq_line", "interrupt line that the trace event IRQ_EMIT has when the entry ends", default=None),
+    FieldSpec("marker", "label", "an integer or a text that the trace event MARKER has when the entry ends", default=None),
+    FieldSpec("debug", "any", "any value; kernbench keeps it, and does not use it", default=None),
 )
 RESERVED_PREFIX = "reserved_"  # keys that begin so are ignored
 
@@ -100,39 +105,47 @@ _VE_ID = _int("ve_id", "vector engine that computes the tile", default=0)
 
 _DMA = (
     _DMA_ID,
-    FieldSpec("tensor_role", "choice", "name of the tensor of the tile", choices=("activation", "weight", "kv", "embedding")),
+    FieldSpec(
+        "tensor_role", "choice", "kind of tensor to which the tile belongs", choices=("activation", "weight", "kv", "embedding")
+    ),
     _qbits("qbits", "the tile"),
     _int("dram_addr", "DRAM address of the first byte"),
     *_place("spm", "the tile"),
-    _int("num_elements", "elements of a contiguous tile", low=1),
-    _int("rows", "rows of a 2-D tile", low=1),
-    _int("row_elements", "elements of a row", low=1),
-    _int("stride_bytes", "bytes from the start of a row to the start of the next", low=1),
-    _int("codec", "index into the machine's dma.codecs; the tile is compressed in DRAM; with num_elements", default=None),
+    _int("num_elements", "number of elements of a contiguous tile", low=1),
+    _int("rows", "number of rows of a 2-D tile", low=1),
+    _int("row_elements", "number of elements of a row", low=1),
+    _int("stride_bytes", "number of bytes from the start of a row to the start of the next row", low=1),
+    _int(
+        "codec",
+        "index of the codec in the machine's dma.codecs, if the tile is compressed in DRAM; needs num_elements",
+        default=None,
+    ),
 )
 _DMA_ALTERNATIVES = (("num_elements",), ("rows", "row_elements", "stride_bytes"))
 
 _BETWEEN = (
     _DMA_ID,
-    FieldSpec("tensor_role", "choice", "name of the tensor of the tile", choices=("activation", "weight", "kv", "embedding")),
+    FieldSpec(
+        "tensor_role", "choice", "kind of tensor to which the tile belongs", choices=("activation", "weight", "kv", "embedding")
+    ),
     _qbits("qbits", "the tile"),
-    _int("num_elements", "elements of the tile", low=1),
-    *_place("spm", "the tile in the own scratchpad,"),
+    _int("num_elements", "number of elements of the tile", low=1),
+    *_place("spm", "the tile of the entry's own PE"),
     FieldSpec("peer", "text", "the PE at the other end, such as `sip0.cube0.pe1`"),
-    *_place("peer", "the tile in the peer's scratchpad,"),
+    *_place("peer", "the tile of the peer"),
 )
 _HOST = (
     FieldSpec("direction", "choice", "direction of the bytes", choices=("to_device", "to_host")),
     _qbits("qbits", "the tile"),
     _int("dram_addr", "DRAM address of the first byte"),
-    _int("num_elements", "elements of a contiguous tile", low=1),
+    _int("num_elements", "number of elements of the tile", low=1),
 )
 
 _KV_RANGE = (
     _int("t_start", "first token"),
-    _int("t_len", "tokens", low=1),
+    _int("t_len", "number of tokens", low=1),
     _int("d_start", "first element of the head dimension", default=0),
-    _int("d_len", "elements of the head dimension; head_dim - d_start where it is left out", low=1, default=None),
+    _int("d_len", "number of elements of the head dimension; default: head_dim - d_start", low=1, default=None),
 )
 _KV = (
     _DMA_ID,
@@ -157,14 +170,14 @@ _TE = (
     *_place("wgt", "the weights"),
     *_place("ofm", "the output"),
     _qbits_result(),
-    _int("tile_m", "rows of a block, on an engine with timing mma; with tile_n", low=1, default=None),
-    _int("tile_n", "columns of a block; with tile_m", low=1, default=None),
-    _int("split_k", "number of parts of k, each with its own blocks; default 1; with tile_m", low=1, default=None),
+    _int("tile_m", "number of rows of a block, on an engine with timing mma; needs tile_n", low=1, default=None),
+    _int("tile_n", "number of columns of a block; needs tile_m", low=1, default=None),
+    _int("split_k", "number of parts of k, each with its own blocks; default 1; needs tile_m", low=1, default=None),
 )
 _VE = (
     _VE_ID,
-    _int("length", "elements of a row", low=1),
-    _int("batch", "rows", low=1, default=1),
+    _int("length", "number of elements of a row", low=1),
+    _int("batch", "number of rows", low=1, default=1),
     _qbits("qbits_activation", "the input"),
     *_place("in", "the input"),
     *_place("out", "the output"),
@@ -191,17 +204,20 @@ _CONTROL = (
     OpcodeSpec(
         "BARRIER",
         "control",
-        "completes when what it waits for is complete; nothing after it in the file is issued before it",
+        "completes when all entries in its wait_for and deps_before are complete; until then, no later "
+        "entry in the file is issued",
         (FieldSpec("wait_for", "ids", "ids of entries that must be complete", default=()),),
     ),
-    OpcodeSpec("NOP", "control", "completes at once"),
-    OpcodeSpec("END", "control", "completes when everything before it has; nothing may follow it"),
+    OpcodeSpec("NOP", "control", "completes as soon as its deps_before are complete"),
+    OpcodeSpec("END", "control", "completes when all earlier entries are complete; no entry may follow it"),
 )
 
 _SYSTEM = (
     OpcodeSpec("DMA_SEND_TILE", "dma", "scratchpad to another PE's scratchpad", _BETWEEN, system=True),
-    OpcodeSpec("DMA_RECV_TILE", "dma", "another PE's scratchpad to the own", _BETWEEN, system=True),
-    OpcodeSpec("HOST_COPY_TILE", "dma", "between the host's memory and DRAM, by a PCIe endpoint", _HOST, system=True),
+    OpcodeSpec(
+        "DMA_RECV_TILE", "dma", "another PE's scratchpad to the scratchpad of the entry's own PE", _BETWEEN, system=True
+    ),
+    OpcodeSpec("HOST_COPY_TILE", "dma", "copy between the host's memory and DRAM, by a PCIe endpoint", _HOST, system=True),
     OpcodeSpec("LAUNCH", "cpu", "the host starts work on a cube: over PCIe, the IO CPU and the cube's M_CPU", system=True),
 )
 
@@ -210,11 +226,12 @@ OPCODES: dict[str, OpcodeSpec] = {
     spec.name: spec
     for spec in (
         *_MOVES,
-        *(OpcodeSpec(f"TE_{op.upper()}_TILE", "te", "matrix product m x k by k x n", _TE, op=op) for op in TE_OPS),
         *(
-            OpcodeSpec(
-                f"VE_{op.upper()}_TILE", "ve", f"{op} over rows", _VE + (_IN2 if op in VE_BINARY_OPS else ()), op=op
-            )
+            OpcodeSpec(f"TE_{op.upper()}_TILE", "te", "product of an m x k matrix and a k x n matrix", _TE, op=op)
+            for op in TE_OPS
+        ),
+        *(
+            OpcodeSpec(f"VE_{op.upper()}_TILE", "ve", f"{op} of each row", _VE + (_IN2 if op in VE_BINARY_OPS else ()), op=op)
             for op in VE_OPS
         ),
         *_CONTROL,

@@ -21,7 +21,7 @@ class Llc(Section):
     capacity_bytes: Size = Field(description="[byte] size, a multiple of line_bytes times ways")
     line_bytes: TermSize = Field(default=128, description="[byte] size of a line, the unit of lookup and eviction")
     ways: Annotated[int, integer(0)] = Field(default=16, description="lines of a set; 0 means that all lines form one set")
-    bw_bytes_per_cycle: Rate = Field(description="[byte/cycle] bandwidth, reads and writes together")
+    bw_bytes_per_cycle: Rate = Field(description="[byte/cycle] bandwidth of reads and writes together")
     latency_cycles: Natural = Field(
         default=0, description="[cycle] time from the start of a transfer to the first share of its hits"
     )
@@ -83,4 +83,3 @@ def _place_rules(llc: NpuLlc, noc: Noc | None) -> Iterator[BrokenRule]:
     elif noc is not None and llc.at is not None and (llc.at[0] >= noc.rows or llc.at[1] >= noc.cols):
         rule = f"it must lie in the mesh of {noc.rows} rows and {noc.cols} columns, counted from 0"
         yield BrokenRule(("llc", "at"), list(llc.at), rule)
-

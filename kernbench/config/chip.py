@@ -35,60 +35,97 @@ class Chip(Section):
     younger: ClassVar[frozenset[str]] = frozenset({"host_link_gb_s"})
 
     name: str = Field(description="the vendor's name of the chip")
-    kind: Literal["gpu", "systolic", "tensix", "npu"] = Field(description="how its cores are built: which planner serves it")
-    calibrated: Flag = Field(default=False, description="whether its sustained rates were fitted to measurements of this chip")
-    cores: Count = Field(description="cores that take blocks of a kernel: SM, CU, Tensix, arrays")
-    core_macs: Rates = Field(description="[MAC/cycle] rated rate of one core by bits of the operands")
+    kind: Literal["gpu", "systolic", "tensix", "npu"] = Field(
+        description="kind of cores, which decides how operations are planned"
+    )
+    calibrated: Flag = Field(default=False, description="whether sustained rates were fitted to measurements of this chip")
+    cores: Count = Field(description="number of cores that execute blocks of a kernel (SMs, CUs, Tensix cores, arrays)")
+    core_macs: Rates = Field(description="[MAC/cycle] rated rate of one core, by bits of the operands")
     float8: Flag = Field(
-        default=True, description="whether its multipliers take floats of 8 bits; if not, kernels expand them to 16 bits"
+        default=True, description="whether the multipliers accept floats of 8 bits; if not, kernels expand them to 16 bits"
     )
     rated_memory_gb_s: Rate = Field(description="[GB/s] the vendor's DRAM bandwidth")
-    rated_clock_ghz: Rate = Field(description="[GHz] clock at which the rated product rate holds")
-    power_w: Rate | None = Field(default=None, description="[W] the vendor's limit of power")
+    rated_clock_ghz: Rate = Field(description="[GHz] clock for which the vendor states the rate of products")
+    power_w: Rate | None = Field(default=None, description="[W] the vendor's power limit")
     flop_pj: Rate | None = Field(
-        default=None, description="[pJ] of the whole chip for an operation of 16-bit products at the rated clock, by process"
+        default=None,
+        description="[pJ] energy of the whole chip for one operation of a 16-bit product at the rated clock, by process node",
     )
-    cache_bytes: Size | None = Field(default=None, description="[byte] last-level cache shared by the cores; absent: none")
-    cache_bytes_per_cycle: Rate = Field(default=Fraction(1024), description="[byte/cycle] the cores together from that cache")
+    cache_bytes: Size | None = Field(
+        default=None, description="[byte] size of the last-level cache that all cores share; absent: no cache"
+    )
+    cache_bytes_per_cycle: Rate = Field(
+        default=Fraction(1024), description="[byte/cycle] rate at which all cores together read the last-level cache"
+    )
     stream_bytes_per_cycle: Rate = Field(
-        default=Fraction(512), description="[byte/cycle] of vector kernels, which read and write, at that cache"
+        default=Fraction(512), description="[byte/cycle] rate at which vector kernels read and write the last-level cache"
     )
-    cache_kept: Rate = Field(default=Fraction(3, 10), description="share of the cache that a stream longer than it still hits")
-    cache_latency_cycles: Natural = Field(default=250, description="[cycle] a dependent load from the last-level cache")
-    core_threads: Count = Field(default=2048, description="threads that a core holds at a time; of `kind: gpu`")
-    row_cycles: Natural = Field(default=0, description="[cycle] a core takes for a block of a vector kernel, beside its bytes")
-    start_ns: Energy = Field(default=Fraction(2000), description="[ns] a kernel in a stream, before it moves a byte")
-    graph_start_ns: Energy = Field(default=Fraction(1000), description="[ns] the same in a captured graph or a trace")
-    tiles: Tiles = Field(default=((128, 128),), description="[rows, columns] of the blocks that its products are cut into")
-    array: Count = Field(default=128, description="rows and columns of a systolic array; of `kind: systolic`")
+    cache_kept: Rate = Field(
+        default=Fraction(3, 10), description="share of the cache that still hits if a stream is longer than the cache"
+    )
+    cache_latency_cycles: Natural = Field(
+        default=250, description="[cycle] latency of a dependent load from the last-level cache"
+    )
+    core_threads: Count = Field(default=2048, description="number of threads that a core holds at a time; only for `kind: gpu`")
+    row_cycles: Natural = Field(
+        default=0, description="[cycle] time of a core for a block of a vector kernel, in addition to the time of its bytes"
+    )
+    start_ns: Energy = Field(
+        default=Fraction(2000), description="[ns] time from the start of a kernel until it moves the first byte"
+    )
+    graph_start_ns: Energy = Field(
+        default=Fraction(1000), description="[ns] the same as start_ns, for a kernel in a captured graph or a captured trace"
+    )
+    tiles: Tiles = Field(default=((128, 128),), description="[rows, columns] of the blocks into which products are cut")
+    array: Count = Field(
+        default=128, description="number of rows and of columns of a systolic array; only for `kind: systolic`"
+    )
     operand_bytes_per_cycle: Rate = Field(
-        default=Fraction(128), description="[byte/cycle] a core takes operands from its scratchpad; of `kind: tensix`"
+        default=Fraction(128),
+        description="[byte/cycle] rate at which a core reads operands from its scratchpad; only for `kind: tensix`",
     )
     compute_capability: Rate | None = Field(
-        default=None, description="version of the instruction set, by which libraries of NVIDIA GPUs choose kernels"
+        default=None,
+        description="version of the instruction set, which decides which kernels the libraries of NVIDIA GPUs choose",
     )
-    core_shared_bytes: Size | None = Field(default=None, description="[byte] shared memory of a core, for all of its blocks")
-    attention_rows: Count = Field(default=128, description="query rows of a block of attention")
-    attention_keys: Count = Field(default=128, description="keys of a tile of attention")
-    attention_resident: Count = Field(default=1, description="blocks of attention on a core at a time")
-    attention_block_cycles: Natural = Field(default=1500, description="[cycle] a block of attention begins and ends")
-    attention_idle_cycles: Natural = Field(default=750, description="[cycle] a block without rows: of a shorter sequence")
+    core_shared_bytes: Size | None = Field(
+        default=None, description="[byte] shared memory of a core, for all its blocks together"
+    )
+    attention_rows: Count = Field(default=128, description="number of query rows in a block of attention")
+    attention_keys: Count = Field(default=128, description="number of keys in a tile of attention")
+    attention_resident: Count = Field(default=1, description="number of blocks of attention that a core executes at a time")
+    attention_block_cycles: Natural = Field(
+        default=1500, description="[cycle] time for the start and the end of a block of attention"
+    )
+    attention_idle_cycles: Natural = Field(
+        default=750, description="[cycle] time of a block of attention without rows, which a shorter sequence has"
+    )
     attention_key_cycles: Rate = Field(
-        default=Fraction(82), description="[cycle] a block of attention takes for one key, at least"
+        default=Fraction(82), description="[cycle] least time of a block of attention for one key"
     )
-    attention_ramp_ns: Energy = Field(default=Fraction(0), description="[ns] a stream of keys lasts longer than its bytes")
-    links: Count = Field(default=1, description="links to other chips")
-    link_gb_s: Rate = Field(default=Fraction(25), description="[GB/s] one link, each way")
-    linked_chips: Count | None = Field(default=None, description="chips that the links join, at most; more use the host's PCIe")
-    host_link_gb_s: Rate = Field(default=Fraction(25), description="[GB/s] PCIe of the host, each way: what a transfer reaches")
+    attention_ramp_ns: Energy = Field(
+        default=Fraction(0), description="[ns] time of a stream of keys in addition to the time of its bytes"
+    )
+    links: Count = Field(default=1, description="number of links to other chips")
+    link_gb_s: Rate = Field(default=Fraction(25), description="[GB/s] bandwidth of one link in each direction")
+    linked_chips: Count | None = Field(
+        default=None, description="largest number of chips that the links connect; more chips use the PCIe of the host"
+    )
+    host_link_gb_s: Rate = Field(
+        default=Fraction(25), description="[GB/s] bandwidth that a transfer over the PCIe of the host reaches in each direction"
+    )
     links_share: Rate = Field(default=Fraction(3, 4), description="share of the links' bandwidth that a collective sustains")
     links_short_share: Rate | None = Field(
-        default=None, description="the same share for short messages; absent: `links_share`. Not of `kind: gpu`"
+        default=None, description="the same as links_share, for short messages; absent: links_share. Not for `kind: gpu`"
     )
-    link_latency_ns: Energy = Field(default=Fraction(1000), description="[ns] one hop of a collective")
-    nics: Count = Field(default=8, description="network adapters of a node, at most: each of its chips has one of its own")
-    nic_gb_s: Rate = Field(default=Fraction(25), description="[GB/s] one network adapter, each way")
-    network_latency_ns: Energy = Field(default=Fraction(10_000), description="[ns] a step of a collective between nodes")
+    link_latency_ns: Energy = Field(default=Fraction(1000), description="[ns] time of one hop of a collective")
+    nics: Count = Field(
+        default=8, description="largest number of network adapters that the chips of a node use; each chip uses at most one"
+    )
+    nic_gb_s: Rate = Field(default=Fraction(25), description="[GB/s] bandwidth of one network adapter in each direction")
+    network_latency_ns: Energy = Field(
+        default=Fraction(10_000), description="[ns] latency of the network for a step of a collective between nodes"
+    )
 
     @property
     def power_share(self) -> Fraction:

@@ -52,36 +52,54 @@ class Datasheet(Section):
 
     schema_name: Literal["kernbench/chip/1"] = Field(alias="schema", description="kind and version of the file")
     name: str = Field(description="the vendor's name of the chip")
-    like: str = Field(description="chip whose caches, starts of kernels, attention, links and shares are taken over")
+    like: str = Field(
+        description="chip from which the constants of caches, starts of kernels, attention, links and shares are taken"
+    )
     products_like: str | None = Field(
-        default=None, description="chip with the same share of the rated products beside its limit of power; default: `like`"
+        default=None,
+        description="chip from which the sustained share of the rated products (without the power limit) is taken; "
+        "default: `like`",
     )
     memory_like: str | None = Field(
-        default=None, description="chip with the same share of the DRAM bandwidth, and DRAM latency; default: `like`"
+        default=None,
+        description="chip from which the sustained share of the DRAM bandwidth and the DRAM latency are taken; default: `like`",
     )
-    cores: Count = Field(description="cores that take blocks of a kernel: SM, CU, Tensix, arrays")
-    clock_ghz: Frequency = Field(description="[GHz] clock at which the rated product rate holds")
-    core_macs: Rates = Field(description="[MAC/cycle] rated rate of one core by bits of the operands")
-    core_lanes: Count = Field(description="operations of a core in a cycle on 32-bit vectors")
+    cores: Count = Field(description="number of cores that execute blocks of a kernel (SMs, CUs, Tensix cores, arrays)")
+    clock_ghz: Frequency = Field(description="[GHz] clock for which the vendor states the rate of products")
+    core_macs: Rates = Field(description="[MAC/cycle] rated rate of one core, by bits of the operands")
+    core_lanes: Count = Field(description="number of operations on 32-bit elements that a core executes in a cycle")
     core_memory_bytes: Size = Field(description="[byte] scratchpad of a core: shared memory and registers of a GPU")
-    core_threads: Count | None = Field(default=None, description="threads that a core holds at a time; default: as `like`")
-    float8: Flag = Field(default=True, description="whether its multipliers take floats of 8 bits")
-    compute_capability: Rate | None = Field(
-        default=None, description="version of the instruction set of an NVIDIA GPU, by which libraries choose kernels"
+    core_threads: Count | None = Field(
+        default=None, description="number of threads that a core holds at a time; default: the value of `like`"
     )
-    core_shared_bytes: Size | None = Field(default=None, description="[byte] shared memory of a core; of NVIDIA GPUs")
-    array: Count | None = Field(default=None, description="rows and columns of a systolic array; default: as `like`")
-    memory_bytes: Size = Field(description="[byte] DRAM")
+    float8: Flag = Field(default=True, description="whether the multipliers accept floats of 8 bits")
+    compute_capability: Rate | None = Field(
+        default=None,
+        description="version of the instruction set of an NVIDIA GPU, which decides which kernels libraries choose",
+    )
+    core_shared_bytes: Size | None = Field(default=None, description="[byte] shared memory of a core; only for NVIDIA GPUs")
+    array: Count | None = Field(
+        default=None, description="number of rows and of columns of a systolic array; default: the value of `like`"
+    )
+    memory_bytes: Size = Field(description="[byte] size of the DRAM")
     memory_gb_s: Rate = Field(description="[GB/s] the vendor's DRAM bandwidth")
-    cache_bytes: Size | None = Field(default=None, description="[byte] last-level cache shared by the cores; absent: none")
-    power_w: Rate | None = Field(default=None, description="[W] the vendor's limit of power; absent: products never reach it")
-    process_nm: Count | None = Field(default=None, description="[nm] name of the process; with `power_w`")
-    links: Count | None = Field(default=None, description="links to other chips; default: one, of the host")
-    link_gb_s: Rate | None = Field(default=None, description="[GB/s] one link, each way")
-    linked_chips: Count | None = Field(default=None, description="chips that the links join, at most; default: all of a node")
-    host_link_gb_s: Rate | None = Field(default=None, description="[GB/s] PCIe, each way: what a transfer reaches; default: 25")
+    cache_bytes: Size | None = Field(
+        default=None, description="[byte] size of the last-level cache that all cores share; absent: no cache"
+    )
+    power_w: Rate | None = Field(
+        default=None, description="[W] the vendor's power limit; absent: products never reach a power limit"
+    )
+    process_nm: Count | None = Field(default=None, description="[nm] name of the process node; needed with `power_w`")
+    links: Count | None = Field(default=None, description="number of links to other chips; default: 1, the link to the host")
+    link_gb_s: Rate | None = Field(default=None, description="[GB/s] bandwidth of one link in each direction")
+    linked_chips: Count | None = Field(
+        default=None, description="largest number of chips that the links connect; default: all chips of a node"
+    )
+    host_link_gb_s: Rate | None = Field(
+        default=None, description="[GB/s] bandwidth that a transfer over PCIe reaches in each direction; default: 25"
+    )
     machine: dict[str, Any] = Field(
-        default_factory=dict, description="values of the machine that were measured, by section: they replace derived ones"
+        default_factory=dict, description="measured values of the machine, by section, which replace the derived values"
     )
 
 

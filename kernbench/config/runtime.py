@@ -26,35 +26,48 @@ CLASSES = ("matmul", "attention", "norm", "elementwise", "gather", "collective",
 class OpCost(Section):
     """How this software carries out one operation."""
 
-    kernels: Count = Field(default=1, description="kernels that it is made of")
-    traffic: Rate = Field(default=Fraction(1), description="bytes that they move over the least bytes that the operation must")
-    resident: Rate | None = Field(
-        default=None, description="share of those bytes that is distinct: 0.5 for an operation in place; default: all of them"
+    kernels: Count = Field(default=1, description="number of kernels of the operation")
+    traffic: Rate = Field(
+        default=Fraction(1), description="bytes that the kernels move, divided by the least bytes that the operation needs"
     )
-    start_ns: Energy = Field(default=Fraction(0), description="[ns] more than the chip's start of a kernel, for all of them")
+    resident: Rate | None = Field(
+        default=None,
+        description="distinct bytes, divided by the least bytes that the operation needs: 0.5 for an operation in "
+        "place; default: 1",
+    )
+    start_ns: Energy = Field(
+        default=Fraction(0), description="[ns] start time of all kernels together, in addition to the chip's start of a kernel"
+    )
     chain: Rate | None = Field(
         default=None,
-        description="loads from DRAM in a row: of a vector kernel in a reading of a row, of a product before it starts; "
-        "default: 1 if it misses",
+        description="dependent DRAM loads: in a vector kernel each time that it reads a row, in a product before it "
+        "starts; default: 1 if the bytes miss the cache",
     )
     thread_bytes: Rate | None = Field(
-        default=None, description="[byte] that a thread of a vector kernel has in flight; default: what fills the cache's rate"
+        default=None,
+        description="[byte] bytes that a thread of a vector kernel has in flight; default: as many as the rate of "
+        "the cache allows",
     )
     turn_elements: Natural = Field(
         default=0,
-        description="elements of a row that a block takes in a turn; each turn takes `chain`; 0: the whole row in one turn",
+        description="elements of a row that a block of threads reads at a time, with the latencies of `chain` each "
+        "time; 0: the whole row at once",
     )
     serial_rows: Natural = Field(
-        default=0, description="rows, at most, that one block takes one after the other, instead of a block for each row"
+        default=0,
+        description="a kernel with at most this number of rows has one block, which processes the rows one after the other",
     )
-    row_chain: Energy = Field(default=Fraction(0), description="loads from DRAM in a row for each of those rows")
-    again: Natural = Field(default=0, description="times that a row is read after the first: 1 for a norm, 2 for a softmax")
-    held_elements: Natural = Field(default=0, description="longest row that registers hold, which is not read again")
+    row_chain: Energy = Field(default=Fraction(0), description="dependent DRAM loads for each row of `serial_rows`")
+    again: Natural = Field(default=0, description="how often a row is read again: 1 for a norm, 2 for a softmax")
+    held_elements: Natural = Field(
+        default=0, description="length of the longest row that registers hold; a row of this length or less is not read again"
+    )
     block_elements: Natural = Field(
         default=0,
-        description="rows and columns of the blocks that products are cut into; one block is one core's; of `kind: tensix`",
+        description="rows and columns of the blocks into which products are cut; one core computes one block; only "
+        "for `kind: tensix`",
     )
-    block_threads: Count = Field(default=128, description="threads of the block that has a row; of `again`")
+    block_threads: Count = Field(default=128, description="threads of the block that reads a row; for `again`")
 
 
 class AttentionCost(Section):
@@ -62,19 +75,25 @@ class AttentionCost(Section):
 
     kernel: Literal["chip", "flash", "paged"] = Field(
         default="chip",
-        description="whose blocks it takes: the chip's `attention_*`, or those of FlashAttention for one array or for pages",
+        description="which blocks are used: those of the chip's `attention_*`, or those of FlashAttention for one "
+        "array (flash) or for pages (paged)",
     )
-    split: Flag = Field(default=True, description="steps of decode alone cut a sequence's keys over idle cores")
-    most_splits: Count = Field(default=128, description="parts of one sequence's keys, at most")
-    split_sequences: Count = Field(default=1, description="sequences of a step, at least, for its keys to be cut")
-    split_ns: Energy = Field(default=Fraction(4000), description="[ns] to combine the parts")
-    start_ns: Energy = Field(default=Fraction(4000), description="[ns] more than the chip's start of a kernel")
+    split: Flag = Field(
+        default=True, description="whether a step with only decodes divides the keys of a sequence among idle cores"
+    )
+    most_splits: Count = Field(default=128, description="largest number of parts into which the keys of a sequence are divided")
+    split_sequences: Count = Field(default=1, description="least number of sequences of a step whose keys are divided")
+    split_ns: Energy = Field(default=Fraction(4000), description="[ns] time to combine the parts")
+    start_ns: Energy = Field(default=Fraction(4000), description="[ns] start time in addition to the chip's start of a kernel")
     whole_cache: Flag = Field(
-        default=False, description="steps of decode read all of the cache that a sequence has room for: shapes are compiled"
+        default=False,
+        description="whether a decode step reads all of the KV cache for which a sequence has room, because arrays "
+        "have fixed shapes",
     )
     cached_sequences: Natural = Field(
         default=0,
-        description="sequences of a decode step, at most, whose keys a repetition finds in the cache if it can hold them",
+        description="largest number of sequences of a decode step whose keys a repetition finds in the last-level "
+        "cache, if the keys fit",
     )
 
 
@@ -82,53 +101,70 @@ class Runtime(Section):
     """A profile. `load_runtime` makes it."""
 
     schema_name: Literal["kernbench/runtime/1"] = Field(alias="schema", description="kind and version of the file")
-    about: str = Field(description="which software, and how a time under it is taken")
-    start: Literal["none", "stream", "graph"] = Field(default="none", description="which start of the chip a kernel costs")
+    about: str = Field(description="the software, and how times were measured with it")
+    start: Literal["none", "stream", "graph"] = Field(
+        default="none", description="which start time of the chip is added to each kernel"
+    )
     called_as: dict[str, str] = Field(
         default_factory=dict,
-        description="how the host calls some operations: a key of `launch_ns` and `behind_ns` that they share, by operation",
+        description="for some operations, the group of operations that the host calls in the same way; a group is a "
+        "key of `launch_ns` and `behind_ns`",
     )
     launch_ns: dict[str, Energy] = Field(
         default_factory=dict,
-        description="[ns] of the host before a kernel starts, by operation, way to call or class; `default` for others",
+        description="[ns] time of the host before a kernel starts, by operation, group of `called_as` or class; "
+        "`default` for all others",
     )
-    sync_ns: Energy = Field(default=Fraction(0), description="[ns] of the host after the last kernel, where each is waited for")
+    sync_ns: Energy = Field(default=Fraction(0), description="[ns] time of the host after a kernel for which the host waits")
     behind_ns: dict[str, Energy] = Field(
-        default_factory=dict, description="[ns] of the host after a launch, beside the kernel; keys as in `launch_ns`"
+        default_factory=dict, description="[ns] time of the host after a launch, while the kernel runs; keys as in `launch_ns`"
     )
     collective_ns: Energy = Field(
         default=Fraction(0),
-        description="[ns] of the device in a kernel of a collective, beside the steps between ranks that `kbsim ccl` simulates",
+        description="[ns] time of the device in a kernel of a collective, in addition to the steps between ranks "
+        "that `kbsim ccl` simulates",
     )
     one_shot_bytes: dict[str, Natural] = Field(
         default_factory=dict,
-        description="[byte] each GPU of a node reads a shorter all-reduce whole from all others, by the most GPUs",
+        description="[byte] in a shorter all-reduce, each GPU of a node reads all data of the other GPUs; keys are "
+        "the largest numbers of GPUs",
     )
     two_shot_bytes: Natural = Field(
-        default=0, description="[byte] GPUs of a node reduce parts of a shorter all-reduce, then read them; others are NCCL's"
+        default=0,
+        description="[byte] in a shorter all-reduce, the GPUs of a node first reduce one part each, then read all "
+        "parts; NCCL runs longer ones",
     )
     step_ns: Energy = Field(
-        default=Fraction(0), description="[ns] of the host a step of a model: scheduler, sampler, tokens out"
+        default=Fraction(0), description="[ns] time of the host for a step of a model: scheduler, sampler, output of tokens"
     )
-    sequence_ns: Energy = Field(default=Fraction(0), description="[ns] of the host a step and sequence: sampling, text, stops")
+    sequence_ns: Energy = Field(
+        default=Fraction(0), description="[ns] time of the host for each sequence of a step: sampling, text, stop conditions"
+    )
     vocabulary_ns: Energy = Field(
-        default=Fraction(0), description="[ns] of choosing the next tokens, a step and entry of the vocabulary"
+        default=Fraction(0), description="[ns] time for each entry of the vocabulary in which a step chooses the next tokens"
     )
     result_byte_ns: Energy = Field(
-        default=Fraction(0), description="[ns] of the host for a byte of a network's feature maps that it gets: their layout"
+        default=Fraction(0),
+        description="[ns] time of the host for each byte of the feature maps that a network returns, to change their layout",
     )
     prefill_alone: Flag = Field(
-        default=False, description="prompts are taken one after the other; chips with copies of a model take the same one"
+        default=False,
+        description="whether prompts are processed one after the other, and chips with copies of a model process "
+        "the same prompt",
     )
     repeated: Flag = Field(
-        default=False, description="times are means over many in a row: a launch runs beside the kernel before"
+        default=False,
+        description="whether times are means over many repetitions, in which a launch runs at the same time as the "
+        "previous kernel",
     )
-    ahead: Count = Field(default=1, description="launches in flight, at most: the next waits for the end of the first")
-    attention: AttentionCost = Field(default_factory=AttentionCost, description="how attention is carried out")
-    ops: dict[str, OpCost] = Field(default_factory=dict, description="how operations are carried out, by name or class")
-    fused: tuple[str, ...] = Field(
-        default=(), description="operations that are part of the kernel before them, and cost nothing"
+    ahead: Count = Field(
+        default=1, description="largest number of launches in flight; the next launch waits for the end of the oldest"
     )
+    attention: AttentionCost = Field(default_factory=AttentionCost, description="how attention is divided into blocks")
+    ops: dict[str, OpCost] = Field(
+        default_factory=dict, description="kernels of operations, by the name or class of the operation"
+    )
+    fused: tuple[str, ...] = Field(default=(), description="operations that are part of the previous kernel, and take no time")
 
     def launch(self, name: str, kind: str) -> Fraction:
         """[ns] The time of the host before a kernel of this operation starts, by the operation's name, the way it is called, or

@@ -56,28 +56,35 @@ Arbiter = Annotated[str, one_of(ARBITERS, code=True)]  #: or user-defined code, 
 class Mmio(Section):
     """The host that writes entries with `source: MMIO` into the command queue while the queue runs."""
 
-    write_cycles: Count = Field(default=1, description="[cycle] time of the host to write one entry")
-    latency_cycles: Natural = Field(default=0, description="[cycle] from the end of a write until the entry is in the queue")
+    write_cycles: Count = Field(default=1, description="[cycle] time that the host takes to write one entry")
+    latency_cycles: Natural = Field(
+        default=0, description="[cycle] time from the end of a write until the entry is in the queue"
+    )
     interrupt_cycles: Natural = Field(
-        default=0, description="[cycle] from the end of an entry with irq_line until the host knows of the end"
+        default=0, description="[cycle] time from the end of an entry with irq_line until the host knows that it has ended"
     )
 
 
 class MicroScheduler(Section):
     """The unit that divides commands of tensor and vector engines into jobs."""
 
-    tile_m: Count | None = Field(default=None, description="rows of a tile of a product; absent: all rows")
-    tile_n: Count | None = Field(default=None, description="columns of a tile of a product; absent: all columns")
-    tile_k: Count | None = Field(default=None, description="depth of a tile of a product; absent: the whole depth")
+    tile_m: Count | None = Field(default=None, description="largest number of rows of a job of a product; absent: all rows")
+    tile_n: Count | None = Field(
+        default=None, description="largest number of columns of a job of a product; absent: all columns"
+    )
+    tile_k: Count | None = Field(default=None, description="largest depth of a job of a product; absent: the whole depth")
     chunk_elements: Count | None = Field(
-        default=None, description="elements of a chunk of a vector op, or whole rows with about as many; absent: all elements"
+        default=None,
+        description="largest number of elements of a job of a vector op, which may also have whole rows; absent: all elements",
     )
 
 
 class Control(Section):
     """The executor of the command queue."""
 
-    issue_width: Natural = Field(default=0, description="[jobs per cycle] engine jobs issued per cycle; 0 means no limit")
+    issue_width: Natural = Field(
+        default=0, description="[jobs per cycle] largest number of engine jobs issued per cycle; 0 means no limit"
+    )
     mmio: Mmio | None = Field(default=None, description="absent: all entries are in the queue from cycle 0 on")
     micro_scheduler: MicroScheduler | None = Field(default=None, description="absent: each command is one job")
 
@@ -85,9 +92,13 @@ class Control(Section):
 class Channel(Section):
     """One channel of a DMA engine."""
 
-    max_concurrent: Count = Field(default=4, description="[transfers] transfers of this channel at a time, per engine")
-    priority: Signed = Field(default=0, description="start order of pending jobs: a higher score starts first")
-    weight: Count = Field(default=1, description="share of a resource relative to other member flows")
+    max_concurrent: Count = Field(
+        default=4, description="[transfers] largest number of simultaneous transfers of this channel, per engine"
+    )
+    priority: Signed = Field(
+        default=0, description="priority of the channel: the pending job with the highest score starts first"
+    )
+    weight: Count = Field(default=1, description="weight of the channel's flows when they share a resource with other flows")
 
 
 class Channels(Section):
@@ -108,12 +119,18 @@ class Dma(Section):
     younger: ClassVar[frozenset[str]] = frozenset({"codecs"})
 
     engines: Engines = Field(default=1, description="number of engines")
-    max_concurrent_transfers: Count = Field(default=4, description="[transfers] transfers at a time, per engine")
-    queue_depth_per_master: Count = Field(default=8, description="[transfers] outstanding transfers of one channel, per engine")
-    alignment_bytes: TermSize = Field(default=64, description="[byte] transfers are widened to multiples of this size")
-    kv_load_bonus: Natural = Field(default=1, description="value added to the channel priority of every KV load")
+    max_concurrent_transfers: Count = Field(
+        default=4, description="[transfers] largest number of simultaneous transfers, per engine"
+    )
+    queue_depth_per_master: Count = Field(
+        default=8, description="[transfers] largest number of outstanding transfers of one channel, per engine"
+    )
+    alignment_bytes: TermSize = Field(
+        default=64, description="[byte] transfers are extended at both ends to multiples of this size"
+    )
+    kv_load_bonus: Natural = Field(default=1, description="number that is added to the score of every KV load")
     channels: Channels = Field(default_factory=Channels, description="limits, priority and weight per channel")
-    period: Count = Field(default=1, description="[cycle] jobs are admitted in cycles that are multiples of this period")
+    period: Count = Field(default=1, description="[cycle] jobs start only in cycles that are multiples of this period")
     codecs: tuple[Codec, ...] = Field(default=(), description="compressors and decompressors of each engine, of one NPU only")
 
     @property
@@ -129,9 +146,9 @@ class Dram(Section):
     younger: ClassVar[frozenset[str]] = frozenset({"controller", "device", "policy"})
 
     channels: Engines = Field(default=1, description="number of channels")
-    interleave_bytes: Size = Field(default=256, description="[byte] consecutive bytes on one channel")
+    interleave_bytes: Size = Field(default=256, description="[byte] number of consecutive bytes on one channel")
     capacity_bytes: Size = Field(default=2**30, description="[byte] size of the whole DRAM")
-    bus_width_bytes: TermSize = Field(default=64, description="[byte] bytes of one burst on one channel")
+    bus_width_bytes: TermSize = Field(default=64, description="[byte] size of one burst on one channel")
     dram_burst_cycles: Count = Field(default=4, description="[cycle] time of one burst")
     peak_bw_bytes_per_cycle: Rate = Field(default=Fraction(128), description="[byte/cycle] peak bandwidth of one channel")
     t_setup_cycles: Natural = Field(
@@ -142,12 +159,8 @@ class Dram(Section):
     controller: DramController | None = Field(
         default=None, description="controller and device of a channel; with allocation row_buffer_v2 only"
     )
-    device: DeviceName | None = Field(
-        default=None, description="DRAM device for controller; with row_buffer_v2"
-    )
-    policy: PolicyName | None = Field(
-        default=None, description="policy file for controller; with row_buffer_v2"
-    )
+    device: DeviceName | None = Field(default=None, description="DRAM device for controller; with row_buffer_v2")
+    policy: PolicyName | None = Field(default=None, description="policy file for controller; with row_buffer_v2")
 
     @property
     def capacity(self) -> Fraction:
@@ -201,7 +214,7 @@ class Spm(Section):
         description="rule that decides which requests get the ports of a bank, or `package.module:name` for your own code",
     )
     max_wait_cycles: Natural = Field(
-        default=8, description="[cycle] wait after which a request goes before the others, with oldest_first"
+        default=8, description="[cycle] wait after which a request takes precedence over younger requests; with oldest_first"
     )
     backpressure_cycles: Count = Field(default=8, description="[cycle] wait after which a flow leaves its resources")
     check_overlap: Literal["none", "warn", "error"] = Field(
@@ -226,7 +239,7 @@ class Te(Section):
     younger: ClassVar[frozenset[str]] = frozenset({"fill", "operand_bytes_per_cycle", "mma", "clock_ratio"})
 
     engines: Engines = Field(default=2, description="number of engines")
-    macs_per_cycle: Rate = Field(default=Fraction(4096), description="[MAC/cycle] at 8-bit weights and activations")
+    macs_per_cycle: Rate = Field(default=Fraction(4096), description="[MAC/cycle] rate with weights and activations of 8 bits")
     f_w: Factors = Field(
         default={8: Fraction(1), 4: Fraction(3, 2), 2: Fraction(2)},
         description="rate factor by bits of the weights; 1 where missing",
@@ -249,7 +262,7 @@ class Te(Section):
     )
     operand_bytes_per_cycle: Rate | None = Field(
         default=None,
-        description="[byte/cycle] operand bytes that enter the systolic array; absent: no limit; with timing systolic only",
+        description="[byte/cycle] rate at which operands enter the systolic array; absent: no limit; with timing systolic only",
     )
     mma: Mma | None = Field(default=None, description="cores and matrix instructions; with timing mma only")
     clock_ratio: Share = Field(default=Fraction(1), description="sustained clock under load, divided by freq_ghz")
@@ -311,8 +324,8 @@ class Ve(Section):
 class KvLayout(Section):
     """Shape of a KV cache, per head."""
 
-    t_max: Count = Field(default=2048, description="[token] tokens that a head has room for")
-    head_dim: Count = Field(default=128, description="[element] elements of a token")
+    t_max: Count = Field(default=2048, description="[token] number of tokens for which a head has room")
+    head_dim: Count = Field(default=128, description="[element] number of elements of a token in a head")
 
 
 class EnergyModel(Section):
@@ -320,20 +333,25 @@ class EnergyModel(Section):
 
     younger: ClassVar[frozenset[str]] = frozenset({"by_cause"})
 
-    dram_pj_per_byte: Energy = Field(default=Fraction(20), description="[pJ/byte] DRAM access")
-    noc_pj_per_byte_hop: Energy = Field(default=Fraction(1), description="[pJ/byte] one mesh link")
-    spm_pj_per_byte: Energy = Field(default=Fraction(1), description="[pJ/byte] scratchpad access")
-    mac_pj: Energies = Field(default={8: Fraction(1, 5)}, description="[pJ] one MAC by qbits")
-    ve_op_pj: Energy = Field(default=Fraction(1, 2), description="[pJ] one vector operation")
+    dram_pj_per_byte: Energy = Field(default=Fraction(20), description="[pJ/byte] energy of a DRAM access")
+    noc_pj_per_byte_hop: Energy = Field(default=Fraction(1), description="[pJ/byte] energy of one mesh link")
+    spm_pj_per_byte: Energy = Field(default=Fraction(1), description="[pJ/byte] energy of a scratchpad access")
+    mac_pj: Energies = Field(default={8: Fraction(1, 5)}, description="[pJ] energy of one MAC, by bits of the weights")
+    ve_op_pj: Energy = Field(default=Fraction(1, 2), description="[pJ] energy of one vector operation")
     static_mw: Energy = Field(default=Fraction(0), description="[mW] static power")
-    by_cause: Flag = Field(default=False, description="traces state the tensor and the bits of commands, to group their energy")
+    by_cause: Flag = Field(
+        default=False,
+        description="whether traces state the tensor and the bits of commands, so that energy can be grouped by them",
+    )
 
 
 class Cost(Section):
     """The cost of running the machine with all its parts; no cycle depends on it."""
 
-    usd_per_hour: Rate | None = Field(default=None, description="[$/hour] rent, or price over hours of its life")
-    watts: Rate | None = Field(default=None, description="[W] drawn from the supply while it serves")
+    usd_per_hour: Rate | None = Field(
+        default=None, description="[$/hour] rent of the machine, or its price divided by the hours of its life"
+    )
+    watts: Rate | None = Field(default=None, description="[W] power that the machine draws while it serves requests")
 
 
 #: Keys that every kind of machine has.
@@ -341,8 +359,10 @@ FREQ_GHZ: Any = Field(default=Fraction(1), description="[GHz] core clock")
 ALLOCATION: Any = Field(default="shared_bw_v1", description="how flows share a resource (docs/model/sharing.md)")
 MAX_CYCLES: Any = Field(default=100_000_000, description="[cycle] cycle in which a run is aborted; this cycle is not run")
 CONTROL: Any = Field(default_factory=Control, description="the command queue's executor")
-KV_LAYOUTS: Any = Field(default=(KvLayout(),), description="shapes of KV caches, by kv_layout_id")
-ENERGY: Any = Field(default_factory=EnergyModel, description="energy per event")
+KV_LAYOUTS: Any = Field(
+    default=(KvLayout(),), description="shapes of KV caches; the field kv_layout_id of an entry is an index into this list"
+)
+ENERGY: Any = Field(default_factory=EnergyModel, description="energy of each access and operation, and static power")
 COST: Any = Field(default=None, description="price and power of the machine; absent: not known")
 CycleLimit = Annotated[int, integer(0, WIDE_LIMIT)]
 
@@ -368,8 +388,8 @@ class NpuConfig(MachineConfig):
     control: Control = CONTROL
     dma: Dma = Field(default_factory=Dma, description="DMA engines")
     dram: Dram = Field(default_factory=Dram, description="DRAM channels")
-    noc: Noc | None = Field(default=None, description="mesh; absent: the DMA engines sit at the DRAM")
-    llc: NpuLlc | None = Field(default=None, description="last-level cache before the DRAM channels; absent: no cache")
+    noc: Noc | None = Field(default=None, description="mesh; absent: the DMA engines are directly at the DRAM")
+    llc: NpuLlc | None = Field(default=None, description="last-level cache in front of the DRAM channels; absent: no cache")
     spm: Spm = Field(default_factory=Spm, description="scratchpad")
     te: Te = Field(default_factory=Te, description="tensor engines")
     ve: Ve = Field(default_factory=Ve, description="vector engines")

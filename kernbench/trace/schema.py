@@ -70,7 +70,7 @@ JOB = _id("job_id", "number of the job, in the order in which jobs are issued")
 TX = _id("tx_id", "number of the transfer: its `job_id`")
 CHANNEL = _id("channel", "DRAM channel")
 PHASE_OF = Field("phase", "text", "phase of the model, as the entry gives it", required=False)
-STATUS = Field("status", "text", "how it ended", choices=("OK", "ERROR", "TIMEOUT", "DEADLOCK", "CANCELLED"))
+STATUS = Field("status", "text", "how the command ended", choices=("OK", "ERROR", "TIMEOUT", "DEADLOCK", "CANCELLED"))
 ACCESS = Field("access_type", "text", "direction, seen from the scratchpad", choices=("READ", "WRITE"))
 
 #: Seed 003 section 5: what a command may say of the model it works for. Written on CMD_ENQUEUE alone; readers join by `cmd_id`.
@@ -87,75 +87,75 @@ LLM_FIELDS: tuple[Field, ...] = (
 
 #: May stand on any event; left out where they equal `TRACE_META.defaults`.
 COMMON_FIELDS: tuple[Field, ...] = (
-    Field("t_cycle", "int", "when", "cycle"),
-    Field("t_ns", "number", "the same in nanoseconds, `t_cycle / freq_ghz`; a run leaves it out, exports and data frames have it", "ns", required=False),
-    Field("sim_id", "text", "the run", required=False),
+    Field("t_cycle", "int", "cycle of the event", "cycle"),
+    Field("t_ns", "number", "time of the event, `t_cycle / freq_ghz`; exports and data frames have this field, the trace of a run does not", "ns", required=False),
+    Field("sim_id", "text", "id of the run", required=False),
     Field("core_id", "int", "core that queued the command", required=False),
-    Field("npu_id", "int", "NPU that ran it", required=False),
-    Field("tenant_id", "int", "tenant that it belongs to", required=False),
-    Field("thread_id", "int", "thread that queued it", required=False),
+    Field("npu_id", "int", "NPU that ran the command", required=False),
+    Field("tenant_id", "int", "tenant of the command", required=False),
+    Field("thread_id", "int", "thread that queued the command", required=False),
 )
 
 STALL_REASONS: tuple[str, ...] = ("queue_full", "priority_deferred", "backpressure", "bank_conflict")
 WARN_CODES: dict[str, str] = {
-    "OVERLAP": "`spm.check_overlap: warn`: a job starts whose scratchpad range overlaps that of one that runs, where one writes",
-    "LOW_UTIL": "a TE or VE did work in a window of `window_cycles`, but in less than half of its cycles",
-    "HIGH_CONFLICT": "more than a quarter of the bank requests of a window were denied, out of at least one a cycle",
-    "CHANNEL_SATURATED": "a DRAM channel moved at least 95% of what it can in each of eight windows in a row; once a run of windows",
+    "OVERLAP": "with `spm.check_overlap: warn`, a starting job and a running job use the same scratchpad range, and at least one of them writes it",
+    "LOW_UTIL": "a TE or VE worked in a window of `window_cycles`, but in less than half of its cycles",
+    "HIGH_CONFLICT": "a window had at least one bank request per cycle, and more than a quarter of its requests were denied",
+    "CHANNEL_SATURATED": "a DRAM channel moved at least 95% of its capacity in each of eight consecutive windows; not written again before a window is below 95%",
 }
 ERROR_CODES: dict[str, str] = {
-    "OVERLAP": "`spm.check_overlap: error`: the run ends as failed",
+    "OVERLAP": "with `spm.check_overlap: error`, an overlap ends the run as failed",
     "DEADLOCK": "nothing can ever happen again",
     "MAX_CYCLES": "the run was stopped at `max_cycles`",
     "COMPONENT": "a plugged-in component failed",
 }
 
 EVENTS: tuple[Event, ...] = (
-    Event(0, "TRACE_META", "summary", 0, "", "First line: what was run on what. `t_cycle` is the first cycle of the file.", (
-        Field("version", "text", "of this schema"),
-        Field("sim_version", "text", "of the package"),
-        Field("model_version", "int", "of the timing model"),
+    Event(0, "TRACE_META", "summary", 0, "", "The first line: the program and the machine of the run. `t_cycle` is the first cycle of the file.", (
+        Field("version", "text", "version of the trace schema"),
+        Field("sim_version", "text", "version of kernbench"),
+        Field("model_version", "int", "version of the timing model"),
         Field("sim_id", "text", "digest of program, machine, model version and package version: the same run has the same id"),
-        Field("level", "text", "how much is written", choices=LEVELS[1:]),
-        Field("freq_ghz", "text", "clock, an exact decimal or fraction", "GHz"),
-        Field("window_cycles", "int", "length of a window of samples", "cycle"),
+        Field("level", "text", "level of the trace", choices=LEVELS[1:]),
+        Field("freq_ghz", "text", "core clock, as an exact decimal or fraction", "GHz"),
+        Field("window_cycles", "int", "length of a sample window", "cycle"),
         Field("program", "text", "name of the program"),
         Field("program_hash", "text", "SHA-256 of the program"),
         Field("config_hash", "text", "SHA-256 of the machine"),
-        Field("sim_config", "object", "the whole machine, every default filled in"),
-        Field("units", "objects", "every track: `unit`, `component`, `index`, `parent`, and what it can do (`capacity` in B/cycle as text, "
+        Field("sim_config", "object", "the whole machine, including default values"),
+        Field("units", "objects", "every track, with `unit`, `component`, `index`, `parent`, and its rates (`capacity` in B/cycle as text, "
               "`weight`s, `macs_per_cycle`, ...)"),
-        Field("defaults", "object", "values of common fields that events leave out"),
-        Field("filter", "object", "what was left out: `cycles` [from, to), `only` patterns", required=False),
-        Field("commands", "int", "entries of the queue; components may submit more while it runs"),
+        Field("defaults", "object", "values of common fields; an event omits a common field with this value"),
+        Field("filter", "object", "the cycles [from, to) and the patterns of units (`only`) that the trace is limited to", required=False),
+        Field("commands", "int", "number of entries of the queue; components may submit more commands during the run"),
     )),
-    Event(1, "TRACE_END", "summary", 8, "", "Last line: how the run ended. A file without it was cut off.", (
+    Event(1, "TRACE_END", "summary", 8, "", "The last line: how the run ended. A file without this line is truncated.", (
         Field("status", "text", "status of the run", choices=("done", "aborted", "deadlock", "failed", "interrupted")),
-        Field("cycles", "int", "cycles run", "cycle"),
-        Field("events", "int", "events between first and last line"),
-        Field("counters", "object", "counters of the result, as `--json` gives them"),
-        Field("energy_pj", "object", "energy by part", "pJ", required=False),
+        Field("cycles", "int", "number of cycles that the run executed", "cycle"),
+        Field("events", "int", "number of events between the first and the last line"),
+        Field("counters", "object", "counters of the result, as in the output of `--json`"),
+        Field("energy_pj", "object", "energy of each part of the machine", "pJ", required=False),
     )),
-    Event(10, "CMD_ENQUEUE", "summary", 2, "CPU", "A command is in the queue; all are before cycle 0 but those that a host writes or components submit. Constant values of a command are only in this event.", (
+    Event(10, "CMD_ENQUEUE", "summary", 2, "CPU", "A command is in the queue. Commands of a program are in the queue before cycle 0, unless a host writes them. Commands of components enter the queue during the run. Only this event has the fixed properties of a command.", (
         CMD,
         Field("cmd_type", "text", "opcode"),
-        Field("unit", "text", "engine that will run it; `control` for NOP, BARRIER and END"),
-        Field("source", "text", "how it was queued", required=False, choices=("ISA", "MMIO")),
+        Field("unit", "text", "engine that will run the command; `control` for NOP, BARRIER and END"),
+        Field("source", "text", "how the command was queued", required=False, choices=("ISA", "MMIO")),
         Field("token", "int", "completion token", required=False),
-        Field("desc_addr", "int", "address of its descriptor", required=False),
+        Field("desc_addr", "int", "address of the command's descriptor", required=False),
         *LLM_FIELDS,
         Field("tile_id", "int", "tile inside the block", required=False),
-        Field("deps", "ints", "commands that must be complete first: `deps_before`, others' `deps_after`, `wait_for`", required=False),
-        Field("bytes", "int", "of a transfer, aligned", "B", required=False),
+        Field("deps", "ints", "commands that must be complete first: those in `deps_before` and `wait_for`, and those whose `deps_after` names this command", required=False),
+        Field("bytes", "int", "number of aligned bytes of a transfer", "B", required=False),
         Field("work", "int", "MACs of a TE command, operations of a VE command", required=False),
-        Field("tensor", "text", "tensor of a DMA command, or `kv`; of machines with `energy.by_cause`", required=False, since="1.2"),
-        Field("qbits", "int", "bits of the weights of a TE command; of machines with `energy.by_cause`", required=False, since="1.2"),
-        Field("position", "int", "position of the entry in the program, from 0; of machines with `control.mmio`", required=False, since="1.2"),
-        Field("visible", "int", "of a command that waited for a message: the cycle from which the message could be used; of protocols with `cycles`", "cycle", required=False, since="1.2"),
+        Field("tensor", "text", "tensor of a DMA command, or `kv`; only on machines with `energy.by_cause`", required=False, since="1.2"),
+        Field("qbits", "int", "bits of the weights of a TE command; only on machines with `energy.by_cause`", required=False, since="1.2"),
+        Field("position", "int", "position of the entry in the program, from 0; only on machines with `control.mmio`", required=False, since="1.2"),
+        Field("visible", "int", "if the command waited for a message: the cycle from which the message could be used; only with protocols that have `cycles`", "cycle", required=False, since="1.2"),
     )),
-    Event(11, "CMD_START", "summary", 3, "CPU", "Its engine begins; a control command starts in phase 2, when it is issued.", (CMD, UNIT)),
-    Event(12, "CMD_END", "summary", 0, "CPU", "It is over. At the end of a run that is not done every open command gets one.", (CMD, UNIT, STATUS)),
-    Event(20, "JOB_ISSUE", "summary", 2, "CPU", "Control hands a job to its engine's queue.", (
+    Event(11, "CMD_START", "summary", 3, "CPU", "The engine begins the command. A control command starts in phase 2, when it is issued.", (CMD, UNIT)),
+    Event(12, "CMD_END", "summary", 0, "CPU", "The command has ended. If a run ends without the status `done`, each open command gets a CMD_END at the end of the run.", (CMD, UNIT, STATUS)),
+    Event(20, "JOB_ISSUE", "summary", 2, "CPU", "The control unit puts a job into the queue of its engine.", (
         JOB, CMD, UNIT,
         Field("job_type", "text", "TE_GEMM, VE_SOFTMAX, DMA_READ, DMA_WRITE, ..."),
         Field("tile_id", "int", "tile of a DMA or TE job", required=False),
@@ -164,191 +164,191 @@ EVENTS: tuple[Event, ...] = (
     )),
     Event(21, "JOB_DONE", "summary", 0, "CPU", "The job is complete.", (
         JOB, CMD, UNIT,
-        Field("job_type", "text", "as in JOB_ISSUE"),
-        _cycles("latency_cycles", "from issue to end"),
+        Field("job_type", "text", "the same as in JOB_ISSUE"),
+        _cycles("latency_cycles", "time from issue to end"),
     )),
-    Event(30, "DMA_START", "summary", 3, "DMA", "A transfer starts: head latency first, then its bytes.", (
+    Event(30, "DMA_START", "summary", 3, "DMA", "A transfer starts with its head latency. Its bytes move afterwards.", (
         TX, UNIT,
         Field("channel", "int", "DMA channel: 0 act_weight, 1 kv_load, 2 kv_store, 3 comm"),
-        Field("direction", "text", "of the bytes", choices=("DRAM_TO_SRAM", "SRAM_TO_DRAM", "SRAM_TO_SRAM")),
-        Field("src_addr", "int", "first byte, aligned; a scratchpad address is flat, the host's end of a host copy 0"),
-        Field("dst_addr", "int", "first byte"),
-        _bytes("size_bytes", "aligned: what travels"),
+        Field("direction", "text", "direction of the bytes", choices=("DRAM_TO_SRAM", "SRAM_TO_DRAM", "SRAM_TO_SRAM")),
+        Field("src_addr", "int", "address of the first aligned byte at the source; a scratchpad address is flat, and the address at the host is 0"),
+        Field("dst_addr", "int", "address of the first aligned byte at the destination"),
+        _bytes("size_bytes", "number of aligned bytes, which are the bytes that move"),
         CMD, JOB, PHASE_OF,
-        _cycles("head_cycles", "before it is a member of its resources"),
-        Field("weight", "int", "of its flows in shared bandwidth"),
-        Field("peer", "text", "track of the other scratchpad, of a transfer between two", required=False, since="1.1"),
+        _cycles("head_cycles", "head latency: the time until the transfer is a member of its resources"),
+        Field("weight", "int", "weight of the transfer's flows in shared bandwidth"),
+        Field("peer", "text", "for a transfer between scratchpads: the track of the other scratchpad", required=False, since="1.1"),
     )),
-    Event(31, "DMA_END", "summary", 0, "DMA", "Its last byte has moved.", (
-        TX, UNIT, Field("channel", "int", "as in DMA_START"), CMD, JOB, _cycles("latency_cycles", "from start to end"),
+    Event(31, "DMA_END", "summary", 0, "DMA", "The last byte of the transfer has moved.", (
+        TX, UNIT, Field("channel", "int", "the same as in DMA_START"), CMD, JOB, _cycles("latency_cycles", "time from start to end"),
     )),
-    Event(32, "CACHE_LOOKUP", "summary", 3, "DMA", "A transfer has looked up its lines in the last-level cache, which it does when it starts.", (
+    Event(32, "CACHE_LOOKUP", "summary", 3, "DMA", "A starting transfer has looked up its lines in the last-level cache.", (
         TX, UNIT, CMD, JOB,
-        Field("hits", "int", "lines that were there"), Field("misses", "int", "lines that were not"),
-        _bytes("hit_bytes", "of the transfer, on lines that were there"), _bytes("miss_bytes", "on the others"),
-        Field("evictions", "int", "lines that made room"), Field("write_backs", "int", "of these, dirty ones: they are written to DRAM"),
+        Field("hits", "int", "lines that were in the cache"), Field("misses", "int", "lines that were not in the cache"),
+        _bytes("hit_bytes", "bytes of the transfer on lines that hit"), _bytes("miss_bytes", "bytes of the transfer on lines that missed"),
+        Field("evictions", "int", "lines that were evicted"), Field("write_backs", "int", "evicted lines that were dirty, and are written to DRAM"),
     ), since="1.2"),
     Event(40, "TE_START", "summary", 3, "TE", "A tensor engine starts a job.", (
         JOB, CMD, UNIT,
-        *(Field(n, "int", "of the product") for n in ("m", "n", "k")),
-        *(Field(n, "int", "of the tile: the job is one") for n in ("tile_m", "tile_n", "tile_k")),
+        *(Field(n, "int", "size of the command's product") for n in ("m", "n", "k")),
+        *(Field(n, "int", "size of the job, which is one tile of the product") for n in ("tile_m", "tile_n", "tile_k")),
         PHASE_OF,
-        _cycles("body_cycles", "of work, without init, finalize and waits"),
-        _cycles("total_cycles", "init, body and finalize: its length alone"),
+        _cycles("body_cycles", "cycles of the body, without init, finalize and waits"),
+        _cycles("total_cycles", "init, body and finalize, without waits"),
     )),
-    Event(41, "TE_END", "summary", 0, "TE", "It ends.", (
+    Event(41, "TE_END", "summary", 0, "TE", "The job has ended.", (
         JOB, CMD, UNIT,
         Field("mac_count", "int", "multiply-accumulates", "MAC"),
-        _cycles("latency_cycles", "from start to end"),
-        _cycles("stall_cycles", "of those, held by a bank conflict"),
+        _cycles("latency_cycles", "time from start to end"),
+        _cycles("stall_cycles", "cycles of `latency_cycles` in which a bank conflict held the job"),
     )),
     Event(50, "VE_START", "summary", 3, "VE", "A vector engine starts a job.", (
         JOB, CMD, UNIT,
         Field("op_type", "text", "LAYERNORM, SOFTMAX, ..."),
         Field("len", "int", "elements of a row"),
-        Field("batch", "int", "rows"),
+        Field("batch", "int", "number of rows"),
         PHASE_OF,
-        _cycles("body_cycles", "of work, without init, finalize and waits"),
-        _cycles("total_cycles", "init, body and finalize: its length alone"),
+        _cycles("body_cycles", "cycles of the body, without init, finalize and waits"),
+        _cycles("total_cycles", "init, body and finalize, without waits"),
     )),
-    Event(51, "VE_END", "summary", 0, "VE", "It ends.", (
+    Event(51, "VE_END", "summary", 0, "VE", "The job has ended.", (
         JOB, CMD, UNIT,
-        Field("op_count", "int", "operations"),
-        _cycles("latency_cycles", "from start to end"),
-        _cycles("stall_cycles", "of those, held by a bank conflict"),
+        Field("op_count", "int", "number of operations"),
+        _cycles("latency_cycles", "time from start to end"),
+        _cycles("stall_cycles", "cycles of `latency_cycles` in which a bank conflict held the job"),
     )),
-    Event(60, "SRAM_ACCESS", "full", 6, "SRAM", "Bytes of a scratchpad were read or written; a transfer between two has events of both. At `full` one event a range, written in the cycle "
-          "that completes it: a region of a TE or VE job, or what a flow moved of one contiguous run. At `access` one a served request "
-          "and contiguous range of lines.", (
+    Event(60, "SRAM_ACCESS", "full", 6, "SRAM", "Bytes of a scratchpad were read or written. A transfer between scratchpads has events of both. At level `full`, there is one event "
+          "for each operand region of a TE or VE job, and one for each address run of a flow, written in the cycle in which the region or "
+          "run is complete. At level `access`, there is one event for each served request and contiguous range of lines.", (
         Field("addr", "int", "flat scratchpad address"),
-        _bytes("size_bytes", "of the range"),
+        _bytes("size_bytes", "size of the range"),
         Field("bank_id", "int", "bank of the first byte"),
         ACCESS,
         Field("by", "text", "kind of requester", choices=("TE", "VE", "DMA")),
-        Field("conflict", "flag", "one of its requests was denied a bank"),
+        Field("conflict", "flag", "whether a bank denied one of the requests"),
         CMD, JOB, UNIT,
-        _cycles("cycles", "from the first request's first asking to the last one's service"),
+        _cycles("cycles", "time from the cycle in which the first request is made until the last request is served"),
     )),
-    Event(61, "SRAM_CONFLICT", "full", 5, "SRAM", "In this cycle a bank denied a request for the first time.", (
+    Event(61, "SRAM_CONFLICT", "full", 5, "SRAM", "A bank denied a request for the first time.", (
         UNIT,
         Field("bank_id", "int", "bank"),
         ACCESS,
-        Field("num_requests", "int", "how many asked for a port of this kind"),
-        Field("allowed", "int", "ports of this kind"),
-        Field("stalled_clients", "texts", "kinds of those denied, each once: DMA, TE, VE"),
-        Field("cmd_id", "int", "command of the first that was denied", required=False),
+        Field("num_requests", "int", "number of requests for a port of this kind"),
+        Field("allowed", "int", "number of ports of this kind"),
+        Field("stalled_clients", "texts", "kinds of the denied requesters, each kind once: DMA, TE, VE"),
+        Field("cmd_id", "int", "command of the first denied request", required=False),
     )),
-    Event(70, "DRAM_TX_START", "full", 4, "DRAM", "A flow, the bytes of a transfer on one channel, enters its resources: its head latency is over. "
-          "A flow without a DRAM channel, from or to an SRAM or another scratchpad, has the events of its links alone.", (
-        TX, CHANNEL, UNIT, _bytes("size_bytes", "of the flow"), CMD, JOB, Field("weight", "int", "in shared bandwidth"),
+    Event(70, "DRAM_TX_START", "full", 4, "DRAM", "The head latency of a flow has ended, and the flow enters its resources. A flow is the bytes of a transfer on one channel. "
+          "A flow without a DRAM channel (from or to an SRAM or another scratchpad) has only the events of its links.", (
+        TX, CHANNEL, UNIT, _bytes("size_bytes", "bytes of the flow"), CMD, JOB, Field("weight", "int", "weight of the flow in shared bandwidth"),
     )),
-    Event(71, "DRAM_TX_END", "full", 0, "DRAM", "The flow's last byte has moved.", (TX, CHANNEL, UNIT, CMD, JOB, _bytes("size_bytes", "of the flow"))),
-    Event(72, "DRAM_TX_SUSPEND", "full", 4, "DRAM", "From this cycle on the flow is not a member of its resources, of the channel as of the links.", (
-        TX, CHANNEL, UNIT, CMD, JOB, Field("reason", "text", "why", choices=("backpressure", "fifo", "flits")),
+    Event(71, "DRAM_TX_END", "full", 0, "DRAM", "The flow's last byte has moved.", (TX, CHANNEL, UNIT, CMD, JOB, _bytes("size_bytes", "bytes of the flow"))),
+    Event(72, "DRAM_TX_SUSPEND", "full", 4, "DRAM", "From this cycle on, the flow is not a member of its channel and links.", (
+        TX, CHANNEL, UNIT, CMD, JOB, Field("reason", "text", "reason of the suspension", choices=("backpressure", "fifo", "flits")),
     )),
-    Event(73, "DRAM_TX_RESUME", "full", 4, "DRAM", "From this cycle on it is a member again.", (TX, CHANNEL, UNIT, CMD, JOB)),
-    Event(74, "WRITE_BACK_START", "full", 4, "DRAM", "From this cycle on what a last-level cache writes back is a member of the channel and of the cache.", (
+    Event(73, "DRAM_TX_RESUME", "full", 4, "DRAM", "From this cycle on, the flow is a member of its resources again.", (TX, CHANNEL, UNIT, CMD, JOB)),
+    Event(74, "WRITE_BACK_START", "full", 4, "DRAM", "From this cycle on, the write-back queue of a last-level cache is a member of the channel and of the cache.", (
         CHANNEL, UNIT,
     ), since="1.2"),
-    Event(75, "WRITE_BACK_END", "full", 4, "DRAM", "From this cycle on it is none: no bytes are left, or others have the channel under `fifo_v1`.", (CHANNEL, UNIT), since="1.2"),
-    Event(80, "NOC_TX_START", "full", 4, "NOC", "The flow enters a link, when it enters its channel. One without a channel has 0 for it.", (
-        TX, CHANNEL, Field("link_id", "int", "index of the link among the links of TRACE_META.units"), UNIT, _bytes("size_bytes", "of the flow"), CMD, JOB,
+    Event(75, "WRITE_BACK_END", "full", 4, "DRAM", "From this cycle on, the write-back queue is not a member: it is empty, or another flow has the channel under `fifo_v1`.", (CHANNEL, UNIT), since="1.2"),
+    Event(80, "NOC_TX_START", "full", 4, "NOC", "The flow enters a link, in the cycle in which it enters its channel. For a flow without a channel, `channel` is 0.", (
+        TX, CHANNEL, Field("link_id", "int", "index of the link among the links of TRACE_META.units"), UNIT, _bytes("size_bytes", "bytes of the flow"), CMD, JOB,
     )),
     Event(81, "NOC_TX_END", "full", 0, "NOC", "The flow's last byte has moved.", (TX, CHANNEL, Field("link_id", "int", "link"), UNIT, CMD, JOB)),
-    Event(82, "NOC_FLITS", "full", 0, "NOC", "A flow that moved over routers has ended: what its packets did there, summed over packets.", (
+    Event(82, "NOC_FLITS", "full", 0, "NOC", "A flow that moved over routers has ended. The fields are sums over the packets of the flow.", (
         TX, CHANNEL, UNIT, CMD, JOB,
-        Field("packets", "int", "each counts once in each cube that it crossed"),
-        _cycles("travel_cycles", "from the queue of the terminal to the ejection"),
-        _cycles("alone_cycles", "of these, with nothing in the way"),
-        _cycles("no_credit_cycles", "of flits that waited for a place behind the link"),
-        _cycles("no_channel_cycles", "of packets that waited for a virtual channel"),
-        _cycles("lost_cycles", "of flits that waited for a link that another one had"),
+        Field("packets", "int", "number of packets; a packet counts once for each cube that it crossed"),
+        _cycles("travel_cycles", "time from the queue of the terminal to the ejection"),
+        _cycles("alone_cycles", "time that the packets would take without any wait"),
+        _cycles("no_credit_cycles", "time in which flits waited for a free place behind the link"),
+        _cycles("no_channel_cycles", "time in which packets waited for a virtual channel"),
+        _cycles("lost_cycles", "time in which flits waited for a link that another flit used"),
     ), since="1.2"),
     Event(90, "IRQ_EMIT", "summary", 0, "CPU", "The command's `irq_line` is raised at its end.", (
-        CMD, Field("token", "int", "its token", required=False), Field("irq_line", "int", "line"),
+        CMD, Field("token", "int", "completion token of the command", required=False), Field("irq_line", "int", "interrupt line"),
     )),
-    Event(91, "TOKEN_COMPLETE", "summary", 0, "CPU", "The command's `token` is complete.", (Field("token", "int", "token"), CMD, STATUS)),
-    Event(92, "MARKER", "summary", 0, "CPU", "The command's `marker`, at its end.", (Field("marker", "label", "as the entry gives it"), CMD)),
+    Event(91, "TOKEN_COMPLETE", "summary", 0, "CPU", "The command's `token` is complete.", (Field("token", "int", "completion token"), CMD, STATUS)),
+    Event(92, "MARKER", "summary", 0, "CPU", "A command with a `marker` has ended.", (Field("marker", "label", "value of the entry's field `marker`"), CMD)),
     Event(93, "TOKEN", "summary", 0, "CPU", "The last command of a `token_idx` has ended.", (
         Field("token_idx", "int", "position of the token"),
-        _cycles("start_cycle", "of the first command with it"),
-        _cycles("latency_cycles", "from that to here"),
+        _cycles("start_cycle", "start of the first command with this `token_idx`"),
+        _cycles("latency_cycles", "time from `start_cycle` to this event"),
         PHASE_OF,
     )),
     Event(100, "ERROR", "summary", 7, "", "Something ended the run.", (
         Field("component", "text", "DMA, TE, VE, SRAM, CPU, ..."),
-        Field("code", "text", "which", choices=tuple(ERROR_CODES)),
-        Field("msg", "text", "the whole sentence"),
+        Field("code", "text", "kind of the error", choices=tuple(ERROR_CODES)),
+        Field("msg", "text", "the error message"),
         _optional(CMD), _optional(JOB),
     )),
     Event(101, "WARN", "summary", 7, "", "A rule of the table of warnings applies.", (
         Field("component", "text", "DMA, TE, VE, SRAM, DRAM, ..."),
-        Field("code", "text", "which", choices=tuple(WARN_CODES)),
-        Field("msg", "text", "the whole sentence, with value and threshold"),
+        Field("code", "text", "kind of the warning", choices=tuple(WARN_CODES)),
+        Field("msg", "text", "the warning, with value and threshold"),
         _optional(UNIT), _optional(CMD), _optional(JOB),
-        Field("layer_id", "int", "layer of that command", required=False),
+        Field("layer_id", "int", "layer of the command", required=False),
     )),
-    Event(110, "ENGINE_EVENT", "summary", 0, "", "A job in one line, when it is over.", (
-        UNIT, JOB, CMD, _cycles("start_cycle", "begin"), _cycles("end_cycle", "end"), Field("bytes", "int", "moved, by a transfer", "B", required=False),
+    Event(110, "ENGINE_EVENT", "summary", 0, "", "A job has ended. The event has its start, its end and its bytes.", (
+        UNIT, JOB, CMD, _cycles("start_cycle", "start of the job"), _cycles("end_cycle", "end of the job"), Field("bytes", "int", "bytes that a transfer moved", "B", required=False),
     )),
-    Event(111, "MEM_ACCESS_EVENT", "full", 6, "DMA", "A flow has moved one contiguous run of bytes between memory and the own scratchpad; written in the cycle of its last byte.", (
+    Event(111, "MEM_ACCESS_EVENT", "full", 6, "DMA", "A flow has moved an address run between memory and its PE's scratchpad. The event is written in the cycle in which the last byte of the run moves.", (
         UNIT, TX, CHANNEL, CMD, JOB,
         Field("source_engine", "text", "always DMA in this version", choices=("DMA",)),
-        Field("dram_addr", "int", "first byte"),
-        Field("spm_addr", "int", "first byte, flat"),
-        _bytes("size_bytes", "of the run"),
-        Field("direction", "text", "of the bytes", choices=("DRAM_TO_SRAM", "SRAM_TO_DRAM")),
-        _cycles("cycles", "from its first request's first asking to its last one's service"),
+        Field("dram_addr", "int", "DRAM address of the first byte"),
+        Field("spm_addr", "int", "flat scratchpad address of the first byte"),
+        _bytes("size_bytes", "size of the run"),
+        Field("direction", "text", "direction of the bytes", choices=("DRAM_TO_SRAM", "SRAM_TO_DRAM")),
+        _cycles("cycles", "time from the cycle in which the first request is made until the last request is served"),
     )),
-    Event(112, "STALL_EVENT", "summary", 3, "", "A job begins to wait. `queue_full`, `priority_deferred` (phase 3) and `backpressure` (phase 7) are written "
-          "from `summary` on, `bank_conflict` (phase 5: a request is held) from `full` on.", (
+    Event(112, "STALL_EVENT", "summary", 3, "", "A job begins to wait. Every level has the reasons `queue_full`, `priority_deferred` (phase 3) and `backpressure` (phase 7). "
+          "Only the levels `full` and `access` have the reason `bank_conflict` (phase 5: a request is held).", (
         UNIT, JOB, CMD,
-        Field("reason", "text", "why", choices=STALL_REASONS),
-        Field("channel", "int", "DMA channel, of a job that is queued; DRAM channel of a flow", required=False),
-        Field("bank_id", "int", "first bank that was denied", required=False),
-        Field("by_job", "int", "blocking job: the one that took the port of the bank, the one that overtook, or the oldest of the full queue", required=False),
-        Field("scratchpad", "text", "track with that bank, where it is the other scratchpad of a transfer between two", required=False, since="1.1"),
+        Field("reason", "text", "reason of the wait", choices=STALL_REASONS),
+        Field("channel", "int", "for a queued job the DMA channel, for a flow the DRAM channel", required=False),
+        Field("bank_id", "int", "first bank that denied the request", required=False),
+        Field("by_job", "int", "blocking job: the job that took the port of the bank, the job that started instead, or the oldest transfer of the full queue", required=False),
+        Field("scratchpad", "text", "for a transfer between scratchpads: the track of the other scratchpad, if the bank is there", required=False, since="1.1"),
     )),
-    Event(113, "RESUME_EVENT", "summary", 3, "", "That wait is over: the job starts (phase 3), or the request is served (phase 6).", (
-        UNIT, JOB, CMD, Field("reason", "text", "which wait", choices=STALL_REASONS), _cycles("duration_cycles", "of the wait"),
-        Field("channel", "int", "as in STALL_EVENT", required=False),
+    Event(113, "RESUME_EVENT", "summary", 3, "", "A wait has ended: the job starts (phase 3), or the request is served (phase 6).", (
+        UNIT, JOB, CMD, Field("reason", "text", "reason of the wait", choices=STALL_REASONS), _cycles("duration_cycles", "length of the wait"),
+        Field("channel", "int", "the same as in STALL_EVENT", required=False),
     )),
-    Event(120, "BANDWIDTH_SAMPLE", "summary", 8, "", "One channel or link over one window that ends here; left out where nothing used it.", (
-        UNIT, _cycles("window_cycles", "length; the last window of a run may be shorter"),
-        _bytes("read_bytes", "towards the scratchpad"), _bytes("write_bytes", "towards DRAM"),
-        _cycles("busy_cycles", "with a member"), _cycles("member_cycles", "members times cycles"),
+    Event(120, "BANDWIDTH_SAMPLE", "summary", 8, "", "What a channel or link did in the window that ends in this cycle. The event is omitted if nothing used the channel or link.", (
+        UNIT, _cycles("window_cycles", "length of the window; the last window of a run may be shorter"),
+        _bytes("read_bytes", "bytes towards the scratchpad"), _bytes("write_bytes", "bytes towards DRAM"),
+        _cycles("busy_cycles", "cycles with at least one member"), _cycles("member_cycles", "number of members, summed over the cycles"),
     )),
-    Event(121, "QUEUE_SAMPLE", "summary", 8, "", "Depth of an engine's queue at the end of a window; left out where all are 0.", (
-        UNIT, Field("queued", "ints", "waiting jobs: a DMA engine's by channel, else one number"),
-        Field("active", "ints", "running jobs, likewise"),
+    Event(121, "QUEUE_SAMPLE", "summary", 8, "", "Depth of an engine's queue at the end of a window. The event is omitted if all numbers are 0.", (
+        UNIT, Field("queued", "ints", "waiting jobs: for a DMA engine one number for each channel, otherwise one number"),
+        Field("active", "ints", "running jobs, in the same form as `queued`"),
     )),
-    Event(122, "ENGINE_SAMPLE", "summary", 8, "", "An engine over one window; left out if it was idle.", (
-        UNIT, _cycles("window_cycles", "length"), _cycles("busy_cycles", "as the counter"),
-        _cycles("backpressure_cycles", "stalled so"), _cycles("bank_conflict_cycles", "stalled so"),
+    Event(122, "ENGINE_SAMPLE", "summary", 8, "", "What an engine did in a window. The event is omitted if the engine was idle.", (
+        UNIT, _cycles("window_cycles", "length of the window"), _cycles("busy_cycles", "busy cycles, as in the counter `busy`"),
+        _cycles("backpressure_cycles", "cycles stalled by backpressure"), _cycles("bank_conflict_cycles", "cycles stalled by bank conflicts"),
     )),
-    Event(123, "BANK_SAMPLE", "full", 8, "SRAM", "The banks of a scratchpad over one window; left out if there was no request.", (
-        UNIT, _cycles("window_cycles", "length"),
-        Field("requests", "ints", "by bank"), Field("grants", "ints", "by bank"), Field("denials", "ints", "by bank"),
+    Event(123, "BANK_SAMPLE", "full", 8, "SRAM", "The banks of a scratchpad in a window. The event is omitted if there was no request.", (
+        UNIT, _cycles("window_cycles", "length of the window"),
+        Field("requests", "ints", "requests of each bank"), Field("grants", "ints", "grants of each bank"), Field("denials", "ints", "denials of each bank"),
     )),
-    Event(124, "NOC_QUEUE_DEPTH", "full", 8, "NOC", "The buffer of a router's input over one window; left out if it was empty. `unit` is the link that fills the buffer. "
+    Event(124, "NOC_QUEUE_DEPTH", "full", 8, "NOC", "The buffer of a router's input in a window. The event is omitted if the buffer was empty. `unit` is the link that fills the buffer. "
           "In a machine without links between routers and their components, `unit` is the DMA engine or DRAM channel that fills it.", (
-        UNIT, _cycles("window_cycles", "length"),
-        Field("depth", "ints", "flits at the end of the window, by virtual channel"),
+        UNIT, _cycles("window_cycles", "length of the window"),
+        Field("depth", "ints", "flits of each virtual channel at the end of the window"),
         Field("flit_cycles", "int", "flits in the buffer, summed over the cycles of the window"),
-        Field("packets", "int", "packets at the end of the window that wait for the buffer; only of components, not of routers", required=False),
+        Field("packets", "int", "packets that wait for the buffer at the end of the window; only if a component, not a router, fills the buffer", required=False),
     ), since="1.2"),
-    Event(130, "ENERGY_SAMPLE", "summary", 8, "", "Energy of one window, by the machine's `energy` section.", (
-        Field("window_cycles", "int", "length", "cycle"),
-        *(Field(f"{part}_pj", "number", what, "pJ") for part, what in (
-            ("dram", "bytes of DRAM"), ("noc", "bytes times hops"),
-            ("spm", "bytes that transfers moved, and operand regions of jobs that ended"),
-            ("mac", "MACs of jobs that ended"), ("ve", "operations of jobs that ended"), ("static", "static power over the window"))),
+    Event(130, "ENERGY_SAMPLE", "summary", 8, "", "Energy of a window, at the prices of the machine's section `energy`.", (
+        Field("window_cycles", "int", "length of the window", "cycle"),
+        *(Field(f"{part}_pj", "number", f"energy of {what}", "pJ") for part, what in (
+            ("dram", "DRAM bytes"), ("noc", "bytes on links, counted once per hop"),
+            ("spm", "scratchpad bytes: bytes that transfers moved, and operand regions of jobs that ended"),
+            ("mac", "MACs of jobs that ended"), ("ve", "vector operations of jobs that ended"), ("static", "static power in the window"))),
     )),
-    Event(131, "POWER_STATE", "full", 8, "", "An engine was idle for a whole window (IDLE), or did something again (ACTIVE); written where it changes. "
-          "Engines begin ACTIVE.", (UNIT, Field("state", "text", "from this window on", choices=("ACTIVE", "IDLE")))),
-    Event(140, "HW_COUNTER", "summary", 8, "", "A value read from hardware, put beside the simulated ones by `kbsim trace align`; the core never writes it.", (
-        Field("counter", "text", "name"), Field("value", "number", "reading"), Field("unit", "text", "track that it belongs to", required=False),
-        Field("source", "text", "file that it was read from", required=False),
+    Event(131, "POWER_STATE", "full", 8, "", "The power state of an engine has changed: the engine was idle in a whole window (IDLE), or has worked again (ACTIVE). "
+          "At first, every engine is ACTIVE.", (UNIT, Field("state", "text", "state from this window on", choices=("ACTIVE", "IDLE")))),
+    Event(140, "HW_COUNTER", "summary", 8, "", "A measured value of a hardware counter. Only `kbsim trace align` writes this event.", (
+        Field("counter", "text", "name of the counter"), Field("value", "number", "measured value"), Field("unit", "text", "track of the counter", required=False),
+        Field("source", "text", "file with the measured values", required=False),
     )),
 )  # fmt: skip
 
@@ -356,9 +356,9 @@ BY_NAME: dict[str, Event] = {event.name: event for event in EVENTS}
 
 #: Changes of fields by version, newest first: (version, what).
 CHANGES: tuple[tuple[str, str], ...] = (
-    ("1.2", "last-level caches: CACHE_LOOKUP, WRITE_BACK_START, WRITE_BACK_END; DRAM_TX events of flows over a cache alone; `tensor` and "
-     "`qbits` of CMD_ENQUEUE, of machines with `energy.by_cause`; NOC_FLITS, and `flits` as the reason of DRAM_TX_SUSPEND; NOC_QUEUE_DEPTH; `position` of CMD_ENQUEUE, of machines with "
-     "`control.mmio`; `visible` of CMD_ENQUEUE, of queues between PEs whose protocol has `cycles`"),
-    ("1.1", "transfers between scratchpads: `peer` of DMA_START, `scratchpad` of STALL_EVENT"),
+    ("1.2", "for last-level caches: CACHE_LOOKUP, WRITE_BACK_START, WRITE_BACK_END, and DRAM_TX events of flows that use only a cache; for `energy.by_cause`: `tensor` and "
+     "`qbits` of CMD_ENQUEUE; for routers: NOC_FLITS, NOC_QUEUE_DEPTH, and the reason `flits` of DRAM_TX_SUSPEND; for `control.mmio`: `position` of CMD_ENQUEUE; "
+     "for protocols with `cycles`: `visible` of CMD_ENQUEUE"),
+    ("1.1", "for transfers between scratchpads: `peer` of DMA_START, `scratchpad` of STALL_EVENT"),
     ("1.0", "first version"),
 )

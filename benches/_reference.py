@@ -12,7 +12,7 @@ from kernbench.runtime_api.bench import Param
 
 #: The element type of a bench's tensors.
 DTYPE = Param("f16", "element type of the tensors", choices=("f32", "f16", "bf16"))
-SEED = Param(0, "of the random inputs", least=0)
+SEED = Param(0, "seed of the random inputs", least=0)
 #: How many blocks a PE works on at a time.
 IN_FLIGHT = Param(0, "blocks that a PE works on at a time; 0: one for each of its engines", least=0)
 

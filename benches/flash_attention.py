@@ -72,14 +72,14 @@ def reference(inputs: dict[str, Array], params: Mapping[str, Any]) -> dict[str, 
 
 @bench(
     name="flash_attention",
-    description="attention with a running softmax: products and exponentials in turn",
+    description="attention with a running softmax: products and exponentials take turns",
     params={
-        "heads": Param(8, "heads, dealt over the PEs", least=1),
-        "tokens": Param(512, "queries, keys and values of a head", least=1),
+        "heads": Param(8, "number of heads, which are divided among the PEs", least=1),
+        "tokens": Param(512, "number of queries, keys and values of a head", least=1),
         "depth": Param(64, "elements of a query", least=1),
         "block_q": Param(128, "queries of a block", least=1),
         "block_kv": Param(128, "keys of a block", least=1),
-        "causal": Param(False, "leave out the blocks of keys behind those of the queries"),
+        "causal": Param(False, "leave out the keys that come after the queries of a block"),
         "in_flight": IN_FLIGHT,
         "dtype": DTYPE,
         "seed": SEED,

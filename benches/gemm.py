@@ -7,8 +7,9 @@ channels of its slice. If they are streamed, it is a plain matrix.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import product as product_of
 from typing import Any
 
 import numpy as np
@@ -105,38 +106,52 @@ def rows_over(pes: int, ctx: Context) -> DPPolicy:
     return DPPolicy("row_wise", "row_wise", "row_wise", sips=sips, cubes=cubes)
 
 
-def columns_of_a_block(ctx: Context, rows: int) -> int:
-    """The largest divisor of `n` up to `block_n` whose blocks fit the scratchpad of a PE with so many rows.
+def pinned_block(ctx: Context, rows: int) -> tuple[int, int]:
+    """Rows and columns of the blocks of `c` that fit into the scratchpad of a PE with this number of rows.
 
-    Counted are a panel of `a` and the blocks of `b` in work and in flight. If no width fits, it is the largest divisor, and
-    the kernel reports what does not fit.
+    The block has at most `block_m` rows and `block_n` columns, and its number of columns divides `n`. If no width fits,
+    the number of rows is halved. If nothing fits, the block has the sizes of the parameters, and the run reports what does
+    not fit.
     """
     params = ctx.params
     n, k, nbytes = params["n"], params["k"], dtype_of(params["dtype"]).numpy.itemsize
     widths = [width for width in range(min(params["block_n"], n), 0, -1) if n % width == 0]
-    ahead = blocks_in_flight(ctx, "te") + 2
+    heights = [params["block_m"] >> times for times in range(params["block_m"].bit_length())]
+    for height, width in product_of(heights, widths):
+        needed = pinned_elements(cuts(rows, height), n // width, k, width, blocks_in_flight(ctx, "te"))
+        if needed * nbytes <= ctx.machine.scratchpad_bytes:
+            return height, width
+    return heights[0], widths[0]
 
-    def fits(width: int) -> bool:
-        blocks = min(ahead, n // width)
-        held = min(params["block_m"], rows) * k + blocks * k * width
-        return bool(held * nbytes <= ctx.machine.scratchpad_bytes)
 
-    return next(filter(fits, widths), widths[0])
+def pinned_elements(panels: Sequence[tuple[int, int]], blocks: int, k: int, width: int, engines: int) -> int:
+    """The largest number of elements that `pinned` keeps: the panels of `a`, blocks of `b`, and blocks of `c`.
+
+    Near the end of a panel, the next panel is already there. The more blocks of `c` there are, the fewer blocks of `b` are
+    left to load. A panel that is freed leaves a gap between blocks, so a kernel with several panels needs more space.
+    """
+    products, rows = len(panels) * blocks, panels[0][1]
+    most = 0
+    for results in range(1, min(max(engines, 2), products) + 1):
+        loaded = min(engines + (1 if results == 1 else 2), products - results + 1)
+        most = max(most, loaded * k + results * rows)
+    gaps = max(panels[0][1], 2 * width) * k if len(panels) > 1 else 0
+    return sum(count for _, count in panels[:2]) * k + most * width + gaps
 
 
 @bench(
     name="gemm",
-    description="c = a @ b, rows over the PEs: bound by the tensor engine where k is large",
+    description="c = a @ b, with the rows divided among the PEs; the tensor engine limits it if k is large",
     params={
         "m": Param(1024, "rows of a and c", least=1),
         "n": Param(1024, "columns of b and c", least=1),
         "k": Param(1024, "columns of a, rows of b", least=1),
-        "block_m": Param(128, "rows of a block of c", least=1),
-        "block_n": Param(128, "columns of a block of c, at most: pinned takes the largest divisor of n up to it", least=1),
-        "block_k": Param(256, "of the streamed modes: columns of a tile of a, rows of one of b", least=1),
-        "mode": Param("pinned", "operands loaded by the kernel, or one or both streamed by it", choices=tuple(KERNELS)),
-        "pes": Param(0, "how many PEs take part: some of the first cube, or whole cubes; 0: all", least=0),
-        "in_flight": replace(IN_FLIGHT, doc="pinned: blocks of c that a PE works on at a time; 0: one for each tensor engine"),
+        "block_m": Param(128, "largest number of rows of a block of c; pinned uses fewer rows if they do not fit", least=1),
+        "block_n": Param(128, "largest number of columns of a block of c; pinned uses a divisor of n that fits", least=1),
+        "block_k": Param(256, "for the streamed modes: columns of a tile of a, which are the rows of a tile of b", least=1),
+        "mode": Param("pinned", "pinned loads a and b, b_streamed streams b, streamed streams both", choices=tuple(KERNELS)),
+        "pes": Param(0, "number of PEs: some of the first cube, or whole cubes; 0: all PEs", least=0),
+        "in_flight": replace(IN_FLIGHT, doc="for pinned: blocks of c in work on a PE; 0: one for each tensor engine"),
         "dtype": DTYPE,
         "seed": SEED,
     },
@@ -150,11 +165,11 @@ def run(ctx: Context) -> None:
     replicas = DPPolicy(sips=rows.sips, cubes=rows.cubes, pes=rows.pes)
     a = ctx.from_numpy(normal(seed, m, k, scale=1 / np.sqrt(k)), name="a", dtype=dtype, placement=rows)
     pinned_mode = params["mode"] == "pinned"
-    block_n = columns_of_a_block(ctx, a.parts[0].shape[0]) if pinned_mode else params["block_n"]
+    block_m, block_n = pinned_block(ctx, a.parts[0].shape[0]) if pinned_mode else (params["block_m"], params["block_n"])
     shape = (n // block_n, k, block_n) if pinned_mode else (k, n)
     b = ctx.from_numpy(normal(seed + 1, *shape), name="b", dtype=dtype, placement=replicas)
     c = ctx.empty((m, n), dtype, name="c", placement=rows)
     tile = params["block_m"], params["block_n"], params["block_k"]
-    blocks = (params["block_m"], blocks_in_flight(ctx, "te")) if pinned_mode else (tile,)
+    blocks = (block_m, blocks_in_flight(ctx, "te")) if pinned_mode else (tile,)
     ctx.launch("gemm", KERNELS[params["mode"]], a, b, c, *blocks, pes=[part.pe for part in a.parts])
     ctx.output("c", c)

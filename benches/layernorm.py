@@ -73,7 +73,7 @@ def reference(inputs: dict[str, Array], params: Mapping[str, Any]) -> dict[str, 
 
 @bench(
     name="layernorm",
-    description="layer normalisation of rows, in f32 by single steps",
+    description="layer normalisation of rows in f32, as single vector operations",
     params={
         "rows": Param(512, "rows of the matrix", least=1),
         "columns": Param(1024, "elements of a row", least=1),

@@ -133,14 +133,14 @@ def routing(params: Mapping[str, Any]) -> tuple[Array, Array]:
 
 @bench(
     name="moe_dispatch",
-    description="experts that load the routing and work for their tokens alone: uneven by nature",
+    description="mixture of experts: each expert loads the routing and processes only its own tokens",
     params={
         "tokens": Param(256, "tokens of a batch", least=1),
-        "experts": Param(16, "experts, dealt over the PEs", least=2),
-        "slots": Param(2, "experts of a token", least=1),
+        "experts": Param(16, "number of experts, which are divided among the PEs", least=2),
+        "slots": Param(2, "number of experts that process a token", least=1),
         "wide_in": Param(256, "elements of a token", least=1),
         "wide_out": Param(256, "elements of a result", least=1),
-        "block": Param(32, "tokens that are taken at a time", least=1),
+        "block": Param(32, "number of tokens that an expert processes at a time", least=1),
         "in_flight": IN_FLIGHT,
         "dtype": DTYPE,
         "seed": SEED,

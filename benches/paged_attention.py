@@ -111,15 +111,15 @@ def page_table(params: Mapping[str, Any], pages_each: int) -> Array:
 
 @bench(
     name="paged_attention",
-    description="decode attention that follows the page table it loads: pages in a row come in one transfer",
+    description="decode attention with a page table in DRAM: consecutive pages are one transfer",
     params={
-        "sequences": Param(16, "sequences, one new token each", least=1),
+        "sequences": Param(16, "number of sequences, each with one new token", least=1),
         "heads": Param(8, "query heads that share a KV head", least=1),
         "depth": Param(64, "elements of a query", least=1),
-        "tokens": Param(512, "the longest sequence; the others have fewer", least=1),
+        "tokens": Param(512, "number of tokens of the longest sequence; the other sequences are shorter", least=1),
         "page_tokens": Param(32, "tokens of a page", least=1),
-        "bank_pages": Param(4, "pages that lie in one memory, and that one transfer can bring", least=1),
-        "layout": Param("shuffled", "where a sequence's pages are", choices=("shuffled", "contiguous")),
+        "bank_pages": Param(4, "consecutive pages in one memory, which one transfer can load", least=1),
+        "layout": Param("shuffled", "order of the pages of a sequence in memory", choices=("shuffled", "contiguous")),
         "in_flight": IN_FLIGHT,
         "dtype": DTYPE,
         "seed": SEED,

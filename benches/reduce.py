@@ -55,7 +55,7 @@ def reference(inputs: dict[str, Array], params: Mapping[str, Any]) -> dict[str, 
 
 @bench(
     name="reduce",
-    description="the sum of a matrix: partial sums on every PE, then one PE adds those",
+    description="sum of a matrix: every PE computes partial sums, and one PE adds them up",
     params={
         "rows": Param(1024, "rows of the matrix", least=1),
         "columns": Param(1024, "elements of a row", least=1),

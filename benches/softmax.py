@@ -60,7 +60,7 @@ def reference(inputs: dict[str, Array], params: Mapping[str, Any]) -> dict[str, 
 
 @bench(
     name="softmax",
-    description="softmax of rows by single steps: bound by the vector engine",
+    description="softmax of rows as single vector operations: the vector engine limits it",
     params={
         "rows": Param(512, "rows of the matrix", least=1),
         "columns": Param(1024, "elements of a row", least=1),

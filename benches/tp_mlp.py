@@ -73,17 +73,17 @@ def reference(inputs: dict[str, Array], params: Mapping[str, Any]) -> dict[str, 
 
 @bench(
     name="tp_mlp",
-    description="a feed-forward network over ranks: two products, an all-reduce, and the next product",
+    description="feed-forward network on several ranks: two products, an all-reduce and another product",
     machine="single_cube",
     params={
         "tokens": Param(32, "rows of x", least=1),
-        "hidden": Param(256, "columns of x, and of the sums", least=1),
-        "ffn": Param(1024, "columns of the first weights, of all ranks together", least=1),
-        "ranks": Param(8, "PEs that share the weights", least=1),
+        "hidden": Param(256, "columns of x and of the result", least=1),
+        "ffn": Param(1024, "columns of the first weight matrix, over all ranks", least=1),
+        "ranks": Param(8, "number of PEs that share the weights", least=1),
         "algo": Param(
             "ring", "of the all-reduce", choices=("ring", "bidirectional", "halving_doubling", "torus", "hierarchical")
         ),
-        "tier": Param("tcm", "where the slots of queues lie", choices=("tcm", "sram", "hbm")),
+        "tier": Param("tcm", "memory with the slots of the queues", choices=("tcm", "sram", "hbm")),
         "dtype": DTYPE,
         "seed": SEED,
     },

@@ -39,7 +39,7 @@ def reference(inputs: dict[str, Array], params: Mapping[str, Any]) -> dict[str, 
 
 @bench(
     name="vector_add",
-    description="out = x + y, streamed in blocks: bound by DRAM bandwidth",
+    description="out = x + y, streamed in blocks: DRAM bandwidth limits it",
     params={
         "n": Param(1 << 20, "elements of each vector", least=1),
         "block": Param(8192, "elements that are loaded at a time", least=1),

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from kernbench.analysis.case import Case, Outcome
+from kernbench.analysis.case import Case, Outcome, Work
 from kernbench.common.errors import InputError, Problem
 from kernbench.config import MachineConfig, NpuConfig, SystemConfig
+from kernbench.sim_engine.engine import KernelFailed
 from kernbench.sim_engine.machine import Machine
 
 LEAST = 0.02  #: differences of a cause below this share of the longer run are not reported
@@ -210,4 +211,12 @@ def compare_machines(
         raise InputError(Problem("compare", "a comparison needs at least two machines", "config", list(machines)))
     # a machine that cannot run the target is refused before the first run
     works = {name: case.on(config) for name, config in machines.items()}
-    return Compared(case.name, {name: work.run(progress=progress) for name, work in works.items()})
+    return Compared(case.name, {name: _run_on(name, work, progress) for name, work in works.items()})
+
+
+def _run_on(name: str, work: Work, progress: Callable[[Machine], None] | None) -> Outcome:
+    """Run the target on the machine `name`. If a kernel fails, the error names the machine."""
+    try:
+        return work.run(progress=progress)
+    except KernelFailed as error:
+        raise KernelFailed({**error.failure, "message": f"{name}: {error}"}, error.__cause__) from error

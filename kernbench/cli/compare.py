@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from kernbench.analysis.compare import Compared
     from kernbench.common.look.palette import Theme
-    from kernbench.config import MachineConfig
+    from kernbench.config import NpuConfig, SystemConfig
 
 AnyCase = Annotated[
     str,
@@ -98,9 +98,10 @@ def compare(
     quiet: Quiet = False,
 ) -> int:
     """Run one target on several machines, compare the results, and explain the differences."""
+    from kernbench.analysis.case import ModelCase
     from kernbench.analysis.compare import compare_machines, with_network
     from kernbench.cli.progress import progress_bar
-    from kernbench.cli.target import find_case, load_machine
+    from kernbench.cli.target import find_case, load_machine, note_chips
 
     named = _one(config or []) if noc else _named(config or [])
     if runtime is not None:
@@ -113,9 +114,11 @@ def compare(
         )  # fmt: skip
     _check_plot(plot, [target, *named.values()], no_why=no_why)
     case, rest = find_case(target, settings)
-    machines: dict[str, MachineConfig] = {
+    machines: dict[str, NpuConfig | SystemConfig] = {
         name: load_machine(source, rest, quiet=quiet, allow_code=allow_code or ()) for name, source in named.items()
     }
+    if isinstance(case, ModelCase):
+        note_chips(machines.values(), quiet=quiet)
     if noc:
         (source,), (machine,) = named.values(), machines.values()
         machines = {

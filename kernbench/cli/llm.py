@@ -24,7 +24,7 @@ from kernbench.cli.options import (
     Walk,
     max_cycles_of,
 )
-from kernbench.cli.target import note_machine
+from kernbench.cli.target import note_chips, note_machine
 from kernbench.cli.text import WAIT, Justify, duration, headed, percent, scaled, short, size_text, table, unit
 from kernbench.cli.tracing import Traced
 from kernbench.cli.values import count_of
@@ -491,12 +491,6 @@ def _print_notes(asked: Asked, quiet: bool) -> None:
             output.note(f"--{name} {given} is used instead of the {stated} bits in the file of {model.name}")
 
 
-def _tell_of_chip(machine: NpuConfig | SystemConfig, *, quiet: bool) -> None:
-    """Report on stderr how the kernels of a chip can be run instead."""
-    if machine.chip is not None and not quiet:
-        output.note("note: the layers are planned as on an NPU; for the chip's kernels and host software: --runtime NAME")
-
-
 def _refused(rule: str, option: str, path: Path, remedy: str = "") -> InputError:
     return InputError(Problem("kbsim llm", rule, option, str(path), remedy))
 
@@ -511,7 +505,7 @@ def run_job(
     programs = asked.programs()
     _print_notes(asked, quiet)
     note_machine(programs.target, quiet=quiet)
-    _tell_of_chip(programs.target, quiet=quiet)
+    note_chips([programs.target], quiet=quiet)
     if files["live_map"] is not None:
         _draw_live_map(programs, files["live_map"], theme, quiet=quiet or as_json)
     if files["emit"] is not None:
@@ -583,7 +577,7 @@ def compare_runs(
     _print_notes(asked, quiet)
     every = [(label, case.programs()) for label, case in cases]
     note_machine(every[0][1].target, quiet=quiet)
-    _tell_of_chip(every[0][1].target, quiet=quiet)
+    note_chips([every[0][1].target], quiet=quiet)
     found = [(label, run_one(programs, reuse=True, quiet=quiet or as_json)) for label, programs in every]
     if plot is not None:
         draw_comparison(found, plot, theme)

@@ -23,7 +23,7 @@ COMMAND_SYNONYMS: dict[str, dict[str, str]] = {
     "kbsim trace": {
         "metrics": "summary", "stats": "summary", "show": "summary", "info": "summary", "check": "validate",
         "verify": "validate", "html": "report", "view": "report", "plot": "report", "convert": "export", "compare": "diff",
-        "explain": "why", "critical-path": "why",
+        "explain": "why", "critical-path": "why", "open": "report", "timeline": "report",
     },
     "kbsim config": {"validate": "check", "presets": "list", "print": "show", "get": "show"},
     "kbsim bench": {"run": "run", "describe": "show", "info": "show", "ls": "list"},
@@ -227,6 +227,8 @@ def _target_meant(path: str, name: str) -> str:
 
     if path in ("kbsim", "kbsim trace") and name.endswith(TRACES):
         return f"kbsim trace summary {name}"
+    if path == "kbsim sweep" and name.endswith((".yaml", ".yml", ".json", ".sqlite")):
+        return f"kbsim sweep report {name}" if name.endswith(".sqlite") else f"kbsim sweep run {name}"
     if path != "kbsim":
         return ""
     for names, command in (

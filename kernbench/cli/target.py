@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kernbench.cli import output
@@ -50,6 +50,12 @@ def find_case(target: str, settings: Sequence[str] | None) -> tuple[Case, list[s
     given = [text.partition("=") for text in settings or ()]
     own = {name.strip(): _value(target, name.strip(), value.strip()) for name, equals, value in given if _is_own(name, equals)}
     return case_of(target, own), ["".join(one) for one in given if not _is_own(*one[:2])]
+
+
+def note_chips(machines: Iterable[NpuConfig | SystemConfig], *, quiet: bool) -> None:
+    """Report on stderr how a language model can run the kernels of a chip, if one of the machines is a chip."""
+    if not quiet and any(machine.chip is not None for machine in machines):
+        output.note("note: the layers are planned as on an NPU; for the chip's kernels and host software: --runtime NAME")
 
 
 def _is_own(name: str, equals: str) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import takewhile
 from math import log10
-from typing import Literal
+from typing import Any, Literal, cast
 
 from kernbench.cli import widgets
 from kernbench.common.look import palette
@@ -199,6 +199,16 @@ def solid(cells: float, some: bool, room: int) -> str:
     return BUSY * (eighths // 8) + EIGHTHS[eighths % 8].strip()
 
 
+class Title:
+    """The title of a table. Rich wraps a title at the width of its table; this title may be as wide as the terminal."""
+
+    def __init__(self, text: widgets.Text) -> None:
+        self.text = text
+
+    def __rich_console__(self, console: widgets.Console, options: widgets.ConsoleOptions) -> Iterator[widgets.Segment]:
+        yield from console.render(self.text, options.update(width=console.width))
+
+
 def table(title: str, columns: Sequence[tuple[str, Justify]], note: str = "") -> widgets.Table:
     """A table without ruled lines, below its title. `columns`: header and side of each.
 
@@ -206,7 +216,6 @@ def table(title: str, columns: Sequence[tuple[str, Justify]], note: str = "") ->
     """
     vertical: Literal["top", "bottom"] = "bottom" if any("\n" in header for header, _ in columns) else "top"
     made = widgets.Table(
-        title=widgets.Text.assemble((title, "bold"), (f"  {note}" if note else "", DIM)),
         title_justify="left",
         title_style="none",
         box=None,
@@ -215,6 +224,7 @@ def table(title: str, columns: Sequence[tuple[str, Justify]], note: str = "") ->
         header_style=DIM,
         collapse_padding=True,
     )
+    made.title = cast(Any, Title(widgets.Text.assemble((title, "bold"), (f"  {note}" if note else "", DIM))))
     for header, side in columns:
         made.add_column(header, justify=side, no_wrap=True, vertical=vertical)
     return made

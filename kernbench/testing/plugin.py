@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kernbench.common.errors import InputError, KernbenchError
+from kernbench.common.json_shapes import counted
 from kernbench.testing.baselines import Baseline, read_baselines, write_baselines
 from kernbench.testing.cycles import Measured, Session, assert_cycles, sessions
 
@@ -176,7 +177,7 @@ class Recorder:
         except KernbenchError as error:
             found.error = str(error)
         else:
-            found.notes.append(f"{changed} of {len(new)} recorded baselines changed in {self._session.path}")
+            found.notes.append(f"{changed} of {counted(len(new), 'baseline')} written to {self._session.path}")
         if (found.twice or found.error) and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 

@@ -156,3 +156,16 @@ def test_machines_of_one_name_are_told_apart_by_their_files(name: str, kbsim: Kb
     Path("other/small.yaml").write_bytes(Path("narrow.yaml").read_bytes())
     whole = json.loads(kbsim("compare", COMMANDS[name][1], "-c", "small.yaml", "-c", "other/small.yaml", "--json").out)
     assert [one["name"] for one in whole["machines"]] == ["small.yaml", "other/small.yaml"]
+
+
+def test_a_kernel_that_fails_names_its_machine(kbsim: Kbsim) -> None:
+    Path("tiny.yaml").write_text("schema: kernbench/npu/1\nspm: {num_banks: 16, bank_size_bytes: 128}\n", encoding="utf-8")
+    told = kbsim("compare", "gemm", *GEMM, "-c", "npu_server", "-c", "tiny.yaml")
+    assert told.code == 5 and told.err.startswith("error: tiny: ") and "takes" in told.err
+
+
+@pytest.mark.parametrize(("second", "noted"), [("rtx4090", True), ("npu_server", False)])
+def test_a_model_on_chips_names_the_option_for_their_kernels(second: str, noted: bool, kbsim: Kbsim) -> None:
+    first = "a100" if noted else "npu_mobile"
+    told = kbsim("compare", "small_model.yaml", *MODEL, "--no-why", "-c", first, "-c", second)
+    assert told.code == 0 and ("--runtime NAME" in told.err) == noted

@@ -30,7 +30,8 @@ def messages() -> Any:
         return import_module("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
     except ImportError:
         rule = "Perfetto's format needs a package that is not installed"
-        raise InputError(Problem("--to perfetto", rule, remedy="pip install 'kernbench[perfetto]'")) from None
+        remedy = "pip install 'kernbench[perfetto]', or write Chrome's format (FILE.json), which Perfetto also opens"
+        raise InputError(Problem("--to perfetto", rule, remedy=remedy)) from None
 
 
 class _Writer:

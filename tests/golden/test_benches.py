@@ -51,7 +51,9 @@ def test_streamed_gemms_verify(mode: str, dtype: str, machine: str) -> None:
     assert found.verification is not None and found.verification.ok, str(found.verification)
 
 
-@pytest.mark.parametrize(("engines", "shape"), [(1, (256, 256, 512)), (2, (64, 256, 1024)), (2, (300, 96, 512)), (4, (256, 96, 1024))])
+@pytest.mark.parametrize(
+    ("engines", "shape"), [(1, (256, 256, 512)), (2, (64, 256, 1024)), (2, (300, 96, 512)), (4, (256, 96, 1024))]
+)
 def test_a_gemm_takes_smaller_blocks_on_a_small_scratchpad(engines: int, shape: tuple[int, int, int]) -> None:
     config = load_config({"spm": {"num_banks": 16, "bank_size_bytes": "32KiB"}, "te": {"engines": engines}})
     engine = GraphEngine(config)

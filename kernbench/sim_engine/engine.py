@@ -144,16 +144,17 @@ def recorded_benches() -> Iterator[list[Ran]]:
 #: Thresholds of Python's garbage collector during a run: new objects between collections of the youngest generation, and
 #: collections of the middle generation between full collections. Most objects of a run live as long as the run.
 YOUNG, MIDDLE = 100_000, 100
+YOUNG_OF_A_PE = 1_000  #: the same for each PE: its kernel has hundreds of objects in flight, which a collection only visits
 
 
 @contextmanager
-def _collector_looks_at_new_objects() -> Iterator[None]:
+def _rare_collections(pes: int) -> Iterator[None]:
     """A large machine has many objects that live as long as the run, and a thousand kernels have many objects in flight.
     Repeated full collections took a quarter of the time of a run with 1,024 PEs. The objects are not frozen:
     `gc.get_freeze_count`, which tells whether other code has frozen objects, walks over all frozen objects."""
     before = gc.get_threshold()
     if before[0]:  # 0: the collector is off
-        gc.set_threshold(max(YOUNG, before[0]), before[1], max(MIDDLE, before[2]))
+        gc.set_threshold(max(YOUNG, pes * YOUNG_OF_A_PE, before[0]), before[1], max(MIDDLE, before[2]))
     try:
         yield
     finally:
@@ -252,7 +253,7 @@ class GraphEngine:
         InputError if the bench or the machine is not valid; KernelFailed if the code of a kernel raised an exception.
         """
         machine = self.prepare(bench, **params)
-        with around(machine), _collector_looks_at_new_objects():
+        with around(machine), _rare_collections(len(machine.plan.machine["spm"])):
             machine.run(progress=progress)
         self.check()
         recorded = _RECORDED.get()

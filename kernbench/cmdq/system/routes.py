@@ -292,6 +292,7 @@ class Reach:
         self._route: dict[tuple[int, int, bool], int] = {}
         self._host_route: dict[tuple[int, int, bool], int] = {}
         self._peer_route: dict[tuple[int, int], int] = {}
+        self._peer_ways: dict[tuple[int, int], Way] = {}
         self._switch_route: dict[tuple[int, tuple[int, ...], bool], int] = {}
         found = places.resolver.map
         self._hbm, self._sram, self._slice_bytes = found.hbm, found.sram, found.slice_bytes
@@ -371,7 +372,11 @@ class Reach:
         return self._peer_way(source, target).latency
 
     def _peer_way(self, source: int, target: int) -> Way:
-        return peer_way(self.places, self._pes[source], self._pes[target])
+        """The edges from one PE to another: messages of a queue and the credits of the opposite queue take the same route."""
+        way = self._peer_ways.get((source, target))
+        if way is None:
+            way = self._peer_ways[source, target] = peer_way(self.places, self._pes[source], self._pes[target])
+        return way
 
     def launch_cycles(self, m_cpu: str) -> int:
         """[cycle] From the launch by the host until the M_CPU has accepted it: the duration of its job."""

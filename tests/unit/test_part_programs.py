@@ -110,17 +110,18 @@ def test_reuse_gives_the_same_cycles(name: str) -> None:
 
 
 def test_blocks_of_rows_load_weights_again() -> None:
-    """On a scratchpad that holds half of the rows at a time, each weight is loaded twice."""
+    """On a scratchpad that does not hold all rows at a time, weights are loaded again: those of the network less often."""
     job = Job(prompt=64, tokens=1, phases=("prefill",))
     runs = []
+    mixer, network = ("QKV_PROJ", "OUT_PROJ"), ("MLP_GATE_UP", "MLP_DOWN")
     for kib in (640, 160):
         programs = PartPrograms(read(SMALL["qwen3"]), uniform_precision(), load_config(tiny_machine(kib)), job)
         segment = list(programs.segments(programs.steps[0]))[1]
-        entries = programs.segment_program(segment).entries
-        loads = [entry for entry in entries if isinstance(entry, DmaEntry) and entry.tensor_role == "weight"]
-        runs.append(sum(transfer_of(load, programs.machine).bytes_total for load in loads))
-    vectors = 2 * 256 + 2 * 64
-    assert (runs[1] - vectors) % (runs[0] - vectors) == 0 and runs[1] >= 2 * (runs[0] - vectors)
+        program = programs.segment_program(segment)
+        parts = [weight_loads(program, *phases) for phases in (mixer, network)]
+        runs.append([sum(transfer_of(load, programs.machine).bytes_total for load in loads) for loads in parts])
+    times = [divmod(again, once) for once, again in zip(*runs, strict=True)]
+    assert [rest for _, rest in times] == [0, 0] and times[0][0] > times[1][0] >= 1
 
 
 def test_blocks_of_a_batch_hold_every_row_once() -> None:
@@ -243,8 +244,30 @@ def weight_loads(program: Program, *phases: str) -> list[DmaEntry]:
 
 def test_each_block_of_tokens_loads_the_expert_that_all_tokens_choose() -> None:
     """The tiles of the next block take the place of the expert in the scratchpad."""
-    program = layer_of(mixture(prefetch=False))
+    program = layer_of(mixture(prefetch=False, bank=40960))
     assert len(weight_loads(program, "MLP_ROUTER")) == len(weight_loads(program, "MLP_GATE_UP")) == 2  # two blocks of tokens
+
+
+@pytest.mark.parametrize(("bank", "mixer", "network"), [(1 << 20, 1, 1), (65536, 2, 1), (40960, 4, 2)])
+def test_the_network_has_larger_blocks_than_the_mixer_if_they_fit(bank: int, mixer: int, network: int) -> None:
+    """Weights are loaded once a block. The mixer has more buffers than the network."""
+    programs = mixture(prefetch=False, bank=bank)
+    program = layer_of(programs)
+    assert len(weight_loads(program, "OUT_PROJ")) == mixer and len(weight_loads(program, "MLP_ROUTER")) == network
+    products = [entry for entry in program.entries if entry.engine == "te" and entry.meta["phase"] == "MLP_DOWN"]
+    assert sum(work_of(entry) for entry in products) == 512 * 256 * 16
+    check_program(program, programs.target)
+    assert unordered(program, accesses_of(program, programs.machine, scratchpad_accesses)) == []
+
+
+def test_a_network_with_larger_blocks_writes_the_stream_twice_and_reads_it_three_times() -> None:
+    programs = mixture(prefetch=False)
+    moved = {"read": 0, "write": 0}
+    for entry in layer_of(programs).entries:
+        if isinstance(entry, DmaEntry) and entry.tensor_role == "activation":
+            transfer = transfer_of(entry, programs.machine)
+            moved["write" if transfer.write else "read"] += transfer.bytes_total
+    assert moved == {"read": 3 * 512 * 256, "write": 2 * 512 * 256}
 
 
 @pytest.mark.parametrize("most", [1, 8])

@@ -1,13 +1,14 @@
 """A block of parts as a command queue: its rows go through mixer and network, part by part.
 
 The rows of a step are cut into blocks that fit the scratchpad; each block goes through the whole layer, so its weights are
-loaded once a block. Keys go through the scratchpad tile by tile, with a softmax of each tile and a correction of the output so
+loaded once a block. If the network alone fits with more rows, the mixer of all blocks comes first, and the network has larger
+blocks. Keys go through the scratchpad tile by tile, with a softmax of each tile and a correction of the output so
 far. Bias, RoPE, norms and gates are vector operations as in the planner of layers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -55,16 +56,17 @@ class PartLayer:
 
     `encoded`: the address of the encoder's output. `words`: of the rows of the embedding, for a block that predicts.
     `splits_rows`: shards have rows of their own between products (sequence parallelism). `prefetches`: the weights of all
-    experts are loaded without waiting for the router. `deep`: half of the scratchpad holds weights.
+    experts are loaded without waiting for the router. `deep`: half of the scratchpad holds weights. `network_rows`: [token] of
+    a block of the network, which then follows the mixer of all blocks; 0: each block goes through both.
     """
 
     def __init__(
         self, shape: PartShape, config: NpuConfig, emit: Emitter, memory: PartMemory, batch: Batch, rows: int,
         ends: tuple[int, int, int], routing: Routing, encoded: int = 0, words: int = 0, seat: Seat = ALONE,
-        splits_rows: bool = False, prefetches: bool = False, deep: bool = False,
+        splits_rows: bool = False, prefetches: bool = False, deep: bool = False, network_rows: int = 0,
     ) -> None:  # fmt: skip
         self.shape, self.config, self.emit, self.memory, self.batch = shape, config, emit, memory, batch
-        self.rows, self.routing = rows, routing
+        self.rows, self.network_rows, self.routing = rows, network_rows, routing
         self.source, self.target, self.rope = ends
         self.encoded, self.words = encoded, words
         self.seat, self.splits_rows, self.prefetches = seat, splits_rows, prefetches
@@ -86,11 +88,19 @@ class PartLayer:
             self._load("weight", self.shape.gain_bits, self.memory.vectors, self.shape.vector_elements)
         self._load_page_table()
         yield from self._first_pass()
+        if self.network_rows:
+            yield from self._blocks(self.rows, self._mixer_block)
+            yield from self._blocks(self.network_rows, self._network_block)
+        else:
+            yield from self._blocks(self.rows, self._block)
+
+    def _blocks(self, most: int, emit: Callable[[Sequence[Piece], int, int], Iterator[Meeting]]) -> Iterator[Meeting]:
+        """All rows, in blocks of at most `most` rows."""
         first = 0
-        for number, pieces in enumerate(self.batch.blocks(self.rows)):
+        for number, pieces in enumerate(self.batch.blocks(most)):
             self.meta = {"block_id": number, "token_idx": pieces[0].cached, "phase": "LAYER"}
             rows = sum(piece.rows for piece in pieces)
-            yield from self._block(pieces, first, rows)
+            yield from emit(pieces, first, rows)
             first += self.own(rows)[1]
 
     def _first_pass(self) -> Iterator[Meeting]:
@@ -185,6 +195,34 @@ class PartLayer:
         if self.shape.closing is not None:
             self._phase("NORM")
             self._split(self.shape.closing.kind, hidden, rows, x, x)
+        self._output(x, first, rows)
+
+    def _mixer_block(self, pieces: Sequence[Piece], first: int, rows: int) -> Iterator[Meeting]:
+        """A block through the mixer alone; the residual stream goes to memory."""
+        assert self.shape.block.mixer is not None
+        x = self._input(first, rows)
+        normed = yield from self._normed(x, rows)
+        out = yield from self._mix(self.shape.block.mixer, normed, pieces, rows)
+        self.arena.give(normed)
+        yield from self._reduce(out, rows)
+        self._add_to_stream(x, out, rows)
+        self._output(x, first, rows)
+
+    def _network_block(self, pieces: Sequence[Piece], first: int, rows: int) -> Iterator[Meeting]:
+        """A block through the network alone, which needs the residual stream only before and after its experts."""
+        assert self.shape.block.ffn is not None
+        address, count = self.target + self.act(first * self.hidden), rows * self.hidden
+        normed = self._load("activation", self.act_bits, address, count)
+        self._norm(normed, rows, normed)
+        network = yield from self._network_of(self.shape.block.ffn, normed, rows)
+        self.arena.give(normed)
+        yield from self._reduce(network, rows)
+        self._phase("RESIDUAL")
+        x = self._load("activation", self.act_bits, address, count)
+        self._add_to_stream(x, network, rows)
+        if self.shape.closing is not None:
+            self._phase("NORM")
+            self._split(self.shape.closing.kind, self.hidden, rows, x, x)
         self._output(x, first, rows)
 
     def _input(self, first: int, rows: int) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import lcm
 from typing import cast
@@ -35,6 +35,15 @@ from kernbench.workloads.models.parts import Block, Convolution, Description, Ex
 from kernbench.workloads.models.precision import Precision
 from kernbench.workloads.routing import EVEN
 from kernbench.workloads.scratchpad import DoesNotFit
+
+
+@dataclass(frozen=True, slots=True)
+class _Blocks:
+    """The blocks of a layer."""
+
+    rows: int  #: of a block, at most
+    deep: bool = False  #: they fit beside a deep ring of weights
+    network_rows: int = 0  #: of a block of the network, if it has larger ones than the mixer; 0: each block goes through both
 
 
 class PartPrograms(LlmPrograms):
@@ -76,8 +85,7 @@ class PartPrograms(LlmPrograms):
         if job.splits_rows or job.groups > 1:
             option = "sp" if job.splits_rows else "cp" if job.contexts > 1 else "ep"
             check_rows(description.hidden, self.shapes[0].activation_bits, self.machine, option)
-        #: rows of a block that fit, and whether they fit beside a deep ring of weights
-        self._rows: dict[tuple[str, PartShape, Batch], tuple[int, bool]] = {}
+        self._rows: dict[tuple[str, PartShape, Batch], _Blocks] = {}
         if self._batches:
             starts = range(0, len(self._batches), job.sharers)
             steps = [self._batches[first : first + job.sharers] for first in starts]
@@ -443,7 +451,7 @@ class PartPrograms(LlmPrograms):
         shape = cast("PartShape", segment.shape)
         key = segment.kind, shape, batch
         if key in self._rows:
-            rows, _ = self._rows[key]
+            rows = self._rows[key].rows
         else:
             rows = self._common_rows(segment.step) if self.job.splits_rows else self._most_rows(segment, batch)
         self._fit(segment, program, emits, batch, rows)
@@ -478,40 +486,70 @@ class PartPrograms(LlmPrograms):
         """
         shape = cast("PartShape", segment.shape)
         key = segment.kind, shape, batch
-        size, collectives = len(program), len(self.reduced)
         prefetches = self.job.prefetch_experts and isinstance(shape.block.ffn, Experts)
-        deep = self._rows[key][1] if key in self._rows else prefetches
-        while True:
-            try:
-                run_together(self._layers(segment, emits, batch, rows, deep=deep), self)
-            except DoesNotFit:
-                if rows == 1 and not deep:
-                    rule = f"one row of a layer of {self.model.name} must fit the scratchpad"
-                    raise InputError(beyond_scratchpad(self.machine, rule)) from None
+        blocks = self._rows.get(key) or _Blocks(rows, prefetches)
+        size, collectives = len(program), len(self.reduced)
+        while not self._emitted(segment, program, emits, batch, blocks):
+            if blocks.rows == 1 and not blocks.deep:
+                rule = f"one row of a layer of {self.model.name} must fit the scratchpad"
+                raise InputError(beyond_scratchpad(self.machine, rule))
+            blocks = _Blocks(blocks.rows if blocks.deep else ceil_div(blocks.rows, 2))
+            emits = self._emitters(segment, program)
+        if key not in self._rows:
+            self._rows[key] = self._with_network_rows(segment, batch, blocks)
+            if self._rows[key] != blocks:
                 del program.entries[size:]
                 del self.reduced[collectives:]
-                rows = rows if deep else ceil_div(rows, 2)
-                deep = False
-                common = self._fields(segment)
-                emits = [Emitter("", self.machine, common, program, place.node, place.dram_base) for place in self.places]
-                continue
-            self._rows[key] = rows, deep
-            return rows
+                self._emitted(segment, program, self._emitters(segment, program), batch, self._rows[key])
+        return blocks.rows
 
-    def _layers(self, segment: Segment, emits: list[Emitter], batch: Batch, rows: int, *, deep: bool) -> list[PartLayer]:
+    def _with_network_rows(self, segment: Segment, batch: Batch, blocks: _Blocks) -> _Blocks:
+        """The same blocks; the network has larger ones if they fit, so that its weights are loaded less often."""
+        block = cast("PartShape", segment.shape).block
+        whole = block.mixer is None or block.ffn is None or block.cross is not None or block.parallel or block.predicts
+        if whole or segment.kind != "layer" or self.job.groups > 1 or self.job.splits_rows:
+            return blocks
+        rows = batch.tokens
+        while rows > blocks.rows:
+            tried = replace(blocks, network_rows=rows)
+            program = Program("rows that fit")
+            collectives = len(self.reduced)
+            fits = self._emitted(segment, program, self._emitters(segment, program), batch, tried)
+            del self.reduced[collectives:]
+            if fits:
+                return tried
+            rows = ceil_div(rows, 2)
+        return blocks
+
+    def _emitters(self, segment: Segment, program: Program) -> list[Emitter]:
+        common = self._fields(segment)
+        return [Emitter("", self.machine, common, program, place.node, place.dram_base) for place in self.places]
+
+    def _emitted(self, segment: Segment, program: Program, emits: list[Emitter], batch: Batch, blocks: _Blocks) -> bool:
+        """Emits a layer; nothing, if these blocks do not fit."""
+        size, collectives = len(program), len(self.reduced)
+        try:
+            run_together(self._layers(segment, emits, batch, blocks), self)
+        except DoesNotFit:
+            del program.entries[size:]
+            del self.reduced[collectives:]
+            return False
+        return True
+
+    def _layers(self, segment: Segment, emits: list[Emitter], batch: Batch, blocks: _Blocks) -> list[PartLayer]:
         number = segment.layer
         self.dram  # noqa: B018  # places everything
         if segment.kind == "draft":
-            return self._draft_layers(segment, emits, rows, deep=deep)
+            return self._draft_layers(segment, emits, blocks)
         if segment.kind != "layer":
-            return self._encoder_layers(segment, emits, rows)
+            return self._encoder_layers(segment, emits, blocks.rows)
         memory, encoded = self._memories[segment.layer], 0
         ends = self.dram.input_of(number), self.dram.input_of(number + 1), self._tables
         if self.sources:
             encoded = self._encoder_stream[len(self._encoder_memories) % 2]
         shapes = [self._shard(self.stage.first + number, self._number(seat)) for seat in self.seats]
         return [
-            self._layer(shape, emit, memory, segment.step, seat, rows, ends, deep=deep, encoded=encoded)
+            self._layer(shape, emit, memory, segment.step, seat, blocks, ends, encoded=encoded)
             for shape, seat, emit in zip(shapes, self.seats, emits, strict=True)
         ]
 
@@ -520,28 +558,28 @@ class PartPrograms(LlmPrograms):
         return seat.shard if self.job.sharers == 1 else seat.group * seat.shards + seat.shard
 
     def _layer(
-        self, shape: PartShape, emit: Emitter, memory: PartMemory, step: Step, seat: Seat, rows: int,
-        ends: tuple[int, int, int], *, deep: bool, **other: int,
+        self, shape: PartShape, emit: Emitter, memory: PartMemory, step: Step, seat: Seat, blocks: _Blocks,
+        ends: tuple[int, int, int], **other: int,
     ) -> PartLayer:  # fmt: skip
         """A layer on one PE."""
         job, batch = self.job, self.group_batch(step, seat.group)
         kind = ContextLayer if job.contexts > 1 else SharedExpertsLayer if job.sharers > 1 else PartLayer
         made = kind(
-            shape, self.machine, emit, memory, batch, rows, ends, job.routing, seat=seat, splits_rows=job.splits_rows,
-            prefetches=job.prefetch_experts, deep=deep, **other
+            shape, self.machine, emit, memory, batch, blocks.rows, ends, job.routing, seat=seat, splits_rows=job.splits_rows,
+            prefetches=job.prefetch_experts, deep=blocks.deep, network_rows=blocks.network_rows, **other
         )  # fmt: skip
         if isinstance(made, ContextLayer):
             made.share, made.prefill = self.share(seat.group), step.phase == "prefill"
             made.sequences, made.gathered = job.batch, self._gathered
         elif isinstance(made, SharedExpertsLayer):
             batches = [self.group_batch(step, group) for group in range(job.sharers)]
-            blocks = ceil_div(max(one.tokens for one in batches), rows)
-            cut = [one.blocks(ceil_div(one.tokens, blocks)) for one in batches]
-            made.rows = ceil_div(batch.tokens, blocks)
+            count = ceil_div(max(one.tokens for one in batches), blocks.rows)
+            cut = [one.blocks(ceil_div(one.tokens, count)) for one in batches]
+            made.rows = ceil_div(batch.tokens, count)
             made.replica_rows = [[sum(piece.rows for piece in pieces) for pieces in some] for some in cut]
         return made
 
-    def _draft_layers(self, segment: Segment, emits: list[Emitter], rows: int, *, deep: bool) -> list[PartLayer]:
+    def _draft_layers(self, segment: Segment, emits: list[Emitter], blocks: _Blocks) -> list[PartLayer]:
         """A block that predicts a further token on each shard: it reads the output of the last layer or of the block before."""
         number = segment.layer - self.layers
         source = self._draft_stream[(number - 1) % 2] if number else self.dram.input_of(self.layers)
@@ -549,7 +587,7 @@ class PartPrograms(LlmPrograms):
         memory, _ = self._draft_memories[number]
         shapes = [self._drafts(self._number(seat))[number] for seat in self.seats]
         return [
-            self._layer(shape, emit, memory, segment.step, seat, rows, ends, deep=deep, words=self._words)
+            self._layer(shape, emit, memory, segment.step, seat, blocks, ends, words=self._words)
             for shape, seat, emit in zip(shapes, self.seats, emits, strict=True)
         ]
 

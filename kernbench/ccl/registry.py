@@ -69,6 +69,11 @@ class Entry:
         return True
 
     @property
+    def redop(self) -> str | None:
+        """The only reduction of the algorithm; None if it can have any reduction."""
+        return None
+
+    @property
     def ranks(self) -> int:
         """The number of ranks for which the algorithm is written; 0 means any number."""
         return 0

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -129,6 +131,26 @@ def test_the_reference_is_the_sum_in_the_order_of_the_steps(ranks: int, each: in
     inputs = [random.integers(-50, 50, ranks * each).astype(dtype_of(dtype).numpy) for _ in range(ranks)]
     found = algorithm.reference(inputs, 0, None, 1024)
     assert all(np.array_equal(one, np.sum(inputs, axis=0, dtype=inputs[0].dtype)) for one in found)
+
+
+def ran_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str, Any]]:
+    assert exit_code(["ccl", "run", *arguments, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    return [row for run in found.get("runs", [found]) for row in run["rows"]]
+
+
+@pytest.mark.parametrize(("redop", "op"), [("max", "max"), ("prod", "prod"), ("nop", "sum")])
+def test_the_reduction_of_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str], redop: str, op: str) -> None:
+    path = written(tmp_path, two(block(1, SEND, ADD), block(0, SEND, ADD), redop=redop))
+    rows = ran_json(capsys, "--msccl", str(path), "-a", "ring", "-d", "f32")
+    assert [(row["redop"], row["wrong"]) for row in rows] == [(op, 0), (op, 0)]
+
+
+def test_another_reduction_than_that_of_the_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(written(tmp_path, two(block(1, SEND, ADD), block(0, SEND, ADD), redop="max")))
+    assert exit_code(["ccl", "run", "--msccl", path, "-o", "min"]) == 2
+    assert f'{path}: --op = "min", but it is an algorithm for the reduction max; use -o max' in capsys.readouterr().err
+    assert [row["redop"] for row in ran_json(capsys, "--msccl", path, "-o", "all")] == ["max"]
 
 
 def test_sizes_are_rounded_up_to_whole_chunks(tmp_path: Path) -> None:

@@ -136,6 +136,38 @@ def wrong_in_switch(path: Path, ranks: int, size: int) -> int | None:
     return made.wrong
 
 
+def with_reductions(path: Path, *names: str | None) -> Path:
+    """The plan of `exchanged` with a reduction for the op of each rank."""
+    gpus = []
+    for rank, name in enumerate(names):
+        ops = exchanged(rank)
+        ops[3].pop("reduce_op")
+        if name is not None:
+            ops[3]["reduce_op"] = name
+        gpus.append(gpu(rank, 2, ops))
+    return written(path / "plan.json", plan("allreduce", gpus))
+
+
+def test_the_reduction_of_a_plan(tmp_path: Path) -> None:
+    assert read_mscclpp(with_reductions(tmp_path, "max", "max")).redop == "max"
+    assert read_mscclpp(with_reductions(tmp_path, None, "sum")).redop == "sum"
+    assert read_mscclpp(with_reductions(tmp_path, None, None)).redop is None
+
+
+@pytest.mark.parametrize(
+    ("names", "rule"),
+    [
+        (("max", "min"), "all ops of a plan must have the same reduction, and another op has min"),
+        (("min", None), "an op without reduce_op is a sum, and other ops of the plan have min"),
+        ((None, "min"), "an op without reduce_op is a sum, and other ops of the plan have min"),
+        (("avg", "avg"), "it must be one of sum, prod, max, min"),
+    ],
+)
+def test_reductions_that_a_plan_cannot_have(tmp_path: Path, names: tuple[str | None, ...], rule: str) -> None:
+    with pytest.raises(InputError, match=rule):
+        read_mscclpp(with_reductions(tmp_path, *names))
+
+
 @pytest.mark.parametrize("fused", [True, False])
 def test_sums_in_a_switch(tmp_path: Path, fused: bool) -> None:
     """Each rank loads the sum of its chunk from a switch, and stores it at all ranks; in one op, or in two."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 
 from kernbench.ccl.imports.program import Block, Program, ProgramEntry, Ref, Step, check, entry_of
 from kernbench.config.xml_text import Element, read_xml
@@ -23,6 +24,8 @@ COLLECTIVE_NAMES = {
     "reduce": "reduce",
 }
 TYPES = ("s", "r", "cpy", "re", "rcs", "rrc", "rrs", "rrcs", "nop")
+REDUCTIONS = ("sum", "prod", "max", "min")
+NO_OP = "nop"  #: `redop` of an algorithm for which no reduction is set
 MOST_RANKS, MOST_CHUNKS, MOST_STEPS = 4096, 1 << 16, 1 << 20
 
 
@@ -62,6 +65,7 @@ def _schedule(root: Element) -> Program:
         raise root.problem(f"it must be a multiple of {ranks}, the number of gpus", "nchunksperloop", str(chunks))
     if in_place and not made.rules.in_place:
         raise root.problem(f"elements and results of {name} cannot share memory", "inplace", "1")
+    redop = root.choice("redop", (*REDUCTIONS, NO_OP), NO_OP)
     gpus: dict[int, Element] = {}
     for gpu in root.of("gpu"):
         number = gpu.integer("id", 0, ranks - 1)
@@ -73,7 +77,7 @@ def _schedule(root: Element) -> Program:
         raise root.problem(f"there is no gpu {missing}, and ngpus is {ranks}")
     found = tuple(tuple(_blocks(made, gpus[number], number, ranks)) for number in range(ranks))
     _check_pairs(root, found)
-    return Program(made.name, made.source, made.collective, chunks, made.in_place, found, made.scratch)
+    return replace(made, ranks=found, redop=None if redop == NO_OP else redop)
 
 
 def _blocks(made: Program, gpu: Element, rank: int, ranks: int) -> Iterator[Block]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kernbench.ccl.imports.msccl import COLLECTIVE_NAMES as OF_MSCCL
-from kernbench.ccl.imports.msccl import MOST_CHUNKS, MOST_RANKS, MOST_STEPS
+from kernbench.ccl.imports.msccl import MOST_CHUNKS, MOST_RANKS, MOST_STEPS, REDUCTIONS
 from kernbench.ccl.imports.program import Block, InSwitch, Program, ProgramEntry, Ref, Step, check, entry_of
 from kernbench.common.errors import ABSENT, InputError, Problem
 from kernbench.config.document import Document, read_document
@@ -28,6 +28,7 @@ SUMS = ("re", "repkt", "rre", "res", "respkt", "recpkt", "recspkt", "rres")
 SYNCS = ("nop", "flush", "signal", "wait", "rlxsignal", "rlxwait", "barrier", "sem_acquire", "sem_release")
 PACKETS = ("cpkt", "upkt", "rppkt", "repkt", "respkt", "recpkt", "recspkt", "gstorepkt")  #: wait for packets
 IN_SWITCH = ("gstore", "gstorepkt", "glre", "glres")
+REDUCES = (*SUMS, "glre", "glres")
 Where = tuple[str | int, ...]
 Key = tuple[Any, ...]  #: of a thread block of the program, until it has a number
 At = tuple[Key, int]  #: a step of one
@@ -116,6 +117,8 @@ class Plan:
         self.came: set[tuple[int, int, int, int]] = set()
         self.groups: dict[tuple[int, tuple[int, ...], int], int] = {}  # by root, members and thread block of the root
         self.steps = self.uses = 0
+        self.redop: str | None = None  # None until an op names its reduction
+        self.unnamed: Where | None = None  # the first op that names none: a sum in MSCCL++
 
     def refused(self, where: Where, rule: str, value: object = ABSENT, remedy: str = "") -> InputError:
         place = self.document.find([where]).get(where)
@@ -185,6 +188,8 @@ class Plan:
         group = op.get("tbg_info")
         if isinstance(group, dict) and group.get("tb_id") != 0:
             return True  # the first of the group does it
+        if name in REDUCES:
+            self._note_reduction(where, op)
         if name in IN_SWITCH and name not in PACKETS:
             self._through_switch(rank, number, at, where, op)
             return True
@@ -209,6 +214,22 @@ class Plan:
         if name in ("pws", "pwsf"):
             self._signal(rank, at, where, op)
         return True
+
+    def _note_reduction(self, where: Where, op: dict[str, Any]) -> None:
+        """Note the reduction of an op. All ops of a plan must have the same one, because a collective has one."""
+        name = op.get("reduce_op")
+        if name is None:
+            self.unnamed = self.unnamed or where
+        elif name not in REDUCTIONS:
+            raise self.refused((*where, "reduce_op"), f"it must be one of {', '.join(REDUCTIONS)}", name)
+        elif self.redop not in (None, name):
+            rule = f"all ops of a plan must have the same reduction, and another op has {self.redop}"
+            raise self.refused((*where, "reduce_op"), rule, name)
+        else:
+            self.redop = name
+        if self.unnamed and self.redop not in (None, "sum"):
+            rule = f"an op without reduce_op is a sum, and other ops of the plan have {self.redop}"
+            raise self.refused(self.unnamed, rule, remedy=f'give it "reduce_op": "{self.redop}"')
 
     def _came(self, sources: Sequence[Place]) -> bool:
         """Return whether all packets are there that an op reads from scratch memory."""
@@ -283,9 +304,6 @@ class Plan:
         name, sides = op["name"], [self._list(op, key, where) for key in ("src_buff", "dst_buff")]
         if any(len(side) != 1 for side in sides):
             raise self.refused(where, f"{name} must have one src_buff and one dst_buff")
-        if op.get("reduce_op", "sum") != "sum":
-            rule = "the operation of a run takes the place of that of its plan, which must be sum"
-            raise self.refused((*where, "reduce_op"), rule, op["reduce_op"])
         ends = [
             self._members(rank, at, where, op, key) if "switch_channel_id" in side[0] else [self._place(rank, at, op, key, 0)]
             for key, side in zip(("src_buff", "dst_buff"), sides, strict=True)
@@ -463,6 +481,4 @@ class Plan:
             ranks.append(tuple(blocks))
         made = self.made
         groups = tuple(InSwitch(root, members) for root, members, _ in self.groups)
-        return Program(
-            made.name, made.source, made.collective, made.chunks, made.in_place, tuple(ranks), made.scratch, groups
-        )
+        return replace(made, ranks=tuple(ranks), groups=groups, redop=self.redop)

@@ -116,6 +116,7 @@ class Program:
     ranks: tuple[tuple[Block, ...], ...]  #: the thread blocks of each rank
     scratch: int  #: chunks of a rank's scratch, the most of all ranks
     groups: tuple[InSwitch, ...] = ()
+    redop: str | None = None  #: the reduction that the file names
 
     @property
     def rules(self) -> Collective:
@@ -566,6 +567,11 @@ class ProgramEntry(Entry):
     @property
     def also_in_place(self) -> bool:
         return self.only_in_place
+
+    @property
+    def redop(self) -> str | None:
+        assert self.program is not None
+        return self.program.redop if self.program.rules.reduces else None
 
     @property
     def ranks(self) -> int:

@@ -115,8 +115,14 @@ Root = Annotated[
         "commas, or all.")
 ]
 Operation = Annotated[
-    str,
-    typer.Option("--op", "-o", metavar="OPS", help="The reductions, separated by commas (sum, prod, max, min, avg), or all."),
+    str | None,
+    typer.Option(
+        "--op",
+        "-o",
+        metavar="OPS",
+        help="The reductions, separated by commas (sum, prod, max, min, avg), or all.",
+        show_default="sum; with --msccl that of the file",
+    ),
 ]
 InPlaceToo = Annotated[
     bool, typer.Option("--in-place", help="Also run each size in place, so that the results overwrite the input.")
@@ -280,7 +286,7 @@ def run(
     factor: Factor = None,
     step: Step = None,
     dtype: DataType = "f16",
-    op: Operation = "sum",
+    op: Operation = None,
     root: Root = "0",
     warmup: Warmup = 0,
     iters: Iters = None,
@@ -343,6 +349,7 @@ def run(
     entries = [one for one in entries if one in certain or not one.unfit(machine, group)]
     check_channels(machine, channels)
     roots = _roots(entries[0].collective, root, group.size)
+    op = op or next((one.redop for one in entries if one.redop), "sum")
     sizes, batches = _sizes(begin, end, factor, step), []
     for given in entries:
         entry = given.fitted(machine)
@@ -350,7 +357,7 @@ def run(
         host = None if runtime is None else HostCost.of(runtime, entry.collective)
         given_each = product(protocols_of(proto, machine), dtypes_of(dtype))
         for queues, kind in [(replace(own, protocol=name), kind) for name, kind in given_each]:
-            for reduction in _operations(entry.collective, op, kind):
+            for reduction in _operations(entry, op, kind):
                 for one in roots:
                     asked = Asked(machine, group, entry, kind, queues, check, seed, one, warmup, iters, in_place, reduction)
                     asked = replace(asked, host=host, channels=channels)
@@ -377,25 +384,29 @@ def _slow_pe(text: str, group: Group) -> str:
     return f'"{group.pes[int(rank)]}:{factor}"'
 
 
-def _operations(collective: str, op: str, dtype: str) -> list[str]:
-    """The reductions of `sum,max`; `all` means all reductions of the element type. InputError for a reduction that the element
-    type does not have."""
+def _operations(entry: Entry, op: str, dtype: str) -> list[str]:
+    """The reductions of `sum,max`; `all` means all reductions of the algorithm and the element type. InputError for a
+    reduction that the algorithm or the element type does not have."""
     from kernbench.ccl.collectives import COLLECTIVES
     from kernbench.ccl.reduction import FLOATS_ONLY, OPERATIONS, Reduction
     from kernbench.common.dtypes import dtype_of as kind_of
 
-    if not COLLECTIVES[collective].reduces:
+    if not COLLECTIVES[entry.collective].reduces:
         if op != "sum":
-            raise InputError(Problem("kbsim ccl run", f"{collective} does not reduce", "--op", op, "leave it out"))
+            raise InputError(Problem("kbsim ccl run", f"{entry.collective} does not reduce", "--op", op, "leave it out"))
         return ["sum"]
     if op == "all":
-        return [one for one in OPERATIONS if kind_of(dtype).kind == "float" or one not in FLOATS_ONLY]
+        there = OPERATIONS if entry.redop is None else (entry.redop,)
+        return [one for one in there if kind_of(dtype).kind == "float" or one not in FLOATS_ONLY]
     found = list(dict.fromkeys(one.strip() for one in op.split(",")))
     for one in found:
         if one not in OPERATIONS:
             remedy = "in Python, dist.all_reduce has the reduction ReduceOp.PREMUL_SUM(factor)" if one == "mulsum" else ""
             rule = f"it must be one of {', '.join(OPERATIONS)}, or all"
             raise InputError(Problem("kbsim ccl run", rule, "--op", op, remedy))
+        if entry.redop not in (None, one):
+            rule = f"it is an algorithm for the reduction {entry.redop}"
+            raise InputError(Problem(entry.where, rule, "--op", one, f"use -o {entry.redop}, or leave it out"))
         Reduction(one).check("kbsim ccl run", dtype)
     return found
 

@@ -117,6 +117,26 @@ def test_groups_and_meshes() -> None:
         assert got[rank] == [row, [2 * (rank % 4) + 4], [5 if rank % 2 else rank], [rank // 2 * 2, rank // 2 * 2 + 1]]
 
 
+def test_a_group_is_split_by_its_own_ranks() -> None:
+    got: dict[int, Any] = {}
+
+    def worker(rank: int) -> None:
+        last = dist.new_group([2, 3, 4, 5])
+        if rank >= 2:
+            part = dist.split_group(last, [[3, 0], [2]])
+            assert (part is None) == (rank == 3)
+            x = i32(rank)
+            if part is not None:
+                dist.all_reduce(x, group=part)
+            got[rank] = dist.to_numpy(x).tolist()
+            for wrong in (None, [], [[]], [[0, 1], [1]], [[4]], [["a"]]):
+                with pytest.raises(ValueError, match="it must be lists of ranks from 0 to 3"):
+                    dist.split_group(last, wrong)
+
+    run(worker, 6)
+    assert got == {2: [7], 3: [3], 4: [4], 5: [7]}
+
+
 def test_lists_and_roots() -> None:
     got: dict[int, Any] = {}
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import sys
 
+from kernbench.ccl.dist import nn
 from kernbench.ccl.dist.collectives import (
     ReduceOp,
     Tensors,
@@ -74,6 +75,7 @@ from kernbench.ccl.dist.process_groups import (
     new_group,
     new_subgroups,
     new_subgroups_by_enumeration,
+    split_group,
 )
 from kernbench.ccl.dist.scripts import run_script
 from kernbench.ccl.dist.stores import FileStore, HashStore, PrefixStore, Store, TCPStore, _get_default_store
@@ -153,6 +155,7 @@ __all__ = [
     "new_group",
     "new_subgroups",
     "new_subgroups_by_enumeration",
+    "nn",
     "recv",
     "recv_object_list",
     "reduce",
@@ -165,5 +168,6 @@ __all__ = [
     "send",
     "send_object_list",
     "spawn",
+    "split_group",
     "to_numpy",
 ]

@@ -230,6 +230,24 @@ def new_subgroups_by_enumeration(
     return next((one for one in groups if me.rank in one.ranks), None), groups
 
 
+@members_only()
+def split_group(
+    parent_pg: ProcessGroup | None = None, split_ranks: Sequence[Sequence[int]] | None = None, **ignored: Any
+) -> ProcessGroup | None:
+    """Divide a group into groups of these lists of its ranks. Return the group of this rank, or None if it is in no list.
+
+    All ranks of `parent_pg` make the call; None means all workers. The numbers in `split_ranks` are ranks in `parent_pg`.
+    """
+    parent = group_of("split_group", parent_pg)
+    many, lists = parent.size(), [list(map(integer, ranks)) for ranks in split_ranks or ()]
+    every = [rank for ranks in lists for rank in ranks]
+    if not lists or not all(lists) or len(set(every)) < len(every) or not set(every) <= set(range(many)):
+        rule = f"it must be lists of ranks from 0 to {many - 1}, and no rank may be in two lists"
+        raise ArgumentError(Problem("dist.split_group", rule, "split_ranks", str(split_ranks)))
+    groups = [new_group([parent.ranks[rank] for rank in ranks if rank is not None]) for ranks in lists]
+    return next((one for one in groups if this_worker().rank in one.ranks), None)
+
+
 def group_of(name: str, group: Any) -> ProcessGroup:
     """Return the group of a call. Raises NotMemberError if this rank is not a member."""
     me = joined(name)

@@ -224,7 +224,8 @@ def table(title: str, columns: Sequence[tuple[str, Justify]], note: str = "") ->
         header_style=DIM,
         collapse_padding=True,
     )
-    made.title = cast(Any, Title(widgets.Text.assemble((title, "bold"), (f"  {note}" if note else "", DIM))))
+    if title:
+        made.title = cast(Any, Title(widgets.Text.assemble((title, "bold"), (f"  {note}" if note else "", DIM))))
     for header, side in columns:
         made.add_column(header, justify=side, no_wrap=True, vertical=vertical)
     return made

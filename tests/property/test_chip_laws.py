@@ -14,12 +14,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernbench.config import chip_names, load_config
+from kernbench.config import NpuConfig, chip_names, load_config
 from kernbench.config.runtime import load_runtime
+from kernbench.sim_engine.machine import Machine
 from kernbench.workloads.ops.blocks import Widths
 from kernbench.workloads.ops.collectives import sent_bytes
 from kernbench.workloads.ops.decoder import SHAPES
 from kernbench.workloads.ops.operation import Attention, Collective, Operation, Product, Sequences, Vector
+from kernbench.workloads.ops.program import host_machine, launches_program
 from kernbench.workloads.ops.step import decode_ns, prefill_ns
 from kernbench.workloads.ops.timing import OperationTimer
 
@@ -154,3 +156,30 @@ def test_steps_of_models_follow_their_work(chip: str) -> None:
     for times in (batches, contexts, weights, prompts):
         assert times == sorted(times)
     assert batches[-1] < 256 * batches[0] and weights[-1] < 4.1 * weights[0]
+
+
+OPERATIONS = (
+    Vector("act_fn", "elementwise", 4096, 4096, 4.0 * 4096 * 4096, 5.0 * 4096 * 4096),
+    Vector("layernorm", "norm", 16, 4096, 2.0e5, 4.0e5),
+    Product(256, 4096, 4096),
+    Product(16, 11008, 4096),
+    Product(2049, 640, 1376),
+)
+SEQUENCES = st.lists(st.sampled_from(OPERATIONS), min_size=1, max_size=3)
+
+
+@given(st.sampled_from(("a100", "b200", "mi210", "wormhole_n150")), SEQUENCES)
+@settings(max_examples=12)
+def test_the_number_of_transfers_in_flight_changes_no_sequence_of_operations(chip: str, operations: list[Operation]) -> None:
+    """Operations run with one transfer in flight, which the core simulates faster, and the chip has 64."""
+    config = load_config(chip)
+    one, launches = host_machine(config), tuple(timer(chip).launch(op) for op in operations)
+    assert one.dma.max_concurrent_transfers == 1 and config.dma.max_concurrent_transfers == 64
+    data = {**one.to_dict(), "dma": config.to_dict()["dma"]}
+    many = NpuConfig.model_validate(data)
+    ends = []
+    for machine in (one, many):
+        run = Machine(machine, launches_program("operations", machine, launches))
+        run.run()
+        ends.append(run.cycle)
+    assert ends[0] == ends[1]

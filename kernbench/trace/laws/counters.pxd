@@ -4,6 +4,11 @@ from kernbench.trace.laws.law cimport Law
 from kernbench.trace.laws.line cimport Line
 
 
+cdef int _DMA_START, _TE_START, _VE_START, _DMA_END, _TE_END, _VE_END, _JOB_DONE, _STALL, _RESUME
+cdef int _DRAM_START, _NOC_START, _DRAM_SUSPEND, _DRAM_RESUME, _DRAM_END, _NOC_END
+cdef int _WRITE_BACK_START, _WRITE_BACK_END
+
+
 cdef class Unit:
     cdef object cycles, since, members, jobs, bytes, macs, ops, queue_full, priority_deferred
     cdef Py_ssize_t running
@@ -26,7 +31,7 @@ cdef class Counters(Law):
     cdef dict _units, _flows, _sizes, _waits
     cdef set _bare
 
-    cpdef look(self, Line record, int event)
+    cpdef check(self, Line record, int event)
 
     cdef Unit _unit(self, object name)
 

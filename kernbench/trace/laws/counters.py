@@ -13,6 +13,10 @@ from kernbench.trace.metric.collect import KINDS
 #: transfer used.
 UNUSED: dict[str, Any] = {"bytes": 0, "busy": 0, "member_cycles": 0}
 _QUEUES = ("queue_full", "priority_deferred")
+#: Indices in `Counters.events`.
+_DMA_START, _TE_START, _VE_START, _DMA_END, _TE_END, _VE_END, _JOB_DONE, _STALL, _RESUME = range(9)
+_DRAM_START, _NOC_START, _DRAM_SUSPEND, _DRAM_RESUME, _DRAM_END, _NOC_END = range(9, 15)
+_WRITE_BACK_START, _WRITE_BACK_END = range(15, 17)
 NO_JOB = -1  #: takes the place of the job number for write-backs of a cache
 
 
@@ -84,30 +88,30 @@ class Counters(Law):
         self._sizes: dict[int, int] = {}  # [B] of open transfers
         self._waits: dict[tuple[int, str], tuple[str, int]] = {}  # waits in queues: unit, and cycle of the begin
 
-    def look(self, record: Line, event: int) -> None:
-        if event < 3:
+    def check(self, record: Line, event: int) -> None:
+        if event <= _VE_START:
             self._start(record)
-        elif event < 6:
+        elif event <= _VE_END:
             self._end(record)
-        elif event == 6:
+        elif event == _JOB_DONE:
             self._job_done(record)
-        elif event == 7:
+        elif event == _STALL:
             self._stall(record)
-        elif event == 8:
+        elif event == _RESUME:
             self._resume(record)
-        elif event == 9:
+        elif event == _DRAM_START:
             self._join(record)
-        elif event == 10:
+        elif event == _NOC_START:
             self._route(record)
-        elif event == 11:
+        elif event == _DRAM_SUSPEND:
             self._suspend(record)
-        elif event == 12:
+        elif event == _DRAM_RESUME:
             self._back(record)
-        elif event == 13:
+        elif event == _DRAM_END:
             self._leave(record)
-        elif event == 14:
+        elif event == _NOC_END:
             self._leave_link(record)
-        elif event == 15:
+        elif event == _WRITE_BACK_START:
             self._written(record)
         else:
             self._written_back(record)
@@ -243,7 +247,7 @@ class Counters(Law):
             if kind not in (*KINDS, "DRAM", "NOC"):
                 continue
             if not isinstance(counters, dict):
-                self.context.say("counters", f"TRACE_END has no counters of {unit}")
+                self.context.report("counters", f"TRACE_END has no counters of {unit}")
             elif kind in KINDS:
                 self._engine(unit, kind, counters, end)
             elif self.context.full and not self._plugged() and not self._over_routers(unit):
@@ -255,18 +259,18 @@ class Counters(Law):
         stalled = counters.get("stalled")
         parts = [counters.get("busy"), *(stalled.values() if isinstance(stalled, dict) else [None]), counters.get("idle")]
         if not all(isinstance(part, int) for part in parts):
-            self.context.say("counters", f"counters of {unit} have no busy, stalled and idle cycles")
+            self.context.report("counters", f"counters of {unit} have no busy, stalled and idle cycles")
             return
         if sum(parts) != end.cycles:
             text = f"{unit}: busy + stalled + idle is {sum(parts)}, but the run has {end.cycles} cycles"
-            self.context.say("cycles", text)
+            self.context.report("cycles", text)
         if self._plugged():
             return
         sums = self._unit(unit)
         covered = sums.until(end.cycles)
         if covered + counters["idle"] != end.cycles:
             text = f"{unit}: its jobs cover {covered} cycles and {counters['idle']} are idle, of {end.cycles}"
-            self.context.say("cycles", text)
+            self.context.report("cycles", text)
         self._same(unit, "jobs", counters, sums.jobs)
         if kind == "DMA":
             self._same(unit, "queue_full", counters, sums.queue_full)
@@ -284,4 +288,4 @@ class Counters(Law):
 
     def _same(self, unit: str, key: str, counters: dict[str, Any], found: int) -> None:
         if counters.get(key) != found:
-            self.context.say("counters", f"events of {unit} add up to {key} {found}, but TRACE_END says {counters.get(key)}")
+            self.context.report("counters", f"events of {unit} add up to {key} {found}, but TRACE_END says {counters.get(key)}")

@@ -4,8 +4,12 @@ from kernbench.trace.laws.law cimport Flow, Job, Law
 from kernbench.trace.laws.line cimport Line
 
 
+cdef int _DRAM_START, _DRAM_END, _DRAM_SUSPEND, _DRAM_RESUME, _NOC_START, _NOC_END, _MEMORY_ACCESS, _SRAM_ACCESS
+cdef int _STALL, _RESUME, _CONFLICT
+
+
 cdef class Flows(Law):
-    cpdef look(self, Line record, int event)
+    cpdef check(self, Line record, int event)
 
     @cython.locals(job=Job)
     cdef Job _job(self, Line record, object what)
@@ -54,7 +58,7 @@ cdef _bytes_of_flows(Job job)
 cdef class Waits(Law):
     cdef dict _open
 
-    cpdef look(self, Line record, int event)
+    cpdef check(self, Line record, int event)
 
     cdef Job _job(self, Line record)
 

@@ -7,6 +7,11 @@ from fractions import Fraction
 from kernbench.trace.laws.law import Context, Flow, Job, Law
 from kernbench.trace.laws.line import Line
 
+#: Indices in `Flows.events`.
+_DRAM_START, _DRAM_END, _DRAM_SUSPEND, _DRAM_RESUME, _NOC_START, _NOC_END, _MEMORY_ACCESS, _SRAM_ACCESS = range(8)
+#: Indices in `Waits.events`.
+_STALL, _RESUME, _CONFLICT = range(3)
+
 
 class Flows(Law):
     """DRAM_TX, NOC_TX, MEM_ACCESS_EVENT and SRAM_ACCESS, by transfer."""
@@ -16,20 +21,20 @@ class Flows(Law):
         "MEM_ACCESS_EVENT", "SRAM_ACCESS",
     )  # fmt: skip
 
-    def look(self, record: Line, event: int) -> None:
-        if event == 0:
+    def check(self, record: Line, event: int) -> None:
+        if event == _DRAM_START:
             self._start(record)
-        elif event == 1:
+        elif event == _DRAM_END:
             self._end(record)
-        elif event == 2:
+        elif event == _DRAM_SUSPEND:
             self._suspend(record)
-        elif event == 3:
+        elif event == _DRAM_RESUME:
             self._resume(record)
-        elif event == 4:
+        elif event == _NOC_START:
             self._enter(record)
-        elif event == 5:
+        elif event == _NOC_END:
             self._leave(record)
-        elif event == 6:
+        elif event == _MEMORY_ACCESS:
             self._access(record)
         else:
             self._touch(record)
@@ -38,7 +43,7 @@ class Flows(Law):
         job = self.context.job(record.job_id)
         if job is None or job.start < 0:
             if not self.context.partial:
-                self.context.say("pair", f"{what} of job {record.job_id}, which does not run")
+                self.context.report("pair", f"{what} of job {record.job_id}, which does not run")
             return None
         return job
 
@@ -51,7 +56,7 @@ class Flows(Law):
         if flow is None or flow.ended:
             if not self.context.partial:
                 text = f"{what} of job {record.job_id} on channel {record.channel}, where it has no open flow"
-                self.context.say("pair", text)
+                self.context.report("pair", text)
             return None
         return flow
 
@@ -60,7 +65,7 @@ class Flows(Law):
         if job is None:
             return
         if record.channel in job.flows:
-            self.context.say("pair", f"job {job.number} has two flows on channel {record.channel}")
+            self.context.report("pair", f"job {job.number} has two flows on channel {record.channel}")
         self._joins(job, record, False)
 
     def _joins(self, job: Job, record: Line, bare: bool) -> None:
@@ -68,7 +73,7 @@ class Flows(Law):
         if record.t_cycle - job.start != job.head:  # unlike their sum, the difference of two cycles needs no more than 64 bits
             head_end = sum([job.start, job.head])
             text = f"a flow of job {job.number} joins at {record.t_cycle}, but its head latency ends at {head_end}"
-            self.context.say("latency", text)
+            self.context.report("latency", text)
 
     def _end(self, record: Line) -> None:
         flow = self._flow(record, "DRAM_TX_END")
@@ -77,16 +82,16 @@ class Flows(Law):
         flow.ended = True
         if flow.bare and not self.context.partial:
             text = f"DRAM_TX_END of job {record.job_id} on channel {record.channel}, where it has no open flow"
-            self.context.say("pair", text)
+            self.context.report("pair", text)
         if record.size_bytes != flow.size:
             text = f"begins with {flow.size} bytes and ends with {record.size_bytes}"
-            self.context.say("bytes", f"the flow of job {record.job_id} on channel {record.channel} {text}")
+            self.context.report("bytes", f"the flow of job {record.job_id} on channel {record.channel} {text}")
 
     def _suspend(self, record: Line) -> None:
         flow = self._flow(record, "DRAM_TX_SUSPEND")
         if flow is not None:
             if flow.out:
-                self.context.say("waits", f"the flow of job {record.job_id} on channel {record.channel} is suspended twice")
+                self.context.report("waits", f"the flow of job {record.job_id} on channel {record.channel} is suspended twice")
             flow.out = True
 
     def _resume(self, record: Line) -> None:
@@ -94,7 +99,7 @@ class Flows(Law):
         if flow is not None:
             if not flow.out and not self.context.partial:
                 text = f"the flow of job {record.job_id} on channel {record.channel} resumes, but is not suspended"
-                self.context.say("waits", text)
+                self.context.report("waits", text)
             flow.out = False
 
     def _enter(self, record: Line) -> None:
@@ -105,11 +110,12 @@ class Flows(Law):
         if flow is None:
             return
         if record.unit in flow.links:
-            self.context.say("pair", f"the flow of job {record.job_id} on channel {record.channel} enters {record.unit} twice")
+            text = f"the flow of job {record.job_id} on channel {record.channel} enters {record.unit} twice"
+            self.context.report("pair", text)
         flow.links[record.unit] = False
         if record.size_bytes != flow.size:
             text = f"has {record.size_bytes} bytes on {record.unit} and {flow.size} on its channel"
-            self.context.say("bytes", f"the flow of job {record.job_id} on channel {record.channel} {text}")
+            self.context.report("bytes", f"the flow of job {record.job_id} on channel {record.channel} {text}")
 
     def _leave(self, record: Line) -> None:
         job = self._job(record, "NOC_TX_END")
@@ -117,7 +123,7 @@ class Flows(Law):
         if flow is None or flow.links.get(record.unit, True):
             if not self.context.partial:
                 text = f"the flow of job {record.job_id} on channel {record.channel} leaves {record.unit}, where it is not"
-                self.context.say("pair", text)
+                self.context.report("pair", text)
             return
         flow.links[record.unit] = True
         flow.ended = flow.ended or (flow.bare and all(flow.links.values()))
@@ -141,7 +147,7 @@ class Flows(Law):
         if job is not None:
             job.accessed += record.size_bytes
             if record.by != job.kind:
-                self.context.say("pair", f"SRAM_ACCESS by {record.by} of job {job.number}, which is on {job.unit}")
+                self.context.report("pair", f"SRAM_ACCESS by {record.by} of job {job.number}, which is on {job.unit}")
 
     def close(self, job: Job) -> None:
         """All that a transfer had to do."""
@@ -156,14 +162,14 @@ class Flows(Law):
             flow = job.flows[channel]
             if not flow.ended:
                 text = f"the flow of job {job.number} on channel {channel} has no DRAM_TX_END, but the job is over"
-                self.context.say("pair", text, job.end_line)
+                self.context.report("pair", text, job.end_line)
             if flow.accessed != ratio * memories * flow.size:
                 text = f"the flow of job {job.number} on channel {channel} has {flow.size} bytes"
-                self.context.say("bytes", f"{text}, but its MEM_ACCESS_EVENTs {flow.accessed}", job.end_line)
+                self.context.report("bytes", f"{text}, but its MEM_ACCESS_EVENTs {flow.accessed}", job.end_line)
             for link, over in flow.links.items():
                 if not over:
                     text = f"the flow of job {job.number} on channel {channel} does not leave {link}, but the job is over"
-                    self.context.say("pair", text, job.end_line)
+                    self.context.report("pair", text, job.end_line)
 
     def _ratio(self, job: Job, flows: int) -> int | Fraction:
         """Bytes of a transfer for each byte of its flows: 1, or the ratio of a codec."""
@@ -173,7 +179,7 @@ class Flows(Law):
     def _add_up(self, job: Job, what: str, found: int | Fraction, times: int) -> None:
         if found != job.size * times:
             moved = f"{job.size} bytes" if times == 1 else f"{times} x {job.size} bytes"
-            self.context.say("bytes", f"job {job.number} moves {moved}, but its {what} {found}", job.end_line)
+            self.context.report("bytes", f"job {job.number} moves {moved}, but its {what} {found}", job.end_line)
 
 
 def _bytes_of_flows(job: Job) -> int:
@@ -192,10 +198,10 @@ class Waits(Law):
         super().__init__(context)
         self._open: dict[Key, int] = {}  # the cycle in which the wait began
 
-    def look(self, record: Line, event: int) -> None:
-        if event == 0:
+    def check(self, record: Line, event: int) -> None:
+        if event == _STALL:
             self._stall(record)
-        elif event == 1:
+        elif event == _RESUME:
             self._resume(record)
         else:
             self._conflict(record)
@@ -203,14 +209,14 @@ class Waits(Law):
     def _job(self, record: Line) -> Job | None:
         job = self.context.job(record.job_id)
         if job is None and not self.context.partial:
-            self.context.say("pair", f"{record.event.name} of job {record.job_id}, which is not issued, or over")
+            self.context.report("pair", f"{record.event.name} of job {record.job_id}, which is not issued, or over")
         return job
 
     def _stall(self, record: Line) -> None:
         job = self._job(record)
         key = record.job_id, record.reason, record.channel
         if key in self._open:
-            self.context.say("waits", f"job {record.job_id} begins to wait for {record.reason} twice")
+            self.context.report("waits", f"job {record.job_id} begins to wait for {record.reason} twice")
         elif job is not None:
             job.waits += 1
         self._open[key] = record.t_cycle
@@ -222,24 +228,24 @@ class Waits(Law):
         since = self._open.pop((record.job_id, record.reason, record.channel), None)
         if since is None:
             if not self.context.partial:
-                self.context.say("waits", f"job {record.job_id} resumes from {record.reason}, but does not wait for it")
+                self.context.report("waits", f"job {record.job_id} resumes from {record.reason}, but does not wait for it")
             return
         if job is not None:
             job.waits -= 1
         if record.duration_cycles != record.t_cycle - since:
             text = f"job {record.job_id} waits for {record.reason} from {since} to {record.t_cycle}"
-            self.context.say("latency", f"{text}, but duration_cycles is {record.duration_cycles}")
+            self.context.report("latency", f"{text}, but duration_cycles is {record.duration_cycles}")
 
     def _conflict(self, record: Line) -> None:
         if record.num_requests <= record.allowed:
             text = f"bank {record.bank_id} denies a request, but {record.num_requests} ask and {record.allowed} are allowed"
-            self.context.say("waits", text)
+            self.context.report("waits", text)
 
     def close(self, job: Job) -> None:
         if job.waits:
             for key in [key for key in self._open if key[0] == job.number]:
                 del self._open[key]
-                self.context.say("waits", f"job {job.number} is over, but still waits for {key[1]}", job.end_line)
+                self.context.report("waits", f"job {job.number} is over, but still waits for {key[1]}", job.end_line)
         if self.context.full and not self.context.partial and job.kind != "DMA" and job.held != job.stalled:
             text = f"was held {job.held} cycles by RESUME_EVENTs, but its stall_cycles is {job.stalled}"
-            self.context.say("cycles", f"job {job.number} on {job.unit} {text}", job.end_line)
+            self.context.report("cycles", f"job {job.number} on {job.unit} {text}", job.end_line)

@@ -4,7 +4,9 @@ from kernbench.trace.laws.law cimport Context, Job, Law
 from kernbench.trace.laws.line cimport Line
 
 
-cdef int _END, _ENGINE_EVENT, _JOB_DONE
+cdef int _END_BIT, _ENGINE_EVENT_BIT, _JOB_DONE_BIT
+cdef int _CMD_ENQUEUE, _CMD_START, _CMD_END
+cdef int _DMA_START, _TE_START, _VE_START, _DMA_END, _TE_END, _VE_END, _JOB_ISSUE, _JOB_DONE, _ENGINE_EVENT
 
 
 cdef class States:
@@ -30,7 +32,7 @@ cdef class Commands(Law):
 
     cdef Py_ssize_t _unit(self, object name) except -1
 
-    cpdef look(self, Line record, int event)
+    cpdef check(self, Line record, int event)
 
     cdef _enqueue(self, Line record)
 
@@ -41,7 +43,7 @@ cdef class Commands(Law):
     cdef _end(self, Line record)
 
     @cython.locals(state=Py_ssize_t)
-    cdef _step(self, Line record, object does, int before, object wanted)
+    cdef _step(self, Line record, object does, int before, object expected)
 
 
 cdef class Jobs(Law):
@@ -50,7 +52,7 @@ cdef class Jobs(Law):
 
     cdef Engine _engine(self, object unit)
 
-    cpdef look(self, Line record, int event)
+    cpdef check(self, Line record, int event)
 
     @cython.locals(context=Context)
     cdef _issue(self, Line record)

@@ -10,7 +10,14 @@ from kernbench.trace.laws.law import ENDS, Context, Job, Law, ends_of
 from kernbench.trace.laws.line import OMITTED, Line
 from kernbench_core.numbers import CHANNELS, COMM_CHANNEL, TRANSFER_CHANNELS
 
-_END, _ENGINE_EVENT, _JOB_DONE = ENDS["END"], ENDS["ENGINE_EVENT"], ENDS["JOB_DONE"]
+#: Bits of `Job.seen`.
+_END_BIT, _ENGINE_EVENT_BIT, _JOB_DONE_BIT = ENDS["END"], ENDS["ENGINE_EVENT"], ENDS["JOB_DONE"]
+#: Indices in `Commands.events`.
+_CMD_ENQUEUE, _CMD_START, _CMD_END = range(3)
+#: Indices in `Jobs.events`.
+_DMA_START, _TE_START, _VE_START, _DMA_END, _TE_END, _VE_END, _JOB_ISSUE, _JOB_DONE, _ENGINE_EVENT = range(9)
+
+
 class States:
     """A number for each id; -1 for a missing id. The compiled form of `trace.columns.IdMap`."""
 
@@ -53,10 +60,10 @@ class Commands(Law):
         self._states = States(context.meta.commands)  # 3 * number of the command's unit + state (0 queued, 1 started, 2 over)
         self._enqueued = 0
 
-    def look(self, record: Line, event: int) -> None:
-        if event == 0:
+    def check(self, record: Line, event: int) -> None:
+        if event == _CMD_ENQUEUE:
             self._enqueue(record)
-        elif event == 1:
+        elif event == _CMD_START:
             self._start(record)
         else:
             self._end(record)
@@ -70,7 +77,7 @@ class Commands(Law):
     def _enqueue(self, record: Line) -> None:
         self._enqueued += 1
         if self._states.get(record.cmd_id) >= 0:
-            self.context.say("pair", f"command {record.cmd_id} is queued twice")
+            self.context.report("pair", f"command {record.cmd_id} is queued twice")
         self._states.put(record.cmd_id, 3 * self._unit(record.unit))
 
     def _start(self, record: Line) -> None:
@@ -87,21 +94,21 @@ class Commands(Law):
         else:
             self._step(record, "ends", 1, "started")
 
-    def _step(self, record: Line, does: str, before: int, wanted: str) -> None:
+    def _step(self, record: Line, does: str, before: int, expected: str) -> None:
         """A command that is not in the usual state."""
         state = self._states.get(record.cmd_id)
         if state < 0:
             if self.context.partial:
                 return
-            self.context.say("pair", f"command {record.cmd_id} {does}, but it is not queued")
+            self.context.report("pair", f"command {record.cmd_id} {does}, but it is not queued")
             state = 3 * self._unit(record.unit) + before
         unit = list(self._units)[state // 3]
         if unit != record.unit:
-            self.context.say("pair", f"command {record.cmd_id} {does} on {record.unit}, but it is queued for {unit}")
+            self.context.report("pair", f"command {record.cmd_id} {does} on {record.unit}, but it is queued for {unit}")
         cut_off = does == "ends" and record.status != "OK" and state % 3 == 0
         if state % 3 != before and not cut_off and not (self.context.partial and state % 3 < before):
             now = ("queued", "started", "over")[state % 3]
-            self.context.say("pair", f"command {record.cmd_id} {does}, but it is {now}, not {wanted}")
+            self.context.report("pair", f"command {record.cmd_id} {does}, but it is {now}, not {expected}")
         self._states.put(record.cmd_id, state - state % 3 + before + 1)
 
     def finish(self, end: Any) -> None:
@@ -109,13 +116,13 @@ class Commands(Law):
             return
         for cmd_id, state in self._states.items():
             if state % 3 != 2:
-                self.context.say("pair", f"command {cmd_id} has no CMD_END")
+                self.context.report("pair", f"command {cmd_id} has no CMD_END")
         more = "COMPONENT" in self.context.units.values()  # components may submit commands
         host = "mmio" in (self.context.meta.sim_config.get("control") or {})  # the host may not have written all commands
         fewer = self._enqueued < self.context.meta.commands and not (host and end.status != "done")
         if fewer or (self._enqueued > self.context.meta.commands and not more):
             text = f"TRACE_META has {self.context.meta.commands} commands, but {self._enqueued} are queued"
-            self.context.say("end", text, 1)
+            self.context.report("end", text, 1)
 
 
 class Engine:
@@ -141,14 +148,14 @@ class Jobs(Law):
         self._engines: dict[str, Engine] = {}
         self._limit, self._limits = _limits(context.meta.sim_config)
 
-    def look(self, record: Line, event: int) -> None:
-        if event < 3:
+    def check(self, record: Line, event: int) -> None:
+        if event <= _VE_START:
             self._start(record)
-        elif event < 6:
+        elif event <= _VE_END:
             self._end(record)
-        elif event == 6:
+        elif event == _JOB_ISSUE:
             self._issue(record)
-        elif event == 7:
+        elif event == _JOB_DONE:
             self._done(record)
         else:
             self._event(record)
@@ -156,7 +163,7 @@ class Jobs(Law):
     def _issue(self, record: Line) -> None:
         context = self.context
         if context.job(record.job_id) is not None:
-            context.say("pair", f"job {record.job_id} is issued twice")
+            context.report("pair", f"job {record.job_id} is issued twice")
         kind = context.units.get(record.unit, "")
         context.add(Job(record.job_id, record.cmd_id, record.unit, kind, record.t_cycle, record.job_type))
 
@@ -171,10 +178,10 @@ class Jobs(Law):
         job = self.context.job(record.job_id)
         if job is None:
             if not self.context.partial:
-                self.context.say("pair", f"job {record.job_id} {what}, but it is not issued, or over")
+                self.context.report("pair", f"job {record.job_id} {what}, but it is not issued, or over")
         elif job.cmd != record.cmd_id or job.unit != record.unit:
             text = f"is of command {record.cmd_id} on {record.unit}, but was issued for command {job.cmd} on {job.unit}"
-            self.context.say("pair", f"job {record.job_id} {text}")
+            self.context.report("pair", f"job {record.job_id} {text}")
         return job
 
     def _start(self, record: Line) -> None:
@@ -187,7 +194,7 @@ class Jobs(Law):
         else:
             if engine.running >= 0 and not engine.plugged:
                 text = f"job {record.job_id} starts on {record.unit}, but job {engine.running} has not ended"
-                context.say("overlap", text)
+                context.report("overlap", text)
             engine.running = record.job_id
         if job is None:
             if not context.partial:
@@ -195,7 +202,7 @@ class Jobs(Law):
             job = Job(record.job_id, record.cmd_id, record.unit, kind, -1, "")
             context.add(job)
         if job.start >= 0:
-            context.say("pair", f"job {record.job_id} starts twice")
+            context.report("pair", f"job {record.job_id} starts twice")
         job.start, job.start_line = record.t_cycle, context.line
         if kind == "DMA":
             job.size, job.head, job.channel = record.size_bytes, record.head_cycles, record.channel
@@ -210,11 +217,11 @@ class Jobs(Law):
         running = engine.on_channel[channel] = engine.on_channel.get(channel, 0) + 1
         if self._limit is not None and engine.transfers > self._limit:
             text = f"{engine.transfers} transfers run on {record.unit}, but dma.max_concurrent_transfers is {self._limit}"
-            self.context.say("concurrency", text)
+            self.context.report("concurrency", text)
         most = self._limits.get(channel)
         if most is not None and running > most:
             text = f"{running} transfers run on {record.unit} {CHANNELS[channel]}, but its max_concurrent is {most}"
-            self.context.say("concurrency", text)
+            self.context.report("concurrency", text)
 
     def _end(self, record: Line) -> None:
         context = self.context
@@ -231,16 +238,16 @@ class Jobs(Law):
             return
         if job.start < 0:
             if not context.partial:
-                context.say("pair", f"job {record.job_id} ends, but it has not started")
+                context.report("pair", f"job {record.job_id} ends, but it has not started")
             return
         self._latency(record, job.start, "starts")
         if transfer:
             if record.channel != job.channel:
-                context.say("pair", f"job {job.number} ends on channel {record.channel}, but it started on {job.channel}")
+                context.report("pair", f"job {job.number} ends on channel {record.channel}, but it started on {job.channel}")
         else:
             job.stalled = record.stall_cycles
             self._length(record, job, engine)
-        self._over(job, _END, record.t_cycle)
+        self._over(job, _END_BIT, record.t_cycle)
 
     def _length(self, record: Line, job: Job, engine: Engine) -> None:
         """The latency of a TE or VE job is the sum of its work and its waits; if the period is above 1, the cycles between
@@ -250,13 +257,13 @@ class Jobs(Law):
             return
         if record.latency_cycles - job.total != record.stall_cycles:
             text = f"takes {record.latency_cycles} cycles, {job.total} of them work, but stall_cycles is {record.stall_cycles}"
-            self.context.say("cycles", f"job {job.number} on {record.unit} {text}")
+            self.context.report("cycles", f"job {job.number} on {record.unit} {text}")
 
     def _latency(self, record: Line, since: int, what: str) -> None:
         cycles = record.t_cycle - since
         if record.latency_cycles != cycles:
             text = f"{what} at {since} and ends at {record.t_cycle}, but latency_cycles is {record.latency_cycles}"
-            self.context.say("latency", f"job {record.job_id} {text}")
+            self.context.report("latency", f"job {record.job_id} {text}")
 
     def _done(self, record: Line) -> None:
         job = self._of(record, "is done")
@@ -266,29 +273,29 @@ class Jobs(Law):
             self._latency(record, job.issued, "is issued")
             if record.job_type != job.job_type:
                 text = f"is done as {record.job_type}, but was issued as {job.job_type}"
-                self.context.say("pair", f"job {record.job_id} {text}")
-        self._over(job, _JOB_DONE, record.t_cycle)
+                self.context.report("pair", f"job {record.job_id} {text}")
+        self._over(job, _JOB_DONE_BIT, record.t_cycle)
 
     def _event(self, record: Line) -> None:
         job = self._of(record, "has an ENGINE_EVENT")
         if job is None:
             return
         if record.end_cycle != record.t_cycle or (job.start >= 0 and record.start_cycle != job.start):
-            said = f"its ENGINE_EVENT says {record.start_cycle} to {record.end_cycle}"
-            text = f"runs from {job.start} to {record.t_cycle}, but {said}"
-            self.context.say("latency", f"job {record.job_id} {text}")
+            reported = f"its ENGINE_EVENT says {record.start_cycle} to {record.end_cycle}"
+            text = f"runs from {job.start} to {record.t_cycle}, but {reported}"
+            self.context.report("latency", f"job {record.job_id} {text}")
         if job.kind == "DMA" and job.start >= 0 and record.bytes != job.size:
             text = f"moves {job.size} bytes, but its ENGINE_EVENT says {None if record.bytes == OMITTED else record.bytes}"
-            self.context.say("bytes", f"job {record.job_id} {text}")
-        self._over(job, _ENGINE_EVENT, record.t_cycle)
+            self.context.report("bytes", f"job {record.job_id} {text}")
+        self._over(job, _ENGINE_EVENT_BIT, record.t_cycle)
 
     def _over(self, job: Job, bit: int, t_cycle: int) -> None:
         """One of the events at a job's end."""
         if job.seen & bit:
             (what,) = [name for name, its in ENDS.items() if its == bit]
-            self.context.say("pair", f"job {job.number} has two {_named(job, what)}")
+            self.context.report("pair", f"job {job.number} has two {_named(job, what)}")
         if job.seen and job.end != t_cycle:
-            self.context.say("pair", f"the events at the end of job {job.number} stand in two cycles, {job.end} and {t_cycle}")
+            self.context.report("pair", f"the events at the end of job {job.number} are in two cycles, {job.end} and {t_cycle}")
         job.end = t_cycle
         job.end_line = self.context.line
         self.context.over(job, bit)
@@ -300,9 +307,9 @@ class Jobs(Law):
             job = self.context.jobs[number]
             if job.seen:
                 missing = ", ".join([_named(job, what) for what in ends_of(job) if not job.seen & ENDS[what]])
-                self.context.say("pair", f"job {number} is over, but has no {missing}", job.end_line)
+                self.context.report("pair", f"job {number} is over, but has no {missing}", job.end_line)
             elif end.status == "done":
-                self.context.say("pair", f"job {number} has no end, but the run is done", job.start_line)
+                self.context.report("pair", f"job {number} has no end, but the run is done", job.start_line)
 
 
 def _named(job: Job, what: str) -> str:

@@ -43,13 +43,13 @@ cdef class Context:
 
     cpdef over(self, Job job, int bit)
 
-    cpdef say(self, object law, object message, Py_ssize_t line=*)
+    cpdef report(self, object law, object message, Py_ssize_t line=*)
 
 
 cdef class Law:
     cdef public Context context
 
-    cpdef look(self, Line record, int event)
+    cpdef check(self, Line record, int event)
 
     cpdef close(self, Job job)
 
@@ -61,10 +61,10 @@ cdef class Order:
     cdef public int phase
     cdef Py_ssize_t _level
 
-    cpdef look(self, Line record)
+    cpdef check(self, Line record)
 
     @cython.locals(t_cycle="long long", phase=int)
-    cpdef place(self, Line record)
+    cpdef check_order(self, Line record)
 
     cdef int _phase(self, Line record, object event) except -1
 

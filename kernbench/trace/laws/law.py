@@ -172,7 +172,7 @@ class Context:
         if not job.missing:
             self.closing.append(job)
 
-    def say(self, law: str, message: str, line: int = 0) -> None:
+    def report(self, law: str, message: str, line: int = 0) -> None:
         """Report a violation, at the current line unless another line is given."""
         self.counts[law] += 1
         if len(self.violations) < self.most:
@@ -180,7 +180,7 @@ class Context:
 
     def misfit(self, line: int, why: str) -> None:
         """Report a line that is JSON but not a record."""
-        self.say("schema", why, line)
+        self.report("schema", why, line)
 
 
 class Law:
@@ -191,7 +191,7 @@ class Law:
     def __init__(self, context: Context) -> None:
         self.context = context
 
-    def look(self, record: Line, event: int) -> None:
+    def check(self, record: Line, event: int) -> None:
         """Check a record; `event` is the index of its type in `events`."""
 
     def close(self, job: Job) -> None:
@@ -221,37 +221,37 @@ class Order:
         self.t_cycle: int = context.meta.t_cycle
         self.phase = 0
         self._level = LEVELS.index(context.meta.level) if context.meta.level in LEVELS else len(LEVELS)
-        #: By event and unit, if an earlier line broke no law of `look`: the phase of all such lines, or -1 if it varies.
+        #: By event and unit, if an earlier line broke no law of `check`: the phase of all such lines, or -1 if it varies.
         self.phases: defaultdict[str, dict[str | None, int]] = defaultdict(dict)
 
-    def look(self, record: Line) -> None:
+    def check(self, record: Line) -> None:
         """Check the level and track of an event; except for waits, they are the same for all events of one type and unit."""
         name, unit = record.event.name, record.unit
         found = sum(self.context.counts.values())
         high = LEVELS.index(record.event.level) > self._level
         wait = not self.context.full and name in ("STALL_EVENT", "RESUME_EVENT")
         if high or (wait and record.reason == "bank_conflict"):
-            self.context.say("level", f"{name} does not belong to a file of level {self.context.meta.level}")
+            self.context.report("level", f"{name} does not belong to a file of level {self.context.meta.level}")
         if unit is not None:
             kind = self.context.units.get(unit)
             if kind is None:
-                self.context.say("track", f"{name} is of {unit}, which is no track of TRACE_META")
+                self.context.report("track", f"{name} is of {unit}, which is no track of TRACE_META")
             elif name in _KINDS and kind != _KINDS[name] and not (_KINDS[name] == "DRAM" and counted(unit) == LLC):
-                self.context.say("track", f"{name} is of {unit}, which is no track of {_KINDS[name]}, but of {kind}")
+                self.context.report("track", f"{name} is of {unit}, which is no track of {_KINDS[name]}, but of {kind}")
         if not wait and found == sum(self.context.counts.values()):
             self.phases[name][unit] = -1 if name in _OF_SEVERAL else self._phase(record, record.event)
 
-    def place(self, record: Line) -> None:
+    def check_order(self, record: Line) -> None:
         """Check that a line comes after the previous one."""
         event = record.event
         t_cycle, phase, name = record.t_cycle, self._phase(record, event), event.name
         if t_cycle < self.t_cycle:
             if name == "CMD_ENQUEUE":  # the file of a window keeps the cycle in which such a command was queued
                 return
-            self.context.say("order", f"cycle {t_cycle} comes after cycle {self.t_cycle}")
+            self.context.report("order", f"cycle {t_cycle} comes after cycle {self.t_cycle}")
         elif t_cycle == self.t_cycle and phase < self.phase:
             text = f"{name} of phase {PHASES[phase]} comes after phase {PHASES[self.phase]} of cycle {t_cycle}"
-            self.context.say("order", text)
+            self.context.report("order", text)
         self.t_cycle, self.phase = t_cycle, phase
 
     def _phase(self, record: Line, event: Event) -> int:
@@ -277,10 +277,10 @@ class Order:
 
     def finish(self, end: Any, events: int) -> None:
         """The last line."""
-        say = self.context.say
+        report = self.context.report
         if end.t_cycle < self.t_cycle:
-            say("order", f"cycle {end.t_cycle} comes after cycle {self.t_cycle}")
+            report("order", f"cycle {end.t_cycle} comes after cycle {self.t_cycle}")
         if end.t_cycle != end.cycles:
-            say("end", f"TRACE_END stands at cycle {end.t_cycle}, but the run has {end.cycles}")
+            report("end", f"TRACE_END is at cycle {end.t_cycle}, but the run has {end.cycles}")
         if end.events != events:
-            say("end", f"TRACE_END says {end.events} events, but there are {events}")
+            report("end", f"TRACE_END says {end.events} events, but there are {events}")

@@ -7,6 +7,6 @@ cdef class Line:
     cdef public long long bank_conflict_cycles, flit_cycles
     cdef public int number
 
-    cdef void count(self, int place, long long value) noexcept
+    cdef void count(self, int index, long long value) noexcept
 
-    cdef void put(self, int place, object value) noexcept
+    cdef void set(self, int index, object value) noexcept

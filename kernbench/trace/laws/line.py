@@ -52,90 +52,90 @@ class Line:
         for name in OBJECTS:
             setattr(self, name, getattr(record, name, None))
 
-    def count(self, place: int, value: int) -> None:
+    def count(self, index: int, value: int) -> None:
         """Set the integer at an index of `COUNTS`."""
-        if place == 0:
+        if index == 0:
             self.cmd_id = value
-        elif place == 1:
+        elif index == 1:
             self.job_id = value
-        elif place == 2:
+        elif index == 2:
             self.channel = value
-        elif place == 3:
+        elif index == 3:
             self.size_bytes = value
-        elif place == 4:
+        elif index == 4:
             self.latency_cycles = value
-        elif place == 5:
+        elif index == 5:
             self.stall_cycles = value
-        elif place == 6:
+        elif index == 6:
             self.mac_count = value
-        elif place == 7:
+        elif index == 7:
             self.op_count = value
-        elif place == 8:
+        elif index == 8:
             self.head_cycles = value
-        elif place == 9:
+        elif index == 9:
             self.total_cycles = value
-        elif place == 10:
+        elif index == 10:
             self.start_cycle = value
-        elif place == 11:
+        elif index == 11:
             self.end_cycle = value
-        elif place == 12:
+        elif index == 12:
             self.bytes = value
-        elif place == 13:
+        elif index == 13:
             self.duration_cycles = value
-        elif place == 14:
+        elif index == 14:
             self.num_requests = value
-        elif place == 15:
+        elif index == 15:
             self.allowed = value
-        elif place == 16:
+        elif index == 16:
             self.bank_id = value
-        elif place == 17:
+        elif index == 17:
             self.window_cycles = value
-        elif place == 18:
+        elif index == 18:
             self.busy_cycles = value
-        elif place == 19:
+        elif index == 19:
             self.member_cycles = value
-        elif place == 20:
+        elif index == 20:
             self.read_bytes = value
-        elif place == 21:
+        elif index == 21:
             self.write_bytes = value
-        elif place == 22:
+        elif index == 22:
             self.backpressure_cycles = value
-        elif place == 23:
+        elif index == 23:
             self.bank_conflict_cycles = value
-        elif place == 24:
+        elif index == 24:
             self.flit_cycles = value
 
-    def put(self, place: int, value: Any) -> None:
+    def set(self, index: int, value: Any) -> None:
         """Set the field at an index of `OBJECTS`."""
-        if place == 0:
+        if index == 0:
             self.unit = value
-        elif place == 1:
+        elif index == 1:
             self.job_type = value
-        elif place == 2:
+        elif index == 2:
             self.status = value
-        elif place == 3:
+        elif index == 3:
             self.reason = value
-        elif place == 4:
+        elif index == 4:
             self.direction = value
-        elif place == 5:
+        elif index == 5:
             self.by = value
-        elif place == 6:
+        elif index == 6:
             self.requests = value
-        elif place == 7:
+        elif index == 7:
             self.grants = value
-        elif place == 8:
+        elif index == 8:
             self.denials = value
-        elif place == 9:
+        elif index == 9:
             self.dram_pj = value
-        elif place == 10:
+        elif index == 10:
             self.noc_pj = value
-        elif place == 11:
+        elif index == 11:
             self.spm_pj = value
-        elif place == 12:
+        elif index == 12:
             self.mac_pj = value
-        elif place == 13:
+        elif index == 13:
             self.ve_pj = value
-        elif place == 14:
+        elif index == 14:
             self.static_pj = value
-        elif place == 15:
+        elif index == 15:
             self.depth = value

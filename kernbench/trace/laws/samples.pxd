@@ -19,7 +19,7 @@ cdef class Samples(Law):
     cdef dict _units, _banks, _scaled, _decimals
     cdef tuple _short, _room
 
-    cpdef look(self, Line record, int event)
+    cpdef check(self, Line record, int event)
 
     @cython.locals(found=Sampled)
     cdef Sampled _fits(self, Line record, object unit, int kind)

@@ -23,7 +23,7 @@ _FEW = 1e15  # numbers of at most 15 digits are below it
 _NEAR = Fraction(1, 10**9)  # relative tolerance of a sum of energies, because each energy is rounded to a float
 
 
-#: Kinds of samples, as indices.
+#: Kinds of samples, as indices in `Samples.events`.
 _BANDWIDTH, _ENGINE, _BANK, _QUEUE, _ENERGY = range(5)
 
 
@@ -55,14 +55,14 @@ class Samples(Law):
         self._scaled = {part: [0] * len(_POWERS) for part in PARTS}
         self._decimals = dict.fromkeys(PARTS, Decimal(0))  # [pJ] sum of the energies with more digits
 
-    def look(self, record: Line, event: int) -> None:
-        if event == 0:
+    def check(self, record: Line, event: int) -> None:
+        if event == _BANDWIDTH:
             self._bandwidth(record)
-        elif event == 1:
+        elif event == _ENGINE:
             self._engine(record)
-        elif event == 2:
+        elif event == _BANK:
             self._bank(record)
-        elif event == 3:
+        elif event == _QUEUE:
             self._queue(record)
         else:
             self._energies(record)
@@ -73,7 +73,7 @@ class Samples(Law):
         if found is None:
             found = self._units[unit] = Sampled()
         if found.last[kind] == record.t_cycle:
-            self.context.say("samples", f"{unit or 'the run'} has two {record.event.name} in one window")
+            self.context.report("samples", f"{unit or 'the run'} has two {record.event.name} in one window")
         found.last[kind] = record.t_cycle
         if not self.context.partial and self._window > 0:
             self._has_length(record)
@@ -85,11 +85,11 @@ class Samples(Law):
             self._short = record.t_cycle, self.context.line
         if cycles != record.t_cycle % self._window + 1:
             text = f"a window of {cycles} cycles ends after cycle {record.t_cycle}, but windows are of {self._window}"
-            self.context.say("samples", text)
+            self.context.report("samples", text)
 
     def _too_long(self, record: Line, used: int, what: str) -> None:
         text = f"{record.unit} is {what} for {used} cycles of a window of {record.window_cycles}"
-        self.context.say("samples", text)
+        self.context.report("samples", text)
 
     def _bandwidth(self, record: Line) -> None:
         sums = self._fits(record, record.unit, _BANDWIDTH)
@@ -97,7 +97,7 @@ class Samples(Law):
             self._too_long(record, record.busy_cycles, "busy")
         if record.member_cycles < record.busy_cycles:
             text = f"{record.unit} has {record.member_cycles} member-cycles in {record.busy_cycles} busy cycles"
-            self.context.say("samples", text)
+            self.context.report("samples", text)
         sums.bytes.add(record.read_bytes)
         sums.bytes.add(record.write_bytes)
         sums.busy.add(record.busy_cycles)
@@ -120,13 +120,13 @@ class Samples(Law):
         requests, grants, denials = record.requests, record.grants, record.denials
         banks = len(requests)
         if banks != len(grants) or banks != len(denials):
-            self.context.say("samples", f"{record.unit} counts requests, grants and denials of different numbers of banks")
+            self.context.report("samples", f"{record.unit} counts requests, grants and denials of different numbers of banks")
             return
         for bank in range(banks):
-            asked, granted, denied = requests[bank], grants[bank], denials[bank]
-            if asked != granted + denied:
-                text = f"bank {bank} of {record.unit} has {asked} requests, but {granted} grants and {denied} denials"
-                self.context.say("samples", text)
+            requested, granted, denied = requests[bank], grants[bank], denials[bank]
+            if requested != granted + denied:
+                text = f"bank {bank} of {record.unit} has {requested} requests, but {granted} grants and {denied} denials"
+                self.context.report("samples", text)
         sums = self._banks.get(record.unit)
         if sums is None:
             sums = self._banks[record.unit] = {key: [] for key in _BANKS}
@@ -140,12 +140,12 @@ class Samples(Law):
         flits = sum(record.depth)
         if channels and (len(record.depth) != channels or max(record.depth) > depth):
             text = f"the buffer of {record.unit} holds {record.depth} flits, but has {channels} channels of {depth} flits"
-            self.context.say("samples", text)
+            self.context.report("samples", text)
         if channels and record.flit_cycles > channels * depth * record.window_cycles:
             text = f"the buffer of {record.unit} has {record.flit_cycles} flit-cycles in {record.window_cycles} cycles, "
-            self.context.say("samples", f"{text}but room for {channels * depth} flits")
+            self.context.report("samples", f"{text}but room for {channels * depth} flits")
         if flits and not record.flit_cycles:
-            self.context.say("samples", f"{record.unit} has {flits} flits at the end of a window in which it had none")
+            self.context.report("samples", f"{record.unit} has {flits} flits at the end of a window in which it had none")
 
     def _energies(self, record: Line) -> None:
         self._fits(record, "", _ENERGY)
@@ -180,7 +180,7 @@ class Samples(Law):
         last, line = self._short
         if line and last + 1 != end.cycles:
             text = f"a shorter window ends after cycle {last}, but the run has {end.cycles} cycles"
-            self.context.say("samples", text, line)
+            self.context.report("samples", text, line)
         for unit, kind in self.context.units.items():
             counters = end.counters.get(unit, UNUSED if kind in ("DRAM", "NOC") else None)
             if isinstance(counters, dict):
@@ -198,26 +198,26 @@ class Samples(Law):
             parts = {"bytes": sums.bytes, "busy": sums.busy, "member_cycles": sums.member_cycles}
             self._same(unit, {key: part.value() for key, part in parts.items()}, counters)
         elif kind == "SRAM" and self.context.full:
-            lists = {key: said if isinstance(said := counters.get(key), list) else [] for key in _BANKS}
-            none = {key: [0] * len(said) for key, said in lists.items()}
+            lists = {key: reported if isinstance(reported := counters.get(key), list) else [] for key in _BANKS}
+            none = {key: [0] * len(reported) for key, reported in lists.items()}
             self._same(unit, self._banks.get(unit, none), counters)
 
     def _same(self, unit: str, sums: dict[str, Any], counters: dict[str, Any]) -> None:
         for key, value in sums.items():
-            said = counters.get(key, 0)
-            if said != value:
-                self.context.say("counters", f"samples of {unit} add up to {key} {value}, but TRACE_END says {said}")
+            reported = counters.get(key, 0)
+            if reported != value:
+                self.context.report("counters", f"samples of {unit} add up to {key} {value}, but TRACE_END says {reported}")
 
-    def _compare_energy(self, said: dict[str, Any]) -> None:
-        numbers = _numbers(said)
+    def _compare_energy(self, reported: dict[str, Any]) -> None:
+        numbers = _numbers(reported)
         for part, scaled in self._scaled.items():
             pj = Fraction(self._decimals[part]) + sum([Fraction(whole, 10**digits) for digits, whole in enumerate(scaled)])
             if part in numbers and abs(pj - numbers[part]) > _NEAR * max(pj, Fraction(1)):
-                text = f"windows add up to {float(pj)} pJ of {part}, but TRACE_END says {said[part]}"
-                self.context.say("energy", text)
+                text = f"windows add up to {float(pj)} pJ of {part}, but TRACE_END says {reported[part]}"
+                self.context.report("energy", text)
         total = sum([numbers.get(part, Fraction(0)) for part in PARTS], Fraction(0))
         if "total" in numbers and abs(total - numbers["total"]) > _NEAR * max(total, Fraction(1)):
-            self.context.say("energy", f"the parts add up to {float(total)} pJ, but the total is {said['total']}")
+            self.context.report("energy", f"the parts add up to {float(total)} pJ, but the total is {reported['total']}")
 
 
 def _room(machine: Any) -> tuple[int, int]:
@@ -245,10 +245,10 @@ def _add(sums: list[int], counts: list[int]) -> None:
             sums.append(counts[bank])
 
 
-def _numbers(said: dict[str, Any]) -> dict[str, Fraction]:
+def _numbers(reported: dict[str, Any]) -> dict[str, Fraction]:
     """The energies that are numbers; if the energy of a component is missing, only the law of its sum is violated."""
     found = {}
-    for part, pj in said.items():
+    for part, pj in reported.items():
         try:
             found[part] = parse_rational(pj)
         except ValueError:

@@ -15,7 +15,7 @@ cdef class Member:
     cdef bytes text
     cdef const unsigned char* key       # of `text`
     cdef Py_ssize_t size
-    cdef int kind, place
+    cdef int kind, index
     cdef unsigned char first            # character of the field's name
     cdef bint required, closed, counted, needed
     cdef dict texts
@@ -54,7 +54,7 @@ cdef class Scan:
     cpdef Py_ssize_t next(self, Py_ssize_t at) except -2
 
     @cython.locals(kind=int, true=bint)
-    cdef bint _take(self, Member member) except -1
+    cdef bint _value_of(self, Member member) except -1
 
     @cython.locals(p="const unsigned char*")
     cdef bint _same(self, Py_ssize_t at, const unsigned char* text, Py_ssize_t length) noexcept

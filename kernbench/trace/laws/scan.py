@@ -18,7 +18,7 @@ _HEAD = b'{"event_type":"'
 _TRUE, _FALSE = b"true", b"false"
 _SLOTS = 256  # a power of two
 _OMITTED = OMITTED  # a machine integer in compiled code
-_MOST_TEXTS = 4096  # texts that are kept for each field, such as names of tracks and types of jobs
+_MAX_TEXTS = 4096  # texts that are kept for each field, such as names of tracks and types of jobs
 
 
 class Text:
@@ -44,7 +44,7 @@ class Member:
         self.counted = field.name in COUNTS
         self.needed = field.name in NAMES  #: by a law
         #: index in COUNTS or OBJECTS, if a law needs the field
-        self.place = (COUNTS if self.counted else OBJECTS).index(field.name) if self.needed else -1
+        self.index = (COUNTS if self.counted else OBJECTS).index(field.name) if self.needed else -1
         self.closed = bool(field.choices)  #: whether only the texts of `texts` are allowed
         #: the allowed texts, or the texts that were read
         self.texts = {choice.encode(): Text(choice.encode(), choice) for choice in field.choices}
@@ -141,27 +141,27 @@ class Scan:
             # The first character of the name already tells most omitted fields from those of the line.
             if at + 2 < size and p[at + 2] == member.first and self._same(at, member.key, member.size):
                 self._at += member.size
-                if not self._take(member):
+                if not self._value_of(member):
                     return -1
             elif member.required:
                 return -1
             elif member.counted:
-                line.count(member.place, _OMITTED)
+                line.count(member.index, _OMITTED)
             elif member.needed:
-                line.put(member.place, None)
+                line.set(member.index, None)
         end = self._at
         if end + 1 >= size or p[end] != 125 or p[end + 1] != 10:  # } and a line feed
             return -1
         return end + 2
 
-    def _take(self, member: Member) -> bool:
+    def _value_of(self, member: Member) -> bool:
         """Read the value of a field, and move past it."""
         kind = member.kind
         if kind == 0 or (kind == 4 and self._at < self._size and self._p[self._at] != 34):
             if not self._int():
                 return False
             if member.counted:
-                self.line.count(member.place, self._value)
+                self.line.count(member.index, self._value)
             return True
         if kind == 1 or kind == 4:
             return self._text(member)
@@ -223,7 +223,7 @@ class Scan:
                 return False
             member.slots[slot] = known
         if member.needed:
-            self.line.put(member.place, known.value)
+            self.line.set(member.index, known.value)
         return True
 
     def _known(self, text: bytes, member: Member) -> Text | None:
@@ -231,7 +231,7 @@ class Scan:
         found = member.texts.get(text)
         if found is None and not member.closed:
             found = Text(text, text.decode("ascii"))
-            if len(member.texts) < _MOST_TEXTS:
+            if len(member.texts) < _MAX_TEXTS:
                 member.texts[text] = found
         return found
 
@@ -246,7 +246,7 @@ class Scan:
             if p[self._at] == 69 or p[self._at] == 101:  # an exponent
                 return False
             if member.needed:
-                self.line.put(member.place, self._value)
+                self.line.set(member.index, self._value)
             return True
         at = self._at + 1
         while at < size and 48 <= p[at] <= 57:
@@ -255,7 +255,7 @@ class Scan:
             return False
         self._at = at
         if member.needed:
-            self.line.put(member.place, float(self._block[start:at]))
+            self.line.set(member.index, float(self._block[start:at]))
         return True
 
     def _list(self, member: Member) -> bool:
@@ -285,7 +285,7 @@ class Scan:
                 if at >= size or p[at] != 44:  # a comma
                     return False
         if member.needed:
-            self.line.put(member.place, found)
+            self.line.set(member.index, found)
         return True
 
 

@@ -15,7 +15,7 @@ cdef class Kind:
     cdef list checks
 
 
-cdef class Walk:
+cdef class Checker:
     cdef readonly Py_ssize_t events
     cdef Context _context
     cdef Order _order

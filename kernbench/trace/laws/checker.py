@@ -28,7 +28,7 @@ class Kind:
         self.checks = checks
 
 
-class Walk:
+class Checker:
     """Hands each record to the laws of its type, and closes jobs when the cycle in which they ended is over."""
 
     def __init__(self, context: Context, order: Order, laws: Sequence[Law]) -> None:
@@ -86,11 +86,11 @@ class Walk:
             order.t_cycle = now
             order.phase = phase
         else:
-            order.place(record)
+            order.check_order(record)
             if known is None:
-                order.look(record)
+                order.check(record)
         for check in kind.checks:
-            check.law.look(record, check.event)
+            check.law.check(record, check.event)
 
     def close(self) -> None:
         """The cycle in which these jobs ended is over: close them."""

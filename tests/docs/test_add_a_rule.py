@@ -17,15 +17,18 @@ from kernbench.config.schema import ARBITERS
 from tests.contract.arbiters import PAGE, blocks, text_of
 from tests.contract.compiled import compiler
 from tests.docs.examples import ROOT
+from tests.meta.source import needs_source
 
 SHOWN = [(name, body) for mark, name, body in (blocks() if PAGE.exists() else []) if mark == "in"]
 
 
+@needs_source
 @pytest.mark.parametrize(("name", "body"), SHOWN, ids=[name for name, _ in SHOWN])
 def test_what_the_page_shows_stands_in_the_tree(name: str, body: str) -> None:
     assert body in (ROOT / name).read_text(encoding="utf-8"), f"the page shows another text of {name}"
 
 
+@needs_source
 def test_a_rule_is_four_files() -> None:
     files = [name for name, _ in SHOWN]
     assert len(files) == len(set(files)) == 4
@@ -33,6 +36,7 @@ def test_a_rule_is_four_files() -> None:
     assert [text_of(str(path.relative_to(ROOT))) == path.read_text(encoding="utf-8") for path in rule] == [True]
 
 
+@needs_source
 def test_a_rule_stands_nowhere_else() -> None:
     """Its name and its number are in the files that the page shows, and in no other of the product's sources.
 

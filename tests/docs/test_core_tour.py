@@ -10,11 +10,11 @@ import pytest
 
 from tests.docs.code_names import is_there, words_of_the_code
 from tests.docs.test_build import DOCS, part
-from tests.meta.source import ROOT, files
+from tests.meta.source import ROOT, files, needs_source
 
 PAGE = ROOT / "docs" / "core.md"
 CORE = ROOT / "kernbench_core"
-pytestmark = pytest.mark.skipif(not PAGE.exists(), reason="the documentation is not in this source tree")
+pytestmark = needs_source
 
 
 @pytest.fixture

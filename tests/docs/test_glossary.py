@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.code_names import is_there, words_of_the_code
-from tests.meta.source import ROOT, files
+from tests.meta.source import ROOT, files, needs_source
 
 GLOSSARY = ROOT / "docs" / "glossary.md"
 pytestmark = pytest.mark.skipif(not GLOSSARY.exists(), reason="the documentation is not in this source tree")
@@ -41,12 +41,14 @@ def row(line: str) -> Row:
 ROWS = [item for rows in sections().values() for item in rows] if GLOSSARY.exists() else []
 
 
+@needs_source
 def test_every_name_is_in_the_code() -> None:
     there = words_of_the_code()
     missing = [f"{item.term}: {name}" for item in ROWS for name in item.names if not is_there(name, there)]
     assert not missing, "\n".join(missing)
 
 
+@needs_source
 def test_a_field_is_in_the_struct_that_the_glossary_names() -> None:
     text = "\n".join(path.read_text(encoding="utf-8") for path in files("kernbench_core", suffixes=(".pxd",)))
     missing = []

@@ -19,7 +19,7 @@ GUIDE = ROOT / "CONTRIBUTING.md"
 pytestmark = pytest.mark.skipif(not GUIDE.exists(), reason="this is not a checkout of the repository")
 PAGES = [*pages(), GUIDE] if GUIDE.exists() else []
 TOPS = ("kernbench", "kernbench_core", "configs", "benches", "tests", "docs", ".github", ".ci")
-ROOMS = {path.name for top in ("kernbench", "kernbench_core") for path in (ROOT / top).iterdir() if path.is_dir()} - {"fast"}
+ROOMS = {path.name for top in ("kernbench", "kernbench_core") for path in (ROOT / top).glob("*/")} - {"fast"}
 SCHEMAS = ("kernbench/npu/1", "kernbench/system/1")  #: names of formats, which only look like paths
 NEW = re.compile(r"NAME|[*{}<>]")  #: what somebody who follows a list makes, and patterns
 

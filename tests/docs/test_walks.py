@@ -13,10 +13,10 @@ import pytest
 
 from kernbench import Machine, load_config, load_program
 from kernbench.sim_engine.recording.options import TraceOptions
+from tests.meta.source import ROOT, needs_source
 
-ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "walks.md"
-pytestmark = pytest.mark.skipif(not PAGE.exists(), reason="the documentation is not in this source tree")
+pytestmark = needs_source
 
 #: Files, changes of package and shapes of a walk, at most.
 LIMITS = {

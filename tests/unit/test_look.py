@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from itertools import combinations
 from math import atan2, cos, degrees, exp, hypot, radians, sin, sqrt
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,6 +24,7 @@ from kernbench.common.look.palette import (
     tokens,
 )
 from kernbench.trace.why.causes import CAUSES, WORK
+from tests.meta.source import ROOT, needs_source
 
 APART = 10  #: least CIEDE2000 between two resources
 RESOURCES = ("dma", "te", "ve", "dram", "sram", "link", "queue", "control")
@@ -36,7 +36,6 @@ SIGHTS = {
     "tritan": np.array([[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]]),
 }
 Lab = tuple[float, float, float]
-ROOT = Path(__file__).parents[2]
 #: A colour or a size of text that is written down: `#fff`, `rgb(0 0 0)`, `color: red`, `"bold red"`, `font-size: 12px`.
 NAMES = r"(?:white|black|red|green|blue|gr[ae]y|orange|yellow|purple|cyan|magenta|pink|silver|navy|teal)"
 WRITTEN = {
@@ -167,6 +166,7 @@ def test_labels_take_slots_by_share_and_the_rest_is_other() -> None:
     assert loads == colour("dma") != stores and none == colour("other")
 
 
+@needs_source
 def test_nothing_but_the_token_file_writes_a_colour_or_a_size_of_text() -> None:
     files = [path for folder in ("kernbench", "docs") for path in (ROOT / folder).rglob("*") if path.suffix in WRITTEN]
     own = [path for path in files if not {"_build", "_generated"} & set(path.parts)]

@@ -78,9 +78,8 @@ class RowBuffer(Section):
         return self.bank_groups * self.banks_per_group
 
 
-def device_rules(allocation: str, dram: Dram, channels: int, at: Path) -> Iterator[BrokenRule]:
-    """The rules between `allocation`, the DRAM at a path and its `row_buffer`; `channels`: the number of channels that share
-    addresses."""
+def device_rules(allocation: str, dram: Dram, at: Path) -> Iterator[BrokenRule]:
+    """The rules between `allocation`, the DRAM at a path and its `row_buffer`."""
     device = dram.row_buffer
     if device is None:
         if allocation == "row_buffer_v1":
@@ -93,7 +92,7 @@ def device_rules(allocation: str, dram: Dram, channels: int, at: Path) -> Iterat
         return
     bus, burst = dram.bus_width_bytes, dram.dram_burst_cycles
     whole = f"it must be a multiple of bus_width_bytes ({bus}): a burst is contiguous"
-    if dram.interleave_bytes % bus and channels > 1:
+    if dram.interleave_bytes % bus:
         yield BrokenRule((*at, "interleave_bytes"), dram.interleave_bytes, whole)
     if dram.peak_bw_bytes_per_cycle * burst < bus:
         least = f"it must be at least bus_width_bytes / dram_burst_cycles ({bus}/{burst})"

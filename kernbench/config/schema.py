@@ -175,7 +175,7 @@ class Dram(Section):
 
 def memory_rules(allocation: str, dram: Dram, channels: int, at: Path) -> list[BrokenRule]:
     """The rules between `allocation` and the DRAM at a path of the machine, `channels` of which share addresses."""
-    return [*device_rules(allocation, dram, channels, at), *controller_rules(allocation, dram, channels, at)]
+    return [*device_rules(allocation, dram, at), *controller_rules(allocation, dram, channels, at)]
 
 
 class Noc(Section):

@@ -33,6 +33,7 @@ REFUSALS = [
     (WHOLE.replace("t_cwl: 5", "t_cwl: 40"), "m.yaml:2:148: dram.row_buffer.t_cl = 14, but it must be at least 37: a write behind a read waits for it (t_cwl - dram_burst_cycles - 1)"),
     (WHOLE.replace("row_bytes: 1024", "row_bytes: 1000"), "m.yaml:2:111: dram.row_buffer.row_bytes = 1000, but it must be a multiple of bus_width_bytes (32): a burst is contiguous"),
     (WHOLE.replace(LESS_WIDE, f"{LESS_WIDE}, channels: 2, interleave_bytes: 48"), "m.yaml:2:60: dram.interleave_bytes = 48, but it must be a multiple of bus_width_bytes (32): a burst is contiguous"),
+    (WHOLE.replace(LESS_WIDE, f"{LESS_WIDE}, interleave_bytes: 48"), "m.yaml:2:47: dram.interleave_bytes = 48, but it must be a multiple of bus_width_bytes (32): a burst is contiguous"),
     (WHOLE.replace(LESS_WIDE, f"{LESS_WIDE}, peak_bw_bytes_per_cycle: 8"), "m.yaml:2:54: dram.peak_bw_bytes_per_cycle = 8, but under row_buffer_v1 the data bus is the peak: it must be at least bus_width_bytes / dram_burst_cycles (32/2)"),
     (WHOLE.replace(LESS_WIDE, f"{LESS_WIDE}, period: 2000000000"), "m.yaml:2:37: dram.period = 2000000000, but times dram_burst_cycles (2) it must be below 2^31"),
     (WHOLE.replace("t_rp: 14", "t_rp: 0"), "m.yaml:2:168: dram.row_buffer.t_rp = 0, but it must be at least 1"),

@@ -122,6 +122,7 @@ class DataExecutor:
             stack.enter_context(_collector_off())
             stack.enter_context(np.errstate(all="ignore"))
             stack.enter_context(one_blas_thread())
+            stack.enter_context(self.store.constant())
             pool = stack.enter_context(ThreadPoolExecutor(self._threads)) if self._threads > 1 else None
             single = self._debug or until is not None
             ops = ordered(self._rows(), frozenset() if single else self._unchanged)
@@ -195,7 +196,7 @@ class DataExecutor:
         else:
             shares = [work[i :: self._threads] for i in range(min(self._threads, len(work)))]
             done = list(pool.map(_run_share, shares))
-            results = [done[i % len(shares)][i // len(shares)] for i in range(len(work))]
+            results = [_result(done[i % len(shares)][i // len(shares)]) for i in range(len(work))]
         if self._debug:
             self.boundaries += [Boundary(op.record, inputs, written) for op, inputs, written in tasks.moved]
         for task, arrays in zip(work, results, strict=True):
@@ -207,10 +208,27 @@ class DataExecutor:
                     self.boundaries.append(Boundary(op.record, inputs, array))
 
 
-def _run_share(share: Sequence[Task]) -> list[Sequence[Array]]:
-    """Run a share of the ops in a thread; numpy's setting to ignore overflows must be repeated there."""
+def _run_share(share: Sequence[Task]) -> list[Sequence[Array] | InputError]:
+    """Run a share of the tasks in a thread, up to the first one that cannot be computed.
+
+    Numpy's setting to ignore overflows must be repeated in the thread.
+    """
+    done: list[Sequence[Array] | InputError] = []
     with np.errstate(all="ignore"):
-        return [task.run() for task in share]
+        for task in share:
+            try:
+                done.append(task.run())
+            except InputError as error:
+                done.append(error)
+                break
+    return done
+
+
+def _result(done: Sequence[Array] | InputError) -> Sequence[Array]:
+    """The results of a task, or its error. Tasks are asked in order, so the first error is that of a replay with one thread."""
+    if isinstance(done, InputError):
+        raise done
+    return done
 
 
 def _small(work: Sequence[Task]) -> bool:

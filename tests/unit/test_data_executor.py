@@ -305,3 +305,27 @@ def test_f8_and_bf16_are_computed_in_f32_and_rounded_once() -> None:
     store = holding(tcm={0: x})
     msg = MathCmd("mul", [TensorHandle("", 0, (3,), "f8e4m3"), 2.0], TensorHandle("", 64, (3,), "f8e4m3"))
     assert str(replayed(store, msg).read("tcm", 64).astype(np.float32).tolist()) == "[448.0, -2.0, nan]"
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_the_first_op_that_cannot_be_computed_is_named_by_every_number_of_threads(threads: int) -> None:
+    shape = (128, 128)
+    store = holding(tcm={0: np.ones(shape, np.float32)})
+    log = OpLogger(store)
+    for i in range(6):  # ops of one level: each of its own PE
+        wrong = i in (3, 4)  # the thread of op 4 comes before that of op 3
+        out = TensorHandle("", (i + 1) << 20, (64, 128) if wrong else shape, "f32")
+        cmd = MathCmd("neg", [TensorHandle("", 0, shape, "f32")], out)
+        log.record_start(1.0, f"pe{i}", cmd)
+        log.record_end(2.0, f"pe{i}", cmd)
+    with pytest.raises(InputError, match=r"^op 3 \(neg at pe3\): it cannot be computed"):
+        DataExecutor(log, threads=threads).run()
+
+
+def test_a_replay_that_overwrites_part_of_an_array_does_not_change_the_array() -> None:
+    ones = np.ones(64, np.float32)
+    store = holding(hbm={0: ones, 4096: np.zeros(4, np.float32)})
+    done = replayed(store, DmaReadCmd(tile(0, (4,), "f32"), 4096, 16), DmaWriteCmd(tile(0, (4,), "f32"), 0, 16))
+    assert done.read("hbm", 0, (8,), "f32").tolist() == [0] * 4 + [1] * 4
+    done.write("hbm", 64, np.full(4, 2, np.float32))
+    assert ones.tolist() == [1] * 64 and store.read("hbm", 0, (64,), "f32") is ones

@@ -8,6 +8,8 @@
 
 enum { KB_WIDEN, KB_NARROW, KB_ADD, KB_SUB, KB_MUL };
 
+#define KB_HALVES_LONG 4096 /* elements from which on other Python threads run meanwhile */
+
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
 #ifdef __clang__
 #include <immintrin.h>
@@ -83,10 +85,13 @@ static int kb_halves(int op, PyObject* x, PyObject* y, PyObject* out) {
     if (PyObject_GetBuffer(y, &b, PyBUF_SIMPLE) == 0) {
         if (PyObject_GetBuffer(out, &c, PyBUF_WRITABLE) == 0) {
             int64_t size = op == KB_NARROW ? 4 : 2, made = op == KB_WIDEN ? 4 : 2, n = a.len / size;
-            if (a.len == n * size && b.len == a.len && c.len == n * made)
+            if (a.len == n * size && b.len == a.len && c.len == n * made) {
+                PyThreadState* state = n >= KB_HALVES_LONG ? PyEval_SaveThread() : NULL;
                 found = kb_many(op, (const char*)a.buf, (const char*)b.buf, (char*)c.buf, n, size, made);
-            else
+                if (state) PyEval_RestoreThread(state);
+            } else {
                 PyErr_SetString(PyExc_ValueError, "arrays of f16 and f32 with different numbers of elements");
+            }
             PyBuffer_Release(&c);
         }
         PyBuffer_Release(&b);

@@ -4,6 +4,7 @@ from kernbench.sim_engine.memory.space cimport Space
 
 cdef class MemoryStore:
     cdef public dict _storage
+    cdef bint _constant
 
     cpdef write(self, object space, object addr, object data)
 

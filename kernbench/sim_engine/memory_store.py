@@ -5,7 +5,8 @@ A MemoryStore knows no time and no machine: a space is a name, an address a numb
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from math import prod
 
 import numpy as np
@@ -29,6 +30,7 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self._storage: dict[str, Space] = {}
+        self._constant = False
 
     def write(self, space: str, addr: int, data: Array) -> None:
         """Store a reference to `data` at `[addr, addr + nbytes)`. Later changes of the array are visible until part of it is
@@ -46,6 +48,28 @@ class MemoryStore:
             raise ValueError(f"{space}[{addr:#x}]: {data.size} elements of i4 do not fill whole bytes")
         if data.size:
             self._space(space).put(addr, data)
+
+    def write_rows(self, space: str, addrs: Sequence[int], rows: Array) -> None:
+        """`write` of each row of an array of two axes, which has at least one byte, at its own address."""
+        size = rows.itemsize
+        if not rows.flags.c_contiguous or (size == 1 and rows.dtype == INT4) or any(addr < 0 or addr % size for addr in addrs):
+            for addr, row in zip(addrs, rows, strict=True):
+                self.write(space, addr, row)
+        elif rows.size:
+            self._space(space).put_rows(addrs, rows)
+
+    @contextmanager
+    def constant(self) -> Iterator[None]:
+        """Nobody changes the arrays of the store meanwhile: what stays of an array that is partly overwritten can be a view."""
+        self._constant = True
+        for space in self._storage.values():
+            space.constant = True
+        try:
+            yield
+        finally:
+            self._constant = False
+            for space in self._storage.values():
+                space.constant = False
 
     def read(self, space: str, addr: int, shape: tuple[int, ...] | None = None, dtype: str | None = None) -> Array:
         """The tensor at `addr`: the stored array itself, a view of it, or a copy where several writes made the bytes.
@@ -133,6 +157,7 @@ class MemoryStore:
         memory = self._storage.get(name)
         if memory is None:
             memory = self._storage[name] = Space()
+            memory.constant = self._constant
         return memory
 
     def _typed(self, space: str, addr: int, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -85,9 +86,12 @@ def raw(array: Any) -> bytes:
 class Bytes(RuleBasedStateMachine):
     """Stores and oracles side by side; a fork is another pair."""
 
-    @initialize()
-    def begin(self) -> None:
+    @initialize(constant=st.booleans())
+    def begin(self, constant: bool) -> None:
         self.pairs = [(MemoryStore(), Oracle())]
+        self.scopes = ExitStack()
+        if constant:  # as in a replay; stores that are forked from this one copy the rest of an array
+            self.scopes.enter_context(self.pairs[0][0].constant())
         self.written: list[tuple[Any, bytes]] = []
 
     @rule(which=st.integers(0, 3), space=spaces, tensor=tensors(), seed=st.integers(0, 255))
@@ -163,6 +167,10 @@ class Bytes(RuleBasedStateMachine):
     def fork(self, which: int) -> None:
         store, oracle = self.pairs[which % len(self.pairs)]
         self.pairs.append((store.snapshot(), oracle.copy()))
+
+    def teardown(self) -> None:
+        if hasattr(self, "scopes"):
+            self.scopes.close()
 
     @invariant()
     def writers_arrays_are_never_changed(self) -> None:

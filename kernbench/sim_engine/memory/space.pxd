@@ -8,8 +8,11 @@ cdef class Space(dict):
     cdef readonly set owned
     cdef public dict tensors
     cdef public RangeMap pending
+    cdef public bint constant
 
     cpdef put(self, object addr, object array)
+
+    cdef _put(self, object addr, object array, Py_ssize_t nbytes, tuple tensor)
 
     cdef _clear(self, object start, object end)
 

@@ -1,11 +1,14 @@
 """One address space of a MemoryStore: disjoint arrays by address, and the bytes that a pending result will fill.
 
 The arrays are the writers' own (no copy); none of those is ever changed here. A write over part of an array leaves the rest of
-it as a copy, so that neither sees the other's changes from then on. Rows that are written into the middle of an array go into
-such a copy, which only the store uses: reads of it are copied, until one reads all of it.
+it as a copy, so that neither sees the other's changes from then on. The rest is a view only while nobody changes arrays, as in
+a replay. Rows that are written into the middle of an array go into such a copy, which only the store uses: reads of it are
+copied, until one reads all of it.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +39,7 @@ class Space(dict[int, Array]):
         self.owned: set[int] = set()  #: keys of arrays that were made here and are not shared
         self.tensors: dict[int, tuple[tuple[int, ...], np.dtype[np.generic]]] = {}  #: last write at an address
         self.pending = RangeMap()  #: bytes without a value, and the op that will write it
+        self.constant = False  #: whether nobody changes the arrays, so that the rest of an array can be a view
 
     def fork(self) -> Space:
         """A copy of the dictionary with the same arrays."""
@@ -48,8 +52,17 @@ class Space(dict[int, Array]):
 
     def put(self, addr: int, array: Array) -> None:
         """Store an array of at least one byte, over whatever is there."""
+        self._put(addr, array, stored_bytes(array), (array.shape, array.dtype))
+
+    def put_rows(self, addrs: Sequence[int], rows: Array) -> None:
+        """Store each row of an array of two axes, which has at least one byte, at its own address."""
+        nbytes = stored_bytes(rows) // len(rows)
+        tensor = (rows.shape[1:], rows.dtype)
+        for addr, row in zip(addrs, rows, strict=True):
+            self._put(addr, row, nbytes, tensor)
+
+    def _put(self, addr: int, array: Array, nbytes: int, tensor: tuple[tuple[int, ...], np.dtype[np.generic]]) -> None:
         old = self.get(addr)
-        nbytes = stored_bytes(array)
         if old is not None and stored_bytes(old) == nbytes:
             if self.owned:
                 self.owned.discard(addr)
@@ -57,7 +70,7 @@ class Space(dict[int, Array]):
             self._clear(addr, addr + nbytes)
             self.starts.add(addr)
         self[addr] = array
-        self.tensors[addr] = (array.shape, array.dtype)
+        self.tensors[addr] = tensor
         if self.pending.held:
             self.pending.remove(addr, addr + nbytes)
 
@@ -78,7 +91,7 @@ class Space(dict[int, Array]):
         return bytes_of(array, start - key, end - key)
 
     def _clear(self, start: int, end: int) -> None:
-        """Take the bytes `[start, end)`, at least one, out; what stays of an array is a copy."""
+        """Take the bytes `[start, end)`, at least one, out of the arrays that have some of them."""
         first = self._block_at(start)
         keys = self.starts.within(start + 1, end)
         if first is None and not keys:
@@ -90,22 +103,25 @@ class Space(dict[int, Array]):
             del self[key]
             self.owned.discard(key)
         self.starts.discard(keys)
-        for key, array in rest:
+        for key, array, owned in rest:
             self.starts.add(key)
             self[key] = array
-            self.owned.add(key)
+            if owned:
+                self.owned.add(key)
 
-    def _outside(self, key: int, start: int, end: int) -> list[tuple[int, Array]]:
-        """The parts of the array at `key` before `start` and from `end` on, as bytes that the store owns."""
+    def _outside(self, key: int, start: int, end: int) -> list[tuple[int, Array, bool]]:
+        """The parts of the array at `key` before `start` and from `end` on, as bytes, and whether the store owns them."""
         array = self[key]
         stop = key + stored_bytes(array)
-        if start <= key and stop <= end:
-            return []
         data = bytes_of(array)
-        if key not in self.owned and array.dtype != INT4:
-            data = data.copy()
         parts = [(key, data[: start - key])] if key < start else []
-        return [*parts, (end, data[end - key :])] if end < stop else parts
+        if end < stop:
+            parts.append((end, data[end - key :]))
+        if key in self.owned or array.dtype == INT4:
+            return [(addr, part, True) for addr, part in parts]
+        # A view keeps the whole array in memory, so less than half of it is copied.
+        views = [self.constant and 2 * part.nbytes >= data.nbytes for _, part in parts]
+        return [(addr, part if view else part.copy(), not view) for (addr, part), view in zip(parts, views, strict=True)]
 
     def _block_at(self, addr: int) -> tuple[int, Array] | None:
         """The array that holds the byte at `addr`, and its address."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,38 +35,52 @@ def strides_of(shape: Sequence[int], dtype: str) -> tuple[int, ...]:
     return tuple(reversed(found))
 
 
+class _Outline(NamedTuple):
+    """The runs of adjacent elements of a strided tensor."""
+
+    outer: tuple[int, ...]  #: leading axes that step from one run to the next
+    run: int  #: elements of a run
+    low: int  #: [B] from the first element to the lowest byte
+    high: int  #: [B] from the first element to the first byte after the highest
+    offsets: list[int]  #: [B] from the first element to each run
+    disjoint: bool  #: whether the runs certainly share no byte
+
+
+@lru_cache(maxsize=256)
+def _outline(shape: tuple[int, ...], strides: tuple[int, ...], dtype: str) -> _Outline:
+    run, outer = _runs(shape, strides, dtype)
+    disjoint = _disjoint(shape[:outer], strides, run * dtype_of(dtype).align)
+    return _Outline(shape[:outer], run, *span_of(shape, strides, dtype), _offsets(shape, strides, outer), disjoint)
+
+
 def read_strided(store: MemoryStore, space: str, addr: int, shape: Sequence[int], strides: Sequence[int], dtype: str) -> Array:
     """A contiguous copy of a tensor whose axes advance by `strides` bytes; ValueError in the same cases as
     `MemoryStore.read`."""
-    run, outer = _runs(shape, strides, dtype)
-    low, high = span_of(shape, strides, dtype)
-    data = store.rows_to_read(space, addr + low, addr + high) if addr % dtype_of(dtype).align == 0 else None
+    of = _outline(tuple(shape), tuple(strides), dtype)
+    data = store.rows_to_read(space, addr + of.low, addr + of.high) if addr % dtype_of(dtype).align == 0 else None
     out = np.empty(tuple(shape), dtype_of(dtype).numpy)
     if data is not None and data.size and dtype_of(dtype).bits >= 8:
-        out.reshape(-1).view(np.uint8).reshape(*shape[:outer], -1)[...] = _apart(data, -low, shape[:outer], strides, run, dtype)
+        out.reshape(-1).view(np.uint8).reshape(*of.outer, -1)[...] = _apart(data, -of.low, of.outer, strides, of.run, dtype)
         return out
-    rows = out.reshape(-1, run)
-    for row, offset in zip(rows, _offsets(shape, strides, outer), strict=True):
-        row[:] = store.read(space, addr + offset, (run,), dtype)
+    rows = out.reshape(-1, of.run)
+    for row, offset in zip(rows, of.offsets, strict=True):
+        row[:] = store.read(space, addr + offset, (of.run,), dtype)
     return out
 
 
 def write_strided(store: MemoryStore, space: str, addr: int, data: Array, strides: Sequence[int], dtype: str) -> None:
     """Write a contiguous tensor so that its axes advance by `strides` bytes; ValueError in the same cases as
     `MemoryStore.write`."""
-    run, outer = _runs(data.shape, strides, dtype)
-    low, high = span_of(data.shape, strides, dtype)
+    of = _outline(data.shape, tuple(strides), dtype)
     align = dtype_of(dtype).align
-    if outer and dtype_of(dtype).bits >= 8 and addr % align == 0 and _disjoint(data.shape[:outer], strides, run * align):
-        into = store.rows_to_write(space, addr + low, addr + high)
+    if of.outer and of.disjoint and dtype_of(dtype).bits >= 8 and addr % align == 0:
+        into = store.rows_to_write(space, addr + of.low, addr + of.high)
         if into is not None and into.size:
-            source = data.reshape(-1).view(np.uint8).reshape(*data.shape[:outer], -1)
-            _apart(into, -low, data.shape[:outer], strides, run, dtype)[...] = source
-            starts = (addr + offset for offset in _offsets(data.shape, strides, outer))
-            store.rows_written(space, starts, run * align)
+            source = data.reshape(-1).view(np.uint8).reshape(*of.outer, -1)
+            _apart(into, -of.low, of.outer, strides, of.run, dtype)[...] = source
+            store.rows_written(space, (addr + offset for offset in of.offsets), of.run * align)
             return
-    for row, offset in zip(data.reshape(-1, run), _offsets(data.shape, strides, outer), strict=True):
-        store.write(space, addr + offset, row)
+    store.write_rows(space, [addr + offset for offset in of.offsets], data.reshape(-1, of.run))
 
 
 def mark_strided(

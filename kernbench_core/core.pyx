@@ -8,7 +8,7 @@ from kernbench_core.model.routes cimport route_add, route_refuse_snapshot
 from kernbench_core.plugin.component cimport component_flow_changed
 from kernbench_core.plugin.traced_commands cimport describe_job, open_jobs, submitted_work
 from kernbench_core.plugin.peers cimport peers_open, peers_wake
-from kernbench_core.plugin.component_tables cimport NAME_ROOM
+from kernbench_core.plugin.component_tables cimport NAME_BYTES
 from kernbench_core.plugin.plug_layout cimport (
     lay_out_plugs, plug_check_snapshot, plug_counters, plug_failure, plug_restore, plug_sizes, plug_snapshot)
 from kernbench_core.plugin.plugged_arbiter cimport arbiter_failure, arbiter_restore, arbiter_snapshot, lay_out_arbiter
@@ -20,7 +20,7 @@ from kernbench_core.state.rebuild cimport fold, rebuild
 from kernbench_core.state.report cimport (
     arrivals_of, counters_of, engines_of, entries_of, outputs_of, overlaps_of, router_queues, totals_of, waiting_of)
 from kernbench_core.state.resume cimport resume
-from kernbench_core.state.snapshot cimport most_bytes, show_snapshot, take_snapshot
+from kernbench_core.state.snapshot cimport max_bytes, show_snapshot, take_snapshot
 from kernbench_core.trace.events cimport Trace, Tracer
 from kernbench_core.types cimport CHANNELS, DONE, NONE, RUNNING, cycle_t, int32_t, int64_t, slot_t, uint64_t
 
@@ -188,7 +188,7 @@ cdef class Core:
 
     def name_of(self, int64_t number):
         """The name of an event that a component emitted."""
-        return (self.sim.plugs.names + number * NAME_ROOM).decode()
+        return (self.sim.plugs.names + number * NAME_BYTES).decode()
 
     def entries(self):
         """`(issue, start, end)`: int64 arrays over the entries; -1 for an event that has not happened."""
@@ -331,7 +331,7 @@ cdef class Core:
     def most_state_bytes(self):
         """[B] The largest size of a snapshot of this machine and program, at any point of the run. Only for a run without
         components."""
-        return most_bytes(&self.sim)
+        return max_bytes(&self.sim)
 
     def digest(self):
         """SHA-256, in hex, of the model state: the same in every process with the same build, in plain and in fast walks.

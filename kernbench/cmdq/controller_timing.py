@@ -134,7 +134,7 @@ def controller_table(values: Mapping[str, Any]) -> dict[str, Any]:
         "burst": burst,
         "to_read": values["t_cl"],
         "to_write": values["t_cwl"],
-        "early": burst - -(-burst // pseudo),
+        "to_drain": burst - -(-burst // pseudo),
         "faw": values["t_faw"],
         "refi": refi,
         "two_part": values["t_aad"],

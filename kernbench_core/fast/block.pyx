@@ -19,7 +19,7 @@ from kernbench_core.model.requester cimport activity_phase, body_over, press_lat
 from kernbench_core.trace.events cimport TRACE_FULL
 from kernbench_core.fast.block_flow_denied cimport tell_request
 from kernbench_core.trace.record_block cimport close_notes, open_notes
-from kernbench_core.trace.record_request_notes cimport after_work_asks, before_work_asks, streams_of
+from kernbench_core.trace.record_request_notes cimport after_request, before_request, streams_of
 from kernbench_core.fast.block_compute cimport ask_next
 from kernbench_core.fast.block_flow cimport walk_flow_1, walk_flow_2, walk_flow_any, walk_flow_traced
 from kernbench_core.model.sim cimport Sim, next_body_cycle
@@ -167,10 +167,10 @@ cdef inline void walk_compute(Sim* s, Spm* p, Walk* w, slot_t requester, int32_t
     while c < w.n:
         if since == NEVER:
             if traced:
-                before_work_asks(e, streams_of(s, requester))
+                before_request(e, streams_of(s, requester))
             ask_next(p, w, e, ports, &reads, &writes)
             if traced:
-                after_work_asks(e, streams_of(s, requester))
+                after_request(e, streams_of(s, requester))
         denied = grant(p, w, c, ports, reads, writes)
         if traced:
             tell_request(s, p, w, requester, c, reads, writes, denied, since)

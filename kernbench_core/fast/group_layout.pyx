@@ -6,7 +6,7 @@ together. The data of a group are adjacent, in the order of scratchpads and engi
 """
 import numpy as np
 
-from kernbench_core.state.arrays cimport own_int32s
+from kernbench_core.state.arrays cimport writable_int32s
 from kernbench_core.state.arena cimport Arena
 from kernbench_core.model.control cimport Control, Entry
 from kernbench_core.fast.group cimport Group
@@ -62,13 +62,13 @@ cdef object groups_of(Sim* s):
     up = np.arange(s.n_spm + s.share.n_res, dtype=np.int32)
     group = np.zeros(s.n_spm + s.share.n_res, dtype=np.int32)
     user = np.zeros(s.routes.n, dtype=np.int32)
-    cdef int32_t* to = own_int32s(up)
-    cdef int32_t* of = own_int32s(group)
+    cdef int32_t* to = writable_int32s(up)
+    cdef int32_t* of = writable_int32s(group)
     cdef int32_t k
     s.groups.n = 1
     if not apart(s):
         return group
-    bind_routes(s, to, own_int32s(user))
+    bind_routes(s, to, writable_int32s(user))
     s.groups.n = 0
     for k in range(s.n_spm):
         if to[k] == k:
@@ -127,7 +127,7 @@ cdef int seat(Sim* s, int32_t* group) except -1:
     """Assign a bit of `wanted` to each engine, and a position in `member` to each scratchpad."""
     cdef int32_t k, g, w
     counts = np.zeros((2, s.groups.n), dtype=np.int32)
-    cdef int32_t* spms = own_int32s(counts)
+    cdef int32_t* spms = writable_int32s(counts)
     cdef int32_t* engines = spms + s.groups.n
     for k in range(s.n_spm):
         s.member[s.groups.group[group[k]].first_spm + spms[group[k]]] = k
@@ -202,7 +202,7 @@ cdef int lay_out_groups(Sim* s, Arena a, list flows) except -1:
     one."""
     groups = groups_of(s)
     mixed = np.zeros(s.control.n, dtype=np.int32)
-    cdef int32_t* group = own_int32s(groups)
+    cdef int32_t* group = writable_int32s(groups)
     cdef int32_t words
     sizes = sizes_of(s, group, flows)
     words = sum([(size[4] + 63) // 64 for size in sizes])
@@ -219,7 +219,7 @@ cdef int lay_out_groups(Sim* s, Arena a, list flows) except -1:
     share_out(s, sizes)
     seat(s, group)
     if s.groups.n > 1:
-        untie(s, group, own_int32s(mixed))
+        untie(s, group, writable_int32s(mixed))
     a.own(<void**>&s.groups.early.item, s.control.n if s.groups.n > 1 else 0, sizeof(Timer), False)
     if s.groups.n == 1:
         s.n_member = s.n_spm

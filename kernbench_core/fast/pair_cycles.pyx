@@ -7,7 +7,7 @@ from kernbench_core.fast.paths cimport scratchpad_advance, scratchpad_touch, set
 from kernbench_core.fast.pair_conflict_free cimport pair_jump
 from kernbench_core.model.bank cimport Spm
 from kernbench_core.model.pair_requesters cimport far_requester, flow_of
-from kernbench_core.model.pair cimport pair_ask, pair_judge, pair_lacks
+from kernbench_core.model.pair cimport pair_request, pair_judge, pair_lacks
 from kernbench_core.model.requester cimport activity_phase
 from kernbench_core.model.scratchpad cimport progress_phase, requests_phase
 from kernbench_core.model.sim cimport reads_of, writes_of
@@ -59,7 +59,7 @@ cdef inline void take_all(Spm* p, uint64_t* reads, uint64_t* writes) noexcept no
 cdef void ask(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
     """P5; sides that are not run cycle by cycle grant immediately."""
     cdef slot_t far = far_requester(s, flow)
-    pair_ask(s, flow, now)
+    pair_request(s, flow, now)
     if s.requester[flow].next_at > now:
         return
     if s.spm[s.requester[flow].spm].look.step == 0:

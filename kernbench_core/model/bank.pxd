@@ -61,8 +61,8 @@ cdef struct Spm:  # a scratchpad; the fields before `banks` are state, the other
     Tally denials             # denials of each bank
     slot_t* order             # the requesters that may make requests, in tie-break order
     slot_t* turn              # the same requesters, in the order of a cycle with aged requests
-    slot_t* asking            # the requesters with a request in this cycle, in tie-break order
-    int32_t n_asking          # number of requesters with a request in this cycle
+    slot_t* requesting        # the requesters with a request in this cycle, in tie-break order
+    int32_t n_requesting      # number of requesters with a request in this cycle
     int32_t arbiter           # ArbiterRule
     int32_t* pointer          # [banks] state of an arbiter with pointers: the first client (model/arbiter/arbiter.pxd)
     int32_t* watch            # [n_watch] the engines to check after P6

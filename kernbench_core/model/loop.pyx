@@ -5,7 +5,7 @@ fast/loop.pyx runs the same phases, and skips work as far as its licences allow.
 from kernbench_core.model.dram.models cimport dram_still
 from kernbench_core.model.noc.transfers cimport routers_phase
 from kernbench_core.model.scratchpad cimport scratchpads_cycle
-from kernbench_core.model.share.membership cimport next_ask
+from kernbench_core.model.share.membership cimport next_request_cycle
 from kernbench_core.plugin.component cimport component_next
 from kernbench_core.types cimport DEADLOCK, NEVER, int32_t, int64_t, slot_t
 
@@ -37,7 +37,7 @@ cdef void begin_plain(Sim* s) noexcept nogil:
         for i in range(s.spm[k].n_order):
             requester = s.spm[k].order[i]
             if requester < s.n_flows and s.share.flow[requester].member and s.requester[requester].first_denied == NEVER:
-                s.requester[requester].next_at = next_ask(&s.share, &s.share.flow[requester])
+                s.requester[requester].next_at = next_request_cycle(&s.share, &s.share.flow[requester])
 
 
 cdef void run_plain(Sim* s, cycle_t limit) noexcept nogil:

@@ -14,7 +14,7 @@ cdef struct Mmio:
     TimerHeap coming          # entries whose interrupts are all raised, by the cycle in which the host knows them
     int32_t* waiting          # heap of the positions of known entries that the host has not begun to write
     int32_t n_waiting         # number of these entries
-    int32_t* on_way           # entries that have not arrived, in the order of their writes: from `first` to `last`
+    int32_t* in_transit       # entries that have not arrived, in the order of their writes: from `first` to `last`
     int32_t first             # place of the next entry to arrive
     int32_t last              # index after the last of these entries
     cycle_t free              # the first cycle in which the host is free to write

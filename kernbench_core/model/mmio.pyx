@@ -30,10 +30,10 @@ cdef void mmio_raised(Mmio* h, const int32_t* dependents, int32_t n, cycle_t end
 
 cdef int32_t mmio_arrived(Mmio* h, cycle_t now) noexcept nogil:
     """Take the entry that arrives in this cycle; NONE if there is none."""
-    if h.first == h.last or h.arrival[h.on_way[h.first]] > now:
+    if h.first == h.last or h.arrival[h.in_transit[h.first]] > now:
         return NONE
     h.first += 1
-    return h.on_way[h.first - 1]
+    return h.in_transit[h.first - 1]
 
 
 cdef void mmio_begin(Mmio* h, cycle_t now) noexcept nogil:
@@ -47,13 +47,13 @@ cdef void mmio_begin(Mmio* h, cycle_t now) noexcept nogil:
     i = int_pop(h.waiting, &h.n_waiting)
     h.free = now + h.write
     h.arrival[i] = h.free + h.latency
-    h.on_way[h.last] = i
+    h.in_transit[h.last] = i
     h.last += 1
 
 
 cdef cycle_t mmio_next(Mmio* h) noexcept nogil:
     """After P2: the next cycle in which an entry arrives or the host may begin a write; NEVER if there is none."""
-    cdef cycle_t at = h.arrival[h.on_way[h.first]] if h.first < h.last else NEVER
+    cdef cycle_t at = h.arrival[h.in_transit[h.first]] if h.first < h.last else NEVER
     if h.n_waiting:
         return min(at, h.free)
     return min(at, max(h.coming.item[0].at, h.free)) if h.coming.n else at

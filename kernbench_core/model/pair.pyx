@@ -11,9 +11,9 @@ from kernbench_core.model.bank cimport Requester, Spm, bank_of, line_of, order_r
 from kernbench_core.model.dma cimport DmaJob
 from kernbench_core.model.dram.extent cimport cursor_advance, cursor_sync
 from kernbench_core.model.flow cimport cap_carry
-from kernbench_core.model.noc.transfers cimport may_ask_both
+from kernbench_core.model.noc.transfers cimport may_request_both
 from kernbench_core.model.requester cimport flow_over, hold, press_later, unhold
-from kernbench_core.model.share.membership cimport Flow, flow_accrue, next_ask
+from kernbench_core.model.share.membership cimport Flow, flow_accrue, next_request_cycle
 from kernbench_core.model.sim cimport memory_of, reads_of, scratchpad_changes, writes_of
 from kernbench_core.trace.events cimport TRACE_FULL
 from kernbench_core.trace.record_requests cimport record_served
@@ -86,13 +86,13 @@ cdef bint ask_both(Sim* s, slot_t flow, Spm* near, Spm* far) noexcept nogil:
     return True
 
 
-cdef void pair_ask(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
+cdef void pair_request(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
     """P5, before any arbitration: form the request of the flow to both sides in this cycle, if any."""
     cdef Requester* a = &s.requester[flow]
     cdef Requester* b = &s.requester[far_requester(s, flow)]
     cdef Flow* f = &s.share.flow[flow]
     if s.noc != NULL and a.first_denied == NEVER:
-        a.next_at = now if may_ask_both(s, flow) else NEVER
+        a.next_at = now if may_request_both(s, flow) else NEVER
     if a.next_at <= now and a.first_denied == NEVER:
         if s.trace != NULL and s.trace.level >= TRACE_FULL:
             open_run(&s.flow_trace[flow], f, f.at.run_left, f.bank)
@@ -125,7 +125,7 @@ cdef void pair_judge(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
             if f.left == 0:
                 flow_over(s, flow)
             else:
-                a.next_at = next_ask(&s.share, f) if f.member else NEVER
+                a.next_at = next_request_cycle(&s.share, f) if f.member else NEVER
         requester_held(&s.spm[b.spm], b, a.first_denied)
     if a.backpressure_at <= now:
         press_later(s, flow)

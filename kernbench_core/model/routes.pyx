@@ -70,9 +70,9 @@ cdef int make_room(Sim* s, Arena a, int64_t routes, int64_t path) except -1:
         a.grow(<void**>&s.route, s.routes.room, sizeof(Route))
         a.grow(<void**>&s.route_latency, s.routes.room, sizeof(int64_t))
         a.grow(<void**>&s.routes.memory, s.routes.room, sizeof(int32_t))
-    if path > s.routes.path_room:
-        s.routes.path_room = <int32_t>(2 * path)
-        a.grow(<void**>&s.share.path, s.routes.path_room, sizeof(slot_t))
+    if path > s.routes.max_path:
+        s.routes.max_path = <int32_t>(2 * path)
+        a.grow(<void**>&s.share.path, s.routes.max_path, sizeof(slot_t))
     return 0
 
 

@@ -14,12 +14,12 @@ from kernbench_core.model.flow cimport flow_want
 from kernbench_core.model.noc.sides cimport gives, takes
 from kernbench_core.model.noc.transfers cimport routed_want
 from kernbench_core.model.pair_requesters cimport flow_of
-from kernbench_core.model.pair cimport pair_ask, pair_judge
+from kernbench_core.model.pair cimport pair_request, pair_judge
 from kernbench_core.model.requester cimport activity_phase, body_over, flow_over, hold, press_later, unhold
-from kernbench_core.model.share.membership cimport Flow, flow_accrue, next_ask
+from kernbench_core.model.share.membership cimport Flow, flow_accrue, next_request_cycle
 from kernbench_core.model.sim cimport lacks_banks, reads_of, writes_of
 from kernbench_core.trace.record_requests cimport record_conflicts, record_served
-from kernbench_core.trace.record_request_notes cimport after_work_asks, before_work_asks, open_run, streams_of
+from kernbench_core.trace.record_request_notes cimport after_request, before_request, open_run, streams_of
 from kernbench_core.types cimport NEVER, int32_t, slot_t
 
 
@@ -59,15 +59,15 @@ cdef inline void body_cycle(Sim* s, Spm* p, slot_t requester, cycle_t now) noexc
 cdef inline bint body_asks(Sim* s, Spm* p, slot_t requester, cycle_t now, bint traced) noexcept nogil:
     """P5 of a TE or VE: the banks of its next body cycle. A body cycle without requests is done at once."""
     cdef Compute* e = &s.compute[requester - s.n_flows]
-    cdef bint asks
+    cdef bint requests
     if traced:
-        before_work_asks(e, streams_of(s, requester))
-    asks = compute_want(e, p, reads_of(s, requester), writes_of(s, requester))
+        before_request(e, streams_of(s, requester))
+    requests = compute_want(e, p, reads_of(s, requester), writes_of(s, requester))
     if traced:
-        after_work_asks(e, streams_of(s, requester))
-    if not asks:
+        after_request(e, streams_of(s, requester))
+    if not requests:
         body_cycle(s, p, requester, now)
-    return asks
+    return requests
 
 
 cdef inline bint requests(Sim* s, Spm* p, slot_t requester, cycle_t now, bint traced) noexcept nogil:
@@ -82,11 +82,11 @@ cdef inline bint requests(Sim* s, Spm* p, slot_t requester, cycle_t now, bint tr
     return of_component(s, requester) or body_asks(s, p, requester, now, traced)
 
 
-cdef inline int32_t who_asks(Sim* s, Spm* p, cycle_t now, bint traced) noexcept nogil:
+cdef inline int32_t find_requesting(Sim* s, Spm* p, cycle_t now, bint traced) noexcept nogil:
     """The requests of this cycle, in tie-break order; returns their number. The function is inlined where `traced` is a
     constant."""
     cdef slot_t* order = p.order
-    cdef slot_t* asking = p.asking
+    cdef slot_t* asking = p.requesting
     cdef int32_t k, n = 0
     for k in range(p.n_order):
         if requests(s, p, order[k], now, traced):
@@ -97,8 +97,8 @@ cdef inline int32_t who_asks(Sim* s, Spm* p, cycle_t now, bint traced) noexcept 
 
 cdef void requests_phase(Sim* s, Spm* p, cycle_t now) noexcept nogil:
     """P5: form the requests, and let the arbiter grant banks."""
-    p.n_asking = who_asks(s, p, now, True) if traces_requests(s) else who_asks(s, p, now, False)
-    if p.n_asking:
+    p.n_requesting = find_requesting(s, p, now, True) if traces_requests(s) else find_requesting(s, p, now, False)
+    if p.n_requesting:
         open_ports(p)
         ARBITERS[p.arbiter].arbitrate(s, p, now)
 
@@ -108,7 +108,7 @@ cdef inline void ask_served(Sim* s, Spm* p, slot_t requester, cycle_t now) noexc
     cdef Requester* a = &s.requester[requester]
     cdef int32_t k = requester - s.plugs.first_requester
     if a.first_denied != NEVER:
-        s.plugs.state[s.plugs.ask[k].by].held += now - a.first_denied
+        s.plugs.state[s.plugs.bank_request[k].by].held += now - a.first_denied
         a.first_denied = NEVER
         p.n_held -= 1
         if p.n_held == 0:
@@ -139,7 +139,7 @@ cdef inline void served(Sim* s, Spm* p, slot_t requester, cycle_t now, bint trac
     elif f.left == 0:
         flow_over(s, requester)
     else:
-        a.next_at = next_ask(&s.share, f) if f.member else NEVER
+        a.next_at = next_request_cycle(&s.share, f) if f.member else NEVER
 
 
 cdef inline void judge(Sim* s, Spm* p, cycle_t now, bint traced) noexcept nogil:
@@ -147,8 +147,8 @@ cdef inline void judge(Sim* s, Spm* p, cycle_t now, bint traced) noexcept nogil:
     cdef int32_t k
     cdef slot_t requester
     cdef Requester* a
-    for k in range(p.n_asking):
-        requester = p.asking[k]
+    for k in range(p.n_requesting):
+        requester = p.requesting[k]
         a = &s.requester[requester]
         if a.paired:
             continue
@@ -192,7 +192,7 @@ cdef void scratchpads_cycle(Sim* s, cycle_t now) noexcept nogil:
     """P5 and P6 of all scratchpads."""
     cdef int32_t k, pairs = pairs_of(s)
     for k in range(pairs):
-        pair_ask(s, s.pair[k], now)
+        pair_request(s, s.pair[k], now)
     for k in range(s.n_spm):
         if s.spm[k].n_order:
             requests_phase(s, &s.spm[k], now)

@@ -102,8 +102,8 @@ cdef struct Sim:
     int32_t n_paired          # number of these scratchpads
     bint far_requesters       # whether every flow may have a requester in another scratchpad
     # [scratchpads] open transfers of components that involve the scratchpad and are executed by engines of others; NULL: none
-    int32_t* far_open
-    int32_t* far_room         # [scratchpads] largest number of such transfers; NULL: none
+    int32_t* peer_transfers
+    int32_t* peer_limit       # [scratchpads] largest number of such transfers; NULL: none
     int32_t* touched          # scratchpads whose horizon must be computed again
     int32_t n_touched         # number of these scratchpads
     uint64_t shuffle          # state of the generator that shuffles work lists; 0: the lists keep their order
@@ -114,7 +114,7 @@ cdef struct Sim:
     int64_t issued            # @count number of issued entries: the position of the next one in P2
     int64_t denied            # @count requests denied in all scratchpads: for `--until conflict`
     int32_t n_plugs           # number of components; the next fields say what they use of the tables:
-    int32_t n_ghosts          # places for jobs of components: after the jobs of the program; entries after control.n + 1
+    int32_t n_component_jobs  # places for jobs of components: after the jobs of the program; entries after control.n + 1
     int32_t n_asks            # requesters for requests of components, at the end of the table
     int32_t n_open            # flow slots for components, at the end of the table
     Interfaces* noc           # NULL: transfers do not move over routers

@@ -9,14 +9,14 @@ cdef inline int64_t ask_open(
         Sim* s, int32_t c, int32_t spm, const uint64_t* reads, const uint64_t* writes, int32_t words, cycle_t at) noexcept nogil:
     """Make a request from cycle `at` on; there is a free place, and the banks exist. Returns the id of the request."""
     cdef Plugs* p = s.plugs
-    cdef slot_t k = p.free_ask[c], requester = p.first_requester + k
+    cdef slot_t k = p.free_bank_request[c], requester = p.first_requester + k
     cdef Requester* a = &s.requester[requester]
     cdef uint64_t* r = reads_of(s, requester)
     cdef uint64_t* w = writes_of(s, requester)
     cdef int32_t i
-    p.free_ask[c] = p.ask[k].next
-    p.ask[k].id = p.numbers << 32 | k
-    p.ask[k].by = c
+    p.free_bank_request[c] = p.bank_request[k].next
+    p.bank_request[k].id = p.numbers << 32 | k
+    p.bank_request[k].by = c
     p.numbers += 1
     p.state[c].asks += 1
     p.open += 1
@@ -36,4 +36,4 @@ cdef inline int64_t ask_open(
     a.backpressure_at = NEVER
     order_insert(&s.spm[spm], s.tie_break, requester)
     s.spm[spm].n_asks += 1
-    return p.ask[k].id
+    return p.bank_request[k].id

@@ -17,7 +17,7 @@ from kernbench_core.model.dma cimport DmaJob, dma_complete, dma_start
 from kernbench_core.model.entry cimport entry_ended, entry_started
 from kernbench_core.model.overlap cimport overlap_allows
 from kernbench_core.plugin.component_tables cimport (
-    SAID_FAILED, TAKES_NO_JOBS, UNKNOWN_JOB, WAKES_PAST, Notice, Plugs, PlugState, place_in, plug_mistake, plug_tell)
+    CALLBACK_FAILED, TAKES_NO_JOBS, UNKNOWN_JOB, WAKES_PAST, Notice, Plugs, PlugState, slot_of, plug_mistake, plug_notify)
 from kernbench_core.plugin.pycomponent cimport hold
 from kernbench_core.trace.record cimport record_queue_resume
 from kernbench_core.model.shuffle cimport shuffle
@@ -48,7 +48,7 @@ cdef void returned(Sim* s, int32_t c, int64_t to, cycle_t now) noexcept nogil:
     cdef Plugs* p = s.plugs
     p.calling = NONE
     if to < 0:
-        plug_mistake(p, c, SAID_FAILED, to)
+        plug_mistake(p, c, CALLBACK_FAILED, to)
     elif to <= now:
         plug_mistake(p, c, WAKES_PAST, to)
     elif to < p.wakes.at[c]:
@@ -125,7 +125,7 @@ cdef bint accepts(Sim* s, int32_t c, int32_t entry, cycle_t now) noexcept nogil:
     cdef const kb_job* job
     cdef int64_t to
     if entry > s.control.n:
-        job = &p.ghost[entry - s.control.n - 1].job
+        job = &p.component_job[entry - s.control.n - 1].job
     else:
         describe(s, entry, &mine)
         job = &mine
@@ -176,7 +176,7 @@ cdef void begin(Sim* s, int32_t engine, int32_t entry, cycle_t now) noexcept nog
     else:
         state = &s.plugs.state[engine - s.n_dma - s.n_compute]
         job = state.queue_first
-        state.queue_first = s.plugs.ghost[job].next
+        state.queue_first = s.plugs.component_job[job].next
         if state.queue_first == NONE:
             state.queue_last = NONE
         state.queued -= 1
@@ -247,7 +247,7 @@ cdef int by_component(const void* x, const void* y) noexcept nogil:
 cdef void give_back(Sim* s, Notice* n) noexcept nogil:
     """Free its place before its component is notified."""
     cdef Plugs* p = s.plugs
-    cdef slot_t k = <slot_t>place_in(n.id)
+    cdef slot_t k = <slot_t>slot_of(n.id)
     cdef int32_t c = n.to
     cdef Entry* e
     if n.kind == KB_FLOW:
@@ -255,18 +255,18 @@ cdef void give_back(Sim* s, Notice* n) noexcept nogil:
         return
     p.open -= 1
     if n.kind == KB_BANKS:
-        p.ask[k].id = -1
-        p.ask[k].next = p.free_ask[c]
-        p.free_ask[c] = k
+        p.bank_request[k].id = -1
+        p.bank_request[k].next = p.free_bank_request[c]
+        p.free_bank_request[c] = k
         p.state[c].asks -= 1
     else:
         e = &s.control.entry[k]
         if e.op == OP_DMA and s.dma_job[e.job].peer != NONE:
-            s.far_open[s.dma_job[e.job].peer] -= 1
+            s.peer_transfers[s.dma_job[e.job].peer] -= 1
         k -= s.control.n + 1
-        p.ghost[k].next = p.free_ghost[c]
-        p.free_ghost[c] = k
-        p.state[c].ghosts -= 1
+        p.component_job[k].next = p.free_component_job[c]
+        p.free_component_job[c] = k
+        p.state[c].open_jobs -= 1
 
 
 cdef void tell(Sim* s, cycle_t now) noexcept nogil:
@@ -319,7 +319,7 @@ cdef void tell_served(Sim* s) noexcept nogil:
         requester = p.first_requester + p.served[k]
         order_remove(&s.spm[s.requester[requester].spm], requester)
         s.spm[s.requester[requester].spm].n_asks -= 1
-        plug_tell(p, p.ask[p.served[k]].by, KB_BANKS, p.ask[p.served[k]].id)
+        plug_notify(p, p.bank_request[p.served[k]].by, KB_BANKS, p.bank_request[p.served[k]].id)
     p.n_served = 0
 
 

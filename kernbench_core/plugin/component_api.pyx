@@ -11,9 +11,9 @@ from kernbench_core.model.control cimport Entry
 from kernbench_core.model.dma cimport dma_submit
 from kernbench_core.model.perturbed cimport submitted_there
 from kernbench_core.plugin.component_tables cimport (
-    BAD_BANKS, BAD_BYTES, BAD_CAPACITY, BAD_JOB, BAD_NAME, BAD_PATH, BAD_WEIGHT, FORGOTTEN_JOB, NAME_ROOM, NAMES, OUTSIDE,
+    BAD_BANKS, BAD_BYTES, BAD_CAPACITY, BAD_JOB, BAD_NAME, BAD_PATH, BAD_WEIGHT, FORGOTTEN_JOB, NAME_BYTES, NAMES, OUTSIDE,
     UNKNOWN_ENGINE, UNKNOWN_FLOW,
-    UNKNOWN_JOB, UNKNOWN_RESOURCE, UNKNOWN_SPM, Ghost, Plug, Plugs, PlugState, place_in, plug_mistake)
+    UNKNOWN_JOB, UNKNOWN_RESOURCE, UNKNOWN_SPM, ComponentJob, Plug, Plugs, PlugState, slot_of, plug_mistake)
 from kernbench_core.trace.record cimport record_emit
 from kernbench_core.model.share.membership cimport Flow, Resource, on_resources, share_touch
 from kernbench_core.model.sim cimport Sim, want
@@ -66,29 +66,29 @@ cdef int32_t engine_number(Sim* s, int32_t kind, int32_t engine) noexcept nogil:
     return NONE
 
 
-cdef int32_t fill(Sim* s, int32_t engine, int32_t ghost, const kb_job* j) noexcept nogil:
+cdef int32_t fill(Sim* s, int32_t engine, int32_t slot, const kb_job* j) noexcept nogil:
     """Make a job of the core from a component's job; return the wrong field, else NONE."""
-    cdef Entry* e = &s.control.entry[s.control.n + 1 + ghost]
-    e.job = ghost
+    cdef Entry* e = &s.control.entry[s.control.n + 1 + slot]
+    e.job = slot
     if not 0 <= j.n_params <= KB_PARAMS or not 0 <= j.n_regions <= KB_REGIONS:
         return COUNTS
     if engine < s.n_dma:
         e.op = OP_DMA
-        e.job = s.n_dma_jobs + ghost
-        s.dma_job[e.job].entry = s.control.n + 1 + ghost
+        e.job = s.n_dma_jobs + slot
+        s.dma_job[e.job].entry = s.control.n + 1 + slot
         return fill_dma(s, &s.dma_job[e.job], engine, j)
     if engine < s.n_dma + s.n_compute:
         e.op = OP_COMPUTE
-        e.job = s.n_compute_jobs + ghost
-        s.compute_job[e.job].entry = s.control.n + 1 + ghost
+        e.job = s.n_compute_jobs + slot
+        s.compute_job[e.job].entry = s.control.n + 1 + slot
         return fill_compute(s, &s.compute_job[e.job], engine - s.n_dma, j)
     e.op = OP_COMPONENT
     return NONE
 
 
-cdef void enqueue(Sim* s, int32_t engine, int32_t ghost) noexcept nogil:
+cdef void enqueue(Sim* s, int32_t engine, int32_t slot) noexcept nogil:
     cdef Plugs* p = s.plugs
-    cdef Entry* e = &s.control.entry[s.control.n + 1 + ghost]
+    cdef Entry* e = &s.control.entry[s.control.n + 1 + slot]
     cdef PlugState* to
     e.number = s.control.submitted
     e.issue = p.now + p.late
@@ -96,19 +96,19 @@ cdef void enqueue(Sim* s, int32_t engine, int32_t ghost) noexcept nogil:
     s.control.submitted += 1
     if engine < s.n_dma:
         if s.dma_job[e.job].peer != NONE:
-            s.far_open[s.dma_job[e.job].peer] += 1
+            s.peer_transfers[s.dma_job[e.job].peer] += 1
         submitted_there(s.perturbed, e.job, s.dma_spm[engine] * CHANNELS + s.dma_job[e.job].channel)
         dma_submit(&s.dma[engine], s.dma_job, e.job, e.number)
     elif engine < s.n_dma + s.n_compute:
         compute_enqueue(&s.compute[engine - s.n_dma], s.compute_job, e.job)
     else:
         to = &p.state[engine - s.n_dma - s.n_compute]
-        p.ghost[ghost].next = NONE
+        p.component_job[slot].next = NONE
         if to.queue_last == NONE:
-            to.queue_first = ghost
+            to.queue_first = slot
         else:
-            p.ghost[to.queue_last].next = ghost
-        to.queue_last = ghost
+            p.component_job[to.queue_last].next = slot
+        to.queue_last = slot
         to.queued += 1
     want(s, engine)
 
@@ -131,38 +131,38 @@ cdef int64_t api_submit(void* core, int32_t kind, int32_t engine, const kb_job* 
     cdef Plugs* p = s.plugs
     cdef int32_t number, wrong
     cdef slot_t g
-    cdef Ghost* ghost
+    cdef ComponentJob* submitted
     if not inside(u):
         return KB_REFUSED
     number = engine_number(s, kind, engine)
     if number == NONE:
-        return refuse(u, UNKNOWN_ENGINE, <int64_t>kind << 32 | place_in(engine))
-    g = p.free_ghost[u.id]
+        return refuse(u, UNKNOWN_ENGINE, <int64_t>kind << 32 | slot_of(engine))
+    g = p.free_component_job[u.id]
     if g == NONE:
         return KB_FULL
     wrong = fill(s, number, g, job)
     if wrong != NONE:
         return refuse(u, BAD_JOB, wrong)
-    ghost = &p.ghost[g]
-    p.free_ghost[u.id] = ghost.next
-    p.state[u.id].ghosts += 1
+    submitted = &p.component_job[g]
+    p.free_component_job[u.id] = submitted.next
+    p.state[u.id].open_jobs += 1
     p.open += 1
-    ghost.by = u.id
-    keep(&ghost.job, job)
-    ghost.job.entry = -1
-    ghost.job.id = s.control.submitted << 32 | (s.control.n + 1 + g)
+    submitted.by = u.id
+    keep(&submitted.job, job)
+    submitted.job.entry = -1
+    submitted.job.id = s.control.submitted << 32 | (s.control.n + 1 + g)
     p.row[g + 1] = NONE
     enqueue(s, number, g)
-    return ghost.job.id
+    return submitted.job.id
 
 
 cdef int32_t accepted_entry(Plug* u, int64_t job) noexcept nogil:
     """The entry of a job on which the component works, else NONE."""
     cdef Sim* s = <Sim*>u.sim
-    cdef int64_t entry = place_in(job)
-    if job < 0 or entry > s.control.n + s.n_ghosts or s.plugs.owner[entry] != u.id:
+    cdef int64_t entry = slot_of(job)
+    if job < 0 or entry > s.control.n + s.n_component_jobs or s.plugs.owner[entry] != u.id:
         return NONE
-    if job != (s.plugs.ghost[entry - s.control.n - 1].job.id if entry > s.control.n else entry):
+    if job != (s.plugs.component_job[entry - s.control.n - 1].job.id if entry > s.control.n else entry):
         return NONE
     return <int32_t>entry
 
@@ -170,8 +170,8 @@ cdef int32_t accepted_entry(Plug* u, int64_t job) noexcept nogil:
 cdef int32_t submitted_entry(Plug* u, int64_t job) noexcept nogil:
     """The entry of a job that the component submitted and whose place is not in use again, else NONE."""
     cdef Sim* s = <Sim*>u.sim
-    cdef int64_t g = place_in(job) - s.control.n - 1
-    if job < 0 or not 0 <= g < s.n_ghosts or s.plugs.ghost[g].by != u.id or s.plugs.ghost[g].job.id != job:
+    cdef int64_t g = slot_of(job) - s.control.n - 1
+    if job < 0 or not 0 <= g < s.n_component_jobs or s.plugs.component_job[g].by != u.id or s.plugs.component_job[g].job.id != job:
         return NONE
     return <int32_t>(s.control.n + 1 + g)
 
@@ -216,7 +216,7 @@ cdef int64_t api_open_flow(void* core, int64_t nbytes, const int32_t* path, int3
         return KB_REFUSED
     if not 0 < nbytes <= LONGEST:
         return refuse(u, BAD_BYTES, nbytes)
-    if not 0 < n <= s.plugs.path_room:
+    if not 0 < n <= s.plugs.max_path:
         return refuse(u, BAD_PATH, n)
     for k in range(n):
         if not 0 <= path[k] < s.share.n_res:
@@ -272,7 +272,7 @@ cdef int64_t api_ask_banks(
         bank = wrong_bank(writes, words, s.spm[spm].banks, &any)
     if bank >= 0 or not any:
         return refuse(u, BAD_BANKS, bank)
-    if s.plugs.free_ask[u.id] == NONE:
+    if s.plugs.free_bank_request[u.id] == NONE:
         return KB_FULL
     return ask_open(s, u.id, spm, reads, writes, words, s.plugs.now + s.plugs.late)
 
@@ -281,11 +281,11 @@ cdef int32_t name_number(Plugs* p, const char* name) noexcept nogil:
     """The index of a name; a new name is added. NONE: there is no room."""
     cdef int32_t k
     for k in range(p.n_names):
-        if strcmp(p.names + k * NAME_ROOM, name) == 0:
+        if strcmp(p.names + k * NAME_BYTES, name) == 0:
             return k
     if p.n_names == NAMES:
         return NONE
-    strcpy(p.names + p.n_names * NAME_ROOM, name)
+    strcpy(p.names + p.n_names * NAME_BYTES, name)
     p.n_names += 1
     return p.n_names - 1
 
@@ -296,8 +296,8 @@ cdef int64_t api_emit(void* core, int64_t job, const char* name, int64_t value) 
     cdef int32_t entry, number
     if not inside(u):
         return KB_REFUSED
-    if name == NULL or name[0] == 0 or strlen(name) >= NAME_ROOM:
-        return refuse(u, BAD_NAME, NAME_ROOM)
+    if name == NULL or name[0] == 0 or strlen(name) >= NAME_BYTES:
+        return refuse(u, BAD_NAME, NAME_BYTES)
     entry = accepted_entry(u, job)
     if entry == NONE:
         entry = submitted_entry(u, job)
@@ -389,7 +389,7 @@ cdef int64_t api_members(void* core, int32_t resource, kb_member* out, int32_t r
                 m.engine = -1
             else:
                 entry = s.dma_job[f.job].entry
-                m.id = entry if entry <= s.control.n else s.plugs.ghost[entry - s.control.n - 1].job.id
+                m.id = entry if entry <= s.control.n else s.plugs.component_job[entry - s.control.n - 1].job.id
                 m.engine = f.engine
             m.weight = f.weight
             m.nbytes = on_resources(f, f.total)

@@ -6,7 +6,7 @@ from libc.string cimport memset
 
 from kernbench_core.plugin.abi cimport KB_FLOW
 from kernbench_core.plugin.cycle_heap cimport clock_set
-from kernbench_core.plugin.component_tables cimport Plugs, place_in, plug_tell
+from kernbench_core.plugin.component_tables cimport Plugs, slot_of, plug_notify
 from kernbench_core.model.share.membership cimport Flow, flow_accrue, flow_next, share_enter, share_join, share_leave, share_quit
 from kernbench_core.model.sim cimport Sim
 from kernbench_core.types cimport FIFO, NEVER, NONE, cycle_t, int32_t, int64_t, nbytes_t, slot_t
@@ -72,7 +72,7 @@ cdef int64_t flow_open(Sim* s, int32_t c, nbytes_t nbytes, const int32_t* path, 
     f.engine = s.n_dma + c
     f.job_seq = p.flow[k].id >> 32
     f.bus = NONE
-    f.route.first = k * p.path_room             # components use the first part of the table
+    f.route.first = k * p.max_path             # components use the first part of the table
     f.route.length = n
     for h in range(n):
         s.share.path[f.route.first + h] = path[h]
@@ -106,7 +106,7 @@ cdef void flow_due(Sim* s, slot_t k, cycle_t now) noexcept nogil:
     leave(s, slot, now + 1)
     count(s, c, f, f.total)
     p.flow[k].ended = True
-    plug_tell(p, c, KB_FLOW, p.flow[k].id)
+    plug_notify(p, c, KB_FLOW, p.flow[k].id)
 
 
 cdef nbytes_t flow_moved(Sim* s, slot_t k, cycle_t at) noexcept nogil:
@@ -129,7 +129,7 @@ cdef void flow_free(Plugs* p, int32_t c, slot_t k) noexcept nogil:
 cdef int64_t flow_close(Sim* s, int32_t c, int64_t id, cycle_t at) noexcept nogil:
     """Close a flow early; return the bytes that it moved, or -1 if the component has no such flow."""
     cdef Plugs* p = s.plugs
-    cdef slot_t k = <slot_t>place_in(id)
+    cdef slot_t k = <slot_t>slot_of(id)
     cdef nbytes_t moved
     cdef int32_t i
     if id < 0 or not 0 <= k < s.n_open or p.flow[k].id != id or owner_of(p, k) != c:

@@ -45,7 +45,7 @@ cdef int32_t fill_road(Sim* s, DmaJob* d, int32_t engine, const kb_job* j) noexc
         return NONE
     if not 0 <= j.params[8] < s.n_spm or s.spm[j.params[8]].nowhere or j.params[8] == s.dma_spm[engine]:
         return 8
-    if s.far_open == NULL or s.far_open[j.params[8]] >= s.far_room[j.params[8]]:
+    if s.peer_transfers == NULL or s.peer_transfers[j.params[8]] >= s.peer_limit[j.params[8]]:
         return 8
     d.peer = <int32_t>j.params[8]
     return NONE

@@ -5,14 +5,14 @@ from kernbench_core.types cimport NONE, cycle_t, int32_t, int64_t, nbytes_t, slo
 
 cdef enum:
     NAMES = 64                # limit of names with which `emit` was called
-    NAME_ROOM = 48            # [B] of each name, including its final 0
-    MOST_BITS = 64            # largest number of bits of a weight
+    NAME_BYTES = 48           # [B] of each name, including its final 0
+    MAX_BITS = 64             # largest number of bits of a weight
     BITS_AT = 7               # index of the parameter of a TE job with these bits
     BITS = 8                  # bits if the parameter is missing
 
 cdef enum Mistake:            # why a run failed; plugin/plug_layout.pyx has the texts
     NO_MISTAKE = 0
-    SAID_FAILED = 1           # value: the result of the callback
+    CALLBACK_FAILED = 1       # value: the result of the callback
     WAKES_PAST = 2            # value: the cycle
     UNKNOWN_JOB = 3           # value: the job of complete or emit
     UNKNOWN_ENGINE = 4        # value: the engine of submit
@@ -35,9 +35,9 @@ cdef struct Plug:             # a component; constant
     kb_core_api api           # the functions that it may call
     void* sim                 # the run
     int32_t id                # its position among the components
-    int32_t first_ghost       # its first place in the table of jobs
+    int32_t first_component_job  # its first place in the table of jobs
     int32_t first_flow        # its first place among the flows (from Plugs.first_flow on)
-    int32_t first_ask         # its first place among the bank requests
+    int32_t first_bank_request  # its first place among the bank requests
     int32_t* engine           # [n_engines] the engines that it replaces: DMA engines, then compute engines from n_dma on
     int32_t n_engines         # number of these engines
 
@@ -47,14 +47,14 @@ cdef struct PlugState:
     int32_t queued            # number of these jobs
     bint busy                 # whether it has refused a job since it last ran
     bint fresh                # whether it has not run yet
-    int32_t ghosts            # open
+    int32_t open_jobs         # open
     int32_t flows             # open flows
     int32_t asks              # open requests for banks
     int64_t jobs              # counter of completed jobs
     nbytes_t nbytes           # counter of bytes of closed flows
     cycle_t held              # cycles in which its served requests had been held
 
-cdef struct Ghost:            # a job that a component submitted
+cdef struct ComponentJob:     # a job that a component submitted
     int32_t by                # component
     slot_t next               # the next in the queue of a component, or in the free list
     kb_job job                # the job in the form that a receiving component gets
@@ -66,7 +66,7 @@ cdef struct OpenFlow:         # indexed by flow slot - Plugs.first_flow
     bint touched              # whether its end must be computed again
     nbytes_t gone             # [B] of earlier pieces
 
-cdef struct Ask:              # a request for banks
+cdef struct OpenRequest:      # a request for banks
     int64_t id                # -1: not in use
     slot_t next               # in the free list
     int32_t by                # the component that makes the request
@@ -95,17 +95,17 @@ cdef struct Plugs:
     int32_t n_done            # number of these entries
     Notice* notice            # notifications of components
     int32_t n_notices         # number of these notifications
-    Ghost* ghost              # component jobs
-    slot_t* free_ghost        # [components] first free place of each; the same holds for the next two lists
+    ComponentJob* component_job  # component jobs
+    slot_t* free_component_job  # [components] first free place of each; the same holds for the next two lists
     slot_t* free_flow         # stack of unused flow slots of components
-    slot_t* free_ask          # stack of unused requests
+    slot_t* free_bank_request  # stack of unused requests
     int32_t first_flow        # the flow slots from here on belong to components
     OpenFlow* flow            # flows of components
     slot_t* touched           # flows whose end must be computed again
     int32_t n_touched         # number of these flows
-    int32_t path_room         # largest number of resources of a flow
+    int32_t max_path          # largest number of resources of a flow
     int32_t first_requester        # the requesters from here on are requests of components
-    Ask* ask                  # requests for banks
+    OpenRequest* bank_request  # requests for banks
     slot_t* served            # asks served in this cycle
     int32_t n_served          # number of these requests
     int64_t numbers           # number of flows and requests ever opened
@@ -115,7 +115,7 @@ cdef struct Plugs:
     int32_t* opcode           # [entries] opcode and further data of the entries
     int64_t* params           # [entries][KB_PARAMS]
     int32_t* row  # [1 + component jobs] row of a submitted job among commands, from 1 on (plugin/traced_commands.pyx); NONE: unknown
-    int64_t[MOST_BITS + 1] macs  # of submitted jobs that ended, by bits of the weights
+    int64_t[MAX_BITS + 1] macs  # of submitted jobs that ended, by bits of the weights
     int64_t ops               # operations of jobs that ended
     nbytes_t streamed         # [B] of their operands that requested banks
     char* names               # [NAMES][NAME_ROOM]
@@ -125,9 +125,9 @@ cdef struct Plugs:
     int32_t watched           # resources that have ever been watched
 
 cdef enum ArbiterMistake:     # why the arbiter ended the run; plugin/plugged_arbiter.pyx has the texts
-    RULE_KEPT = 0
+    NO_ARBITER_MISTAKE = 0
     RULE_FAILED = 1           # value: the result of `arbitrate`
-    NOT_ASKED = 2             # value: the client
+    NOT_REQUESTED = 2         # value: the client
     TOO_MANY = 3              # value: the number of ports of the bank
 
 cdef struct PluggedArbiter:   # the fields up to `ops` are state
@@ -141,7 +141,7 @@ cdef struct PluggedArbiter:   # the fields up to `ops` are state
     kb_bank_request* request  # [most requesters of a scratchpad] requests of the cycle
     uint64_t* granted         # [requesters][mask_words] masks of the requests
 
-cdef inline int64_t place_in(int64_t id) noexcept nogil:
+cdef inline int64_t slot_of(int64_t id) noexcept nogil:
     """An id is number << 32 | place: a place in the tables of flows and requests, or of entries."""
     return <int64_t><uint32_t>id
 
@@ -153,7 +153,7 @@ cdef inline void plug_mistake(Plugs* p, int32_t component, int32_t what, int64_t
         p.mistake_value = value
         p.mistake_at = p.now
 
-cdef inline void plug_tell(Plugs* p, int32_t to, int32_t kind, int64_t id) noexcept nogil:
+cdef inline void plug_notify(Plugs* p, int32_t to, int32_t kind, int64_t id) noexcept nogil:
     """Add a notification to this P7."""
     cdef Notice* n = &p.notice[p.n_notices]
     n.to = to

@@ -15,8 +15,8 @@ cdef enum:
 cdef int own_far_requesters(Sim* s, Arena a) except -1:
     """Give every flow a second requester, if the program did not need them already."""
     cdef int32_t near = s.n_flows + s.n_compute + s.n_asks, k
-    a.own(<void**>&s.far_open, s.n_spm, sizeof(int32_t))
-    a.own(<void**>&s.far_room, s.n_spm, sizeof(int32_t))
+    a.own(<void**>&s.peer_transfers, s.n_spm, sizeof(int32_t))
+    a.own(<void**>&s.peer_limit, s.n_spm, sizeof(int32_t))
     if s.far_requesters:
         return 0
     s.far_requesters = True
@@ -53,11 +53,11 @@ cdef int peers_open(Sim* s, Arena a, list room) except -1:
     for k in range(s.n_spm):
         if not 0 <= room[k] <= MOST - s.spm[k].requesters:
             raise ValueError(f"room for {room[k]} transfers more at scratchpad {k}: there is place for {MOST - s.spm[k].requesters}")
-    if s.far_open == NULL:
+    if s.peer_transfers == NULL:
         own_far_requesters(s, a)
     s.routes.grown = True
     for k in range(s.n_spm):
-        s.far_room[k] += <int32_t>room[k]
+        s.peer_limit[k] += <int32_t>room[k]
         if room[k]:
             widen(&s.spm[k], a, s.spm[k].requesters + <int32_t>room[k])
     return 0

@@ -10,7 +10,7 @@ from kernbench_core.state.arrays cimport int64_rows, int64s
 from kernbench_core.plugin.abi cimport KB_ABI_VERSION, KB_HOPS, KB_PARAMS, kb_engine_ops
 from kernbench_core.plugin.component_api cimport open_api
 from kernbench_core.model.dram.extent cimport flows_of
-from kernbench_core.plugin.component_tables cimport NAME_ROOM, NAMES, Ask, Ghost, Notice, OpenFlow, Plug, Plugs, PlugState, place_in
+from kernbench_core.plugin.component_tables cimport NAME_BYTES, NAMES, OpenRequest, ComponentJob, Notice, OpenFlow, Plug, Plugs, PlugState, slot_of
 from kernbench_core.plugin.cycle_heap cimport Clock, clock_set
 from kernbench_core.types cimport COMM, NEVER, NONE, int32_t, int64_t, slot_t
 
@@ -79,7 +79,7 @@ cdef const kb_engine_ops* ops_at(object address):
 cdef int plug_sizes(Sim* s, list operations) except -1:
     """The additional sizes of the tables of a run, before they are laid out."""
     for address in operations:
-        s.n_ghosts += ops_at(address).jobs
+        s.n_component_jobs += ops_at(address).jobs
         s.n_open += ops_at(address).flows
         s.n_asks += ops_at(address).asks
     s.n_plugs = len(operations)
@@ -101,24 +101,24 @@ cdef int own_tables(Sim* s, Arena a) except -1:
     cdef int32_t n = s.n_plugs, k
     a.own(<void**>&p.plug, n, sizeof(Plug), False)
     a.own(<void**>&p.state, n, sizeof(PlugState))
-    a.own(<void**>&p.owner, s.control.n + 1 + s.n_ghosts, sizeof(int32_t))
-    a.own(<void**>&p.done, s.control.n + 1 + s.n_ghosts, sizeof(slot_t))
-    a.own(<void**>&p.notice, s.n_open + s.n_asks + s.n_ghosts, sizeof(Notice), False)
-    a.own(<void**>&p.ghost, s.n_ghosts, sizeof(Ghost))
+    a.own(<void**>&p.owner, s.control.n + 1 + s.n_component_jobs, sizeof(int32_t))
+    a.own(<void**>&p.done, s.control.n + 1 + s.n_component_jobs, sizeof(slot_t))
+    a.own(<void**>&p.notice, s.n_open + s.n_asks + s.n_component_jobs, sizeof(Notice), False)
+    a.own(<void**>&p.component_job, s.n_component_jobs, sizeof(ComponentJob))
     a.own(<void**>&p.flow, s.n_open, sizeof(OpenFlow))
     a.own(<void**>&p.touched, s.n_open, sizeof(slot_t))
-    a.own(<void**>&p.ask, s.n_asks, sizeof(Ask))
+    a.own(<void**>&p.bank_request, s.n_asks, sizeof(OpenRequest))
     a.own(<void**>&p.served, s.n_asks, sizeof(slot_t), False)
-    a.own(<void**>&p.free_ghost, n, sizeof(slot_t))
+    a.own(<void**>&p.free_component_job, n, sizeof(slot_t))
     a.own(<void**>&p.free_flow, n, sizeof(slot_t))
-    a.own(<void**>&p.free_ask, n, sizeof(slot_t))
+    a.own(<void**>&p.free_bank_request, n, sizeof(slot_t))
     a.own(<void**>&p.dma_by, s.n_dma, sizeof(int32_t), False)
     a.own(<void**>&p.compute_by, s.n_compute, sizeof(int32_t), False)
     a.own(<void**>&p.opcode, s.control.n, sizeof(int32_t), False)
     a.own(<void**>&p.params, <size_t>s.control.n * KB_PARAMS, sizeof(int64_t), False)
-    a.own(<void**>&p.names, NAMES, NAME_ROOM)
-    a.own(<void**>&p.row, s.n_ghosts + 1, sizeof(int32_t))
-    for k in range(s.n_ghosts + 1):
+    a.own(<void**>&p.names, NAMES, NAME_BYTES)
+    a.own(<void**>&p.row, s.n_component_jobs + 1, sizeof(int32_t))
+    for k in range(s.n_component_jobs + 1):
         p.row[k] = NONE
     a.own(<void**>&p.watcher, s.share.n_res, sizeof(int32_t))
     a.own(<void**>&p.most, s.share.n_res, sizeof(int64_t))
@@ -132,7 +132,7 @@ cdef int own_tables(Sim* s, Arena a) except -1:
 cdef int lay_out_places(Sim* s, list operations) except -1:
     """Give every component its own part of the tables, as free lists."""
     cdef Plugs* p = s.plugs
-    cdef int32_t c, k, ghosts = 0, flows = 0, asks = 0
+    cdef int32_t c, k, open_jobs = 0, flows = 0, asks = 0
     cdef const kb_engine_ops* o
     for c in range(p.n):
         o = ops_at(operations[c])
@@ -143,18 +143,18 @@ cdef int lay_out_places(Sim* s, list operations) except -1:
         open_api(&p.plug[c].api, &p.plug[c])
         p.state[c].queue_first = p.state[c].queue_last = NONE
         p.state[c].fresh = True
-        p.free_ghost[c] = ghosts if o.jobs else NONE
+        p.free_component_job[c] = open_jobs if o.jobs else NONE
         p.free_flow[c] = flows if o.flows else NONE
-        p.free_ask[c] = asks if o.asks else NONE
+        p.free_bank_request[c] = asks if o.asks else NONE
         for k in range(o.jobs):
-            p.ghost[ghosts + k].next = ghosts + k + 1 if k + 1 < o.jobs else NONE
+            p.component_job[open_jobs + k].next = open_jobs + k + 1 if k + 1 < o.jobs else NONE
         for k in range(o.flows):
             p.flow[flows + k].id = -1
             p.flow[flows + k].next = flows + k + 1 if k + 1 < o.flows else NONE
         for k in range(o.asks):
-            p.ask[asks + k].id = -1
-            p.ask[asks + k].next = asks + k + 1 if k + 1 < o.asks else NONE
-        ghosts += o.jobs
+            p.bank_request[asks + k].id = -1
+            p.bank_request[asks + k].next = asks + k + 1 if k + 1 < o.asks else NONE
+        open_jobs += o.jobs
         flows += o.flows
         asks += o.asks
         clock_set(&p.wakes, c, 0)
@@ -197,13 +197,13 @@ cdef int lay_out_plugs(Sim* s, Arena a, list operations, dict machine, dict prog
     p.n = s.n_plugs
     p.calling = NONE
     own_tables(s, a)
-    for k in range(s.control.n + 1 + s.n_ghosts):
+    for k in range(s.control.n + 1 + s.n_component_jobs):
         p.owner[k] = NONE
     lay_out_places(s, operations)
     lay_out_replaced(s, a, machine)
     p.first_flow = s.n_flows - s.n_open
     p.first_requester = s.n_flows + s.n_compute
-    p.path_room = min(<int32_t>KB_HOPS, s.share.n_res)
+    p.max_path = min(<int32_t>KB_HOPS, s.share.n_res)
     for k in range(s.n_open):
         s.requester[p.first_flow + k].spm = NONE
     for k in range(s.n_asks):
@@ -239,7 +239,7 @@ cdef object plug_failure(Sim* s):
         return None
     value = p.mistake_value
     text = MISTAKES[p.mistake].format(
-        value, cycle=p.mistake_at, kind=value >> 32, engine=<int32_t>place_in(p.mistake_value), job=job_fault(value))
+        value, cycle=p.mistake_at, kind=value >> 32, engine=<int32_t>slot_of(p.mistake_value), job=job_fault(value))
     return p.mistaken, p.mistake_at, text
 
 

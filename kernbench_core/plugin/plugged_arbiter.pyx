@@ -7,11 +7,11 @@ from libc.stdint cimport uintptr_t
 from libc.string cimport memset
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 
-from kernbench_core.model.arbiter.grant cimport client_of, clients, deny_bank, grant_bank, open_askings
+from kernbench_core.model.arbiter.grant cimport client_of, clients, deny_bank, grant_bank, open_traced_requests
 from kernbench_core.model.sim cimport reads_of, writes_of
 from kernbench_core.plugin.abi cimport kb_arbiter_ops, kb_bank_request, kb_scratchpad
 from kernbench_core.plugin.plug_layout import check_functions, check_table
-from kernbench_core.plugin.component_tables cimport NOT_ASKED, RULE_FAILED, RULE_KEPT, TOO_MANY, PluggedArbiter
+from kernbench_core.plugin.component_tables cimport NOT_REQUESTED, RULE_FAILED, NO_ARBITER_MISTAKE, TOO_MANY, PluggedArbiter
 from kernbench_core.types cimport int32_t, int64_t, slot_t, uint64_t
 
 cdef extern from *:
@@ -64,7 +64,7 @@ cdef int lay_out_arbiter(Sim* s, Arena a, object address) except -1:
 
 cdef void mistake(PluggedArbiter* x, int32_t what, int32_t spm, int32_t bank, int64_t value, cycle_t now) noexcept nogil:
     """Record a mistake, with which the run fails after this cycle; only the first mistake counts."""
-    if x.mistake == RULE_KEPT:
+    if x.mistake == NO_ARBITER_MISTAKE:
         x.mistake = what
         x.spm = spm
         x.bank = bank
@@ -91,10 +91,10 @@ cdef void settle_bank(Sim* s, Spm* p, int32_t bank, cycle_t now) noexcept nogil:
     cdef uint64_t bit = <uint64_t>1 << (bank & 63)
     cdef bint read, write
     left[0], left[1] = p.ports[0], p.ports[1]
-    for k in range(p.n_asking):
+    for k in range(p.n_requesting):
         if x.granted[k * s.mask_words + w] & bit and not grant_bank(s, p, k, bank, left):
             mistake(x, TOO_MANY, <int32_t>(p - s.spm), bank, p.given[left[0] > 0], now)
-    for k in range(p.n_asking):
+    for k in range(p.n_requesting):
         if x.granted[k * s.mask_words + w] & bit:
             continue
         read, write = x.request[k].reads[w] & bit != 0, x.request[k].writes[w] & bit != 0
@@ -110,22 +110,22 @@ cdef void plugged_in(Sim* s, Spm* p, cycle_t now) noexcept nogil:
     cdef int32_t spm = <int32_t>(p - s.spm), k, w
     cdef int64_t said
     cdef uint64_t asked, wrong
-    if p.n_asking == 0:
+    if p.n_requesting == 0:
         return
-    open_askings(s, p, now)
-    memset(x.granted, 0, p.n_asking * s.mask_words * sizeof(uint64_t))
-    for k in range(p.n_asking):
-        describe(s, &x.request[k], p.asking[k])
-    said = x.ops.arbitrate(x.ops.self, &x.pad[spm], now, x.request, p.n_asking)
+    open_traced_requests(s, p, now)
+    memset(x.granted, 0, p.n_requesting * s.mask_words * sizeof(uint64_t))
+    for k in range(p.n_requesting):
+        describe(s, &x.request[k], p.requesting[k])
+    said = x.ops.arbitrate(x.ops.self, &x.pad[spm], now, x.request, p.n_requesting)
     if said:
         mistake(x, RULE_FAILED, spm, 0, said, now)
     for w in range(p.words):
         asked = 0
-        for k in range(p.n_asking):
+        for k in range(p.n_requesting):
             wrong = x.granted[k * s.mask_words + w] & ~(x.request[k].reads[w] | x.request[k].writes[w])
             asked |= x.request[k].reads[w] | x.request[k].writes[w]
             if wrong:
-                mistake(x, NOT_ASKED, spm, 64 * w + trailing_zeros(wrong), x.request[k].client, now)
+                mistake(x, NOT_REQUESTED, spm, 64 * w + trailing_zeros(wrong), x.request[k].client, now)
         while asked:
             settle_bank(s, p, 64 * w + trailing_zeros(asked), now)
             asked &= asked - 1
@@ -134,7 +134,7 @@ cdef void plugged_in(Sim* s, Spm* p, cycle_t now) noexcept nogil:
 cdef object arbiter_failure(Sim* s):
     """`(cycle, sentence)` for a run that its arbiter ended, else None."""
     cdef PluggedArbiter* x = s.arbiter
-    if x == NULL or x.mistake == RULE_KEPT:
+    if x == NULL or x.mistake == NO_ARBITER_MISTAKE:
         return None
     return x.at, MISTAKES[x.mistake].format(value=x.value, bank=x.bank, spm=x.spm)
 

@@ -4,7 +4,7 @@ Places of jobs are used again, but rows are not. A job without a description has
 """
 from kernbench_core.model.dma cimport DmaJob
 from kernbench_core.model.control cimport Entry
-from kernbench_core.plugin.component_tables cimport Ghost, place_in
+from kernbench_core.plugin.component_tables cimport ComponentJob, slot_of
 from kernbench_core.trace.record cimport record_submit
 from kernbench_core.types cimport NEVER, NONE, OP_COMPUTE, OP_DMA
 
@@ -16,13 +16,13 @@ cdef int32_t command_of(Sim* s, int32_t entry) noexcept nogil:
 
 cdef int32_t place_of(Sim* s, int64_t id) except -1:
     """The place of a job that has not ended."""
-    cdef int64_t g = place_in(id) - s.control.n - 1
-    if id < 0 or not 0 <= g < s.n_ghosts or s.plugs.ghost[g].job.id != id or s.control.entry[s.control.n + 1 + g].end != NEVER:
+    cdef int64_t g = slot_of(id) - s.control.n - 1
+    if id < 0 or not 0 <= g < s.n_component_jobs or s.plugs.component_job[g].job.id != id or s.control.entry[s.control.n + 1 + g].end != NEVER:
         raise ValueError(f"job {id} is none that a component has submitted and that is not over")
     return <int32_t>g
 
 
-cdef tuple what_it_is(Sim* s, Ghost* g, Entry* e):
+cdef tuple what_it_is(Sim* s, ComponentJob* g, Entry* e):
     """`(kind, engine, params, more)`: OP_DMA with its engine and (bytes, scratchpad address, memory), OP_COMPUTE with the engine's number
     among TEs, VEs and M_CPUs, or OP_COMPONENT."""
     cdef DmaJob* d
@@ -45,7 +45,7 @@ cdef tuple describe_job(Sim* s, int64_t id, int32_t row):
     s.plugs.row[g + 1] = row
     if s.trace != NULL:
         record_submit(s, s.control.n + 1 + g)
-    return what_it_is(s, &s.plugs.ghost[g], &s.control.entry[s.control.n + 1 + g])
+    return what_it_is(s, &s.plugs.component_job[g], &s.control.entry[s.control.n + 1 + g])
 
 
 cdef list open_jobs(Sim* s):
@@ -54,9 +54,9 @@ cdef list open_jobs(Sim* s):
     cdef int32_t k
     cdef Entry* e
     found = []
-    for k in range(s.n_ghosts):
+    for k in range(s.n_component_jobs):
         e = &s.control.entry[s.control.n + 1 + k]
-        if s.plugs.ghost[k].job.id == 0 or e.end != NEVER:
+        if s.plugs.component_job[k].job.id == 0 or e.end != NEVER:
             continue
         engine = channel = NONE
         if e.op == OP_DMA:

@@ -4,7 +4,7 @@ import numpy as np
 from kernbench_core.model.noc.network cimport network_clock, network_next, network_send
 from kernbench_core.model.noc.routers cimport Network, Packet
 from kernbench_core.state.arena cimport Arena
-from kernbench_core.state.arrays cimport int64_rows, own_int64s
+from kernbench_core.state.arrays cimport int64_rows, writable_int64s
 from kernbench_core.state.network_layout cimport lay_out_network
 from kernbench_core.types cimport NEVER, cycle_t, int64_t, slot_t
 
@@ -34,7 +34,7 @@ cdef class FlitLoad:
             self.arena.grow(<void**>&self.net.packet, self.room, sizeof(Packet))
         for k in range(n):
             p = &self.net.packet[self.n + k]
-            p.born, p.source, p.target, p.hop, p.flits = row[5 * k], row[5 * k + 1], row[5 * k + 2], row[5 * k + 3], row[5 * k + 4]
+            p.queued_at, p.source, p.target, p.hop, p.flits = row[5 * k], row[5 * k + 1], row[5 * k + 2], row[5 * k + 3], row[5 * k + 4]
             p.end = NEVER
         self.n += n
         self.left += n
@@ -43,7 +43,7 @@ cdef class FlitLoad:
         cdef slot_t packet
         cdef cycle_t following
         while self.now < until and self.left:
-            while self.sent < self.n and self.net.packet[self.sent].born <= self.now:
+            while self.sent < self.n and self.net.packet[self.sent].queued_at <= self.now:
                 network_send(&self.net, self.sent)
                 self.sent += 1
             network_clock(&self.net, self.now)
@@ -53,7 +53,7 @@ cdef class FlitLoad:
                 packet = self.net.packet[packet].next
             following = network_next(&self.net, self.now) if skip else self.now + 1
             if self.sent < self.n:
-                following = min(following, self.net.packet[self.sent].born)
+                following = min(following, self.net.packet[self.sent].queued_at)
             self.now = max(self.now + 1, min(following, until))
 
     def run(self, int64_t until, bint skip=True):
@@ -65,7 +65,7 @@ cdef class FlitLoad:
     def ends(self):
         """The clock in which the tail of each packet was ejected; -1 before."""
         out = np.empty(self.n, dtype=np.int64)
-        cdef int64_t* to = own_int64s(out)
+        cdef int64_t* to = writable_int64s(out)
         cdef int64_t k
         for k in range(self.n):
             to[k] = self.net.packet[k].end if self.net.packet[k].end != NEVER else -1

@@ -10,5 +10,5 @@ cdef enum:
 
 cdef const int64_t* int64s(object array, Py_ssize_t length) except NULL
 cdef const int64_t* int64_rows(object array, Py_ssize_t rows, Py_ssize_t columns) except NULL  # the rows are adjacent
-cdef int64_t* own_int64s(object array) except NULL      # for writing: an array that the core made, of any shape
-cdef int32_t* own_int32s(object array) except NULL
+cdef int64_t* writable_int64s(object array) except NULL      # for writing: an array that the core made, of any shape
+cdef int32_t* writable_int32s(object array) except NULL

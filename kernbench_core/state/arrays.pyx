@@ -38,9 +38,9 @@ cdef const int64_t* int64_rows(object array, Py_ssize_t rows, Py_ssize_t columns
     return <const int64_t*>first(array, 0, sizeof(int64_t), 2, rows, columns)
 
 
-cdef int64_t* own_int64s(object array) except NULL:
+cdef int64_t* writable_int64s(object array) except NULL:
     return <int64_t*>first(array, PyBUF_WRITABLE, sizeof(int64_t), ANY, ANY, ANY)
 
 
-cdef int32_t* own_int32s(object array) except NULL:
+cdef int32_t* writable_int32s(object array) except NULL:
     return <int32_t*>first(array, PyBUF_WRITABLE, sizeof(int32_t), ANY, ANY, ANY)

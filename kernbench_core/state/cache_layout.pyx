@@ -60,7 +60,7 @@ cdef int64_t most_lines(Sim* s) noexcept nogil:
         d = memory_of(s, k)
         if d.cache != NONE:
             most = max(most, s.dma_job[k].extent.rows * lines_of(d, &s.dma_job[k].extent))
-    for k in range(s.n_memories if s.n_ghosts else 0):
+    for k in range(s.n_memories if s.n_component_jobs else 0):
         d = &s.memory[k]
         for i in range(s.n_spm if d.cache != NONE else 0):
             if not s.spm[i].nowhere:
@@ -88,7 +88,7 @@ cdef int lay_out_caches(Sim* s, Arena a, list caches, int64_t flows) except -1:
     for k in range(areas):
         d.free[k] = areas - 1 - k
     d.n_free = areas
-    a.own(<void**>&d.area, s.n_dma_jobs + s.n_ghosts, sizeof(int32_t))
+    a.own(<void**>&d.area, s.n_dma_jobs + s.n_component_jobs, sizeof(int32_t))
     for k in range(s.share.channels):
         cache_open_queue(s, k)
     return 0

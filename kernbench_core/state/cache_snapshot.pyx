@@ -112,7 +112,7 @@ cdef int visit_write_backs(Sim* s, Visitor v) except -1:
     return 0
 
 
-cdef int64_t most_cache_bytes(Sim* s) noexcept nogil:
+cdef int64_t max_cache_bytes(Sim* s) noexcept nogil:
     """[B] of full caches, and of the bits of the largest number of transfers."""
     cdef Caches* d = s.caches
     cdef int64_t most = 0

@@ -1,5 +1,5 @@
 """Builds the tables of row_buffer_v2 from the data that `kernbench.cmdq.controller_timing` makes of a machine."""
-from kernbench_core.model.controller.requests cimport MOST_FIELDS, AddressFields, Channel, Place, Port, Request
+from kernbench_core.model.controller.requests cimport MAX_FIELDS, AddressFields, Channel, Place, Port, Request
 from kernbench_core.model.controller.timing cimport COMMANDS, LEVELS, RANK, WINDOW, BankState, DeviceState, Timing, clock_t
 from kernbench_core.state.arrays cimport int64_rows
 from kernbench_core.types cimport NONE, int32_t, int64_t
@@ -16,7 +16,7 @@ cdef int fill_times(Timing* t, dict spec) except -1:
     t.banks = t.nodes[LEVELS - 1]
     t.rank_banks = t.banks // t.nodes[<int>RANK]
     t.buses, t.phases = spec["buses"], spec["phases"]
-    t.burst, t.to_read, t.to_write, t.early = spec["burst"], spec["to_read"], spec["to_write"], spec["early"]
+    t.burst, t.to_read, t.to_write, t.to_drain = spec["burst"], spec["to_read"], spec["to_write"], spec["to_drain"]
     t.faw, t.refi, t.two_part, t.running = spec["faw"], spec["refi"], spec["two_part"], spec["running"]
     for _k in range(n):
         place = &t.other[rule[0]][rule[2]][rule[3]] if rule[1] else &t.gap[rule[0]][rule[2]][rule[3]]
@@ -29,10 +29,10 @@ cdef int fill_map(AddressFields* m, dict spec) except -1:
     cdef int32_t k
     cdef const int64_t* row = int64_rows(spec["map"], len(spec["map"]), 3)
     m.n, m.pairs, m.rows = len(spec["map"]), len(spec["hash"]), spec["rows"]
-    if m.n > MOST_FIELDS or m.pairs > MOST_FIELDS:
-        raise ValueError(f"an address map of {m.n} fields and {m.pairs} pairs: {MOST_FIELDS} at most")
+    if m.n > MAX_FIELDS or m.pairs > MAX_FIELDS:
+        raise ValueError(f"an address map of {m.n} fields and {m.pairs} pairs: {MAX_FIELDS} at most")
     for k in range(m.n):
-        m.field[k], m.size[k], m.place[k] = row[3 * k], row[3 * k + 1], row[3 * k + 2]
+        m.field[k], m.size[k], m.factor[k] = row[3 * k], row[3 * k + 1], row[3 * k + 2]
     row = int64_rows(spec["hash"], m.pairs, 4)
     for k in range(m.pairs):
         m.left[k], m.right[k], m.shift[k], m.mask[k] = row[4 * k], row[4 * k + 1], row[4 * k + 2], row[4 * k + 3]

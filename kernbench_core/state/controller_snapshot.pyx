@@ -103,7 +103,7 @@ cdef int visit_port(Sim* s, Controllers* d, Visitor v, slot_t flow) except -1:
     return 0
 
 
-cdef int64_t most_controller_bytes(Sim* s) noexcept nogil:
+cdef int64_t max_controller_bytes(Sim* s) noexcept nogil:
     """[B] of flows' buffers, and of full queues."""
     cdef Controllers* d = <Controllers*>s.share.devices
     cdef int64_t requests = d.depth[0] + d.depth[1] + d.timing.banks
@@ -217,8 +217,8 @@ cdef int resume_channel(Sim* s, Controllers* d, int32_t bus) except -1:
             raise ValueError(f"DRAM channel {bus}: request {k} is active, and its row is not open")
     if c.cas:
         n = c.n_active if c.cas_list == 2 else c.n[c.cas_list] if c.cas_list < 2 else 0
-        if c.cas_place >= n:
-            raise ValueError(f"DRAM channel {bus}: a CAS was given for request {c.cas_place} of {n}")
+        if c.cas_index >= n:
+            raise ValueError(f"DRAM channel {bus}: a CAS was given for request {c.cas_index} of {n}")
     if c.pair_pseudo < 0 or c.pair_bank >= d.timing.banks:
         raise ValueError(f"DRAM channel {bus}: pair_bank = {c.pair_bank}, pair_pseudo = {c.pair_pseudo}")
     return 0

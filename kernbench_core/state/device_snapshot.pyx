@@ -80,7 +80,7 @@ cdef int visit_devices(Sim* s, Visitor v, slot_t* live, int32_t n) except -1:
     return 0
 
 
-cdef int64_t most_device_bytes(Sim* s) noexcept nogil:
+cdef int64_t max_device_bytes(Sim* s) noexcept nogil:
     """[B] of flows' fetches, and of full queues and buffers."""
     cdef Devices* d = <Devices*>s.share.devices
     if d == NULL:
@@ -115,7 +115,7 @@ cdef void reset_devices(Sim* s) noexcept nogil:
         c.done = -1
         for i in range(d.timing.banks):
             c.device.bank[i].candidates = 0
-            c.device.bank[i].wanted = c.device.bank[i].marked = c.device.bank[i].kept = 0
+            c.device.bank[i].oldest_row = c.device.bank[i].marked = c.device.bank[i].open_row_look = 0
 
 
 cdef int32_t waiting(Controller* c, slot_t flow) noexcept nogil:

@@ -27,7 +27,7 @@ cdef int lay_out_segments(Sim* s, Arena a, dict spec) except -1:
     cdef const int64_t* first = int64s(spec["route_segments"], routes + 1)
     cdef const int64_t* members = int64s(spec["route_members"], routes)
     x.n_segments, x.segment_room = n, max(n, 1)
-    x.n_hops = x.hop_room = len(spec["hops"])
+    x.n_hops = x.hop_capacity = len(spec["hops"])
     a.own(<void**>&x.segment, x.segment_room, sizeof(Segment), False)
     for k in range(n):
         x.segment[k].source, x.segment[k].target = <int32_t>row[4 * k], <int32_t>row[4 * k + 1]
@@ -80,9 +80,9 @@ cdef int add_segments(Sim* s, Arena a, list segments) except -1:
     if x.n_segments + len(segments) > x.segment_room:
         x.segment_room = 2 * (x.n_segments + len(segments))
         a.grow(<void**>&x.segment, x.segment_room, sizeof(Segment))
-    if x.n_hops + hops > x.hop_room:
-        x.hop_room = 2 * (x.n_hops + hops)
-        a.grow(<void**>&x.net.hop, x.hop_room, sizeof(Hop))
+    if x.n_hops + hops > x.hop_capacity:
+        x.hop_capacity = 2 * (x.n_hops + hops)
+        a.grow(<void**>&x.net.hop, x.hop_capacity, sizeof(Hop))
     for source, target, alone, row in segments:
         g = &x.segment[x.n_segments]
         g.source, g.target, g.alone, g.hop = source, target, alone, x.n_hops

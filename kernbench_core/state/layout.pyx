@@ -5,7 +5,7 @@ grows during a run, except those of routes that are added at run time (model/rou
 """
 import numpy as np
 
-from kernbench_core.state.arrays cimport int64_rows, int64s, own_int32s
+from kernbench_core.state.arrays cimport int64_rows, int64s, writable_int32s
 from kernbench_core.plugin.abi cimport KB_HOPS
 from kernbench_core.fast.request_table cimport Ahead
 from kernbench_core.state.arena cimport Arena
@@ -144,7 +144,7 @@ cdef int lay_out_spm(Spm* p, Arena a, dict m, int32_t requesters, int32_t engine
     a.own(<void**>&p.order, requesters, sizeof(slot_t))
     a.own(<void**>&p.watch, engines, sizeof(int32_t))
     a.own(<void**>&p.turn, requesters, sizeof(slot_t), False)
-    a.own(<void**>&p.asking, requesters, sizeof(slot_t), False)
+    a.own(<void**>&p.requesting, requesters, sizeof(slot_t), False)
     a.own(<void**>&p.look.due, requesters + 1, sizeof(slot_t), False)
     p.narrow = p.words == 1 and p.ports[0] <= 7 and p.ports[1] <= 7
     p.full = <uint64_t>-1 >> (64 - p.banks) if p.words == 1 else 0
@@ -209,7 +209,7 @@ cdef int lay_out_dma(Sim* s, Arena a, dict m, dict p) except -1:
     a.own(<void**>&s.dma, s.n_dma, sizeof(DmaEngine))
     a.keep_before(&s.dma[0].id)
     a.own(<void**>&s.dma_spm, s.n_dma, sizeof(int32_t), False)
-    a.own(<void**>&s.dma_job, s.n_dma_jobs + s.n_ghosts, sizeof(DmaJob))
+    a.own(<void**>&s.dma_job, s.n_dma_jobs + s.n_component_jobs, sizeof(DmaJob))
     for k in range(s.n_dma):
         e = &s.dma[k]
         spec = m["dma"][k]
@@ -252,8 +252,8 @@ cdef int lay_out_dma(Sim* s, Arena a, dict m, dict p) except -1:
 cdef int lay_out_streams(Sim* s, Arena a) except -1:
     """One stream for each region of an engine's jobs; jobs of components may have the largest number."""
     cdef int32_t k, n = 0
-    of_engine = np.full(s.n_compute, MAX_REGIONS if s.n_ghosts else 0, dtype=np.int32)
-    cdef int32_t* regions = own_int32s(of_engine)
+    of_engine = np.full(s.n_compute, MAX_REGIONS if s.n_component_jobs else 0, dtype=np.int32)
+    cdef int32_t* regions = writable_int32s(of_engine)
     for k in range(s.n_compute_jobs):
         regions[s.compute_job[k].engine] = max(regions[s.compute_job[k].engine], s.compute_job[k].regions)
     a.own(<void**>&s.stream, sum(of_engine.tolist()), sizeof(Stream))
@@ -287,7 +287,7 @@ cdef int lay_out_compute(Sim* s, Arena a, dict m, dict p) except -1:
     a.own(<void**>&s.ahead, s.n_compute, sizeof(Ahead), False)
     a.own(<void**>&s.wheel, 1, sizeof(Wheel), False)
     a.own(<void**>&s.kept, 2 * len(m["spm"]) + 1, sizeof(int64_t), False)
-    a.own(<void**>&s.compute_job, s.n_compute_jobs + s.n_ghosts, sizeof(ComputeJob))
+    a.own(<void**>&s.compute_job, s.n_compute_jobs + s.n_component_jobs, sizeof(ComputeJob))
     for k in range(s.n_compute):
         e = &s.compute[k]
         spec = m["compute"][k]
@@ -351,7 +351,7 @@ cdef int lay_out_mmio(Control* q, Arena a, dict m, dict p) except -1:
             h.unknown[q.dependents[i]] += h.raises[k] and h.written[q.dependents[i]]
     a.own(<void**>&h.coming.item, writes, sizeof(Timer))
     a.own(<void**>&h.waiting, writes, sizeof(int32_t))
-    a.own(<void**>&h.on_way, writes, sizeof(int32_t))
+    a.own(<void**>&h.in_transit, writes, sizeof(int32_t))
     return 0
 
 
@@ -367,7 +367,7 @@ cdef int lay_out_control(Sim* s, Arena a, dict m, dict p) except -1:
     q.n = n
     q.width = m["issue_width"]
     q.end = -1
-    a.own(<void**>&q.entry, q.n + 1 + s.n_ghosts, sizeof(Entry))
+    a.own(<void**>&q.entry, q.n + 1 + s.n_component_jobs, sizeof(Entry))
     a.own(<void**>&q.dependents, edges, sizeof(int32_t), False)
     a.own(<void**>&q.barriers, q.n, sizeof(int32_t), False)
     a.own(<void**>&q.ready_jobs, q.n, sizeof(int32_t))
@@ -399,13 +399,13 @@ cdef int lay_out_control(Sim* s, Arena a, dict m, dict p) except -1:
 cdef list flows_at_once(Sim* s, dict program):
     """For each DMA engine, the largest number of concurrent flows."""
     cdef int32_t k
-    most = max([flows_of(&s.memory[k]) for k in range(s.n_memories)], default=1) if s.n_ghosts else 0  # a component may access any memory
-    jobs, channels = [s.n_ghosts] * s.n_dma, [most] * s.n_dma
+    most = max([flows_of(&s.memory[k]) for k in range(s.n_memories)], default=1) if s.n_component_jobs else 0  # a component may access any memory
+    jobs, channels = [s.n_component_jobs] * s.n_dma, [most] * s.n_dma
     for k in range(s.n_dma_jobs):
         jobs[s.dma_job[k].engine] += 1
         channels[s.dma_job[k].engine] = max(channels[s.dma_job[k].engine], flows_of(memory_of(s, k)))
     return [
-        channels[k] * (min(s.dma[k].limit[COMM].max_concurrent, s.n_ghosts) + min(
+        channels[k] * (min(s.dma[k].limit[COMM].max_concurrent, s.n_component_jobs) + min(
             jobs[k], s.dma[k].max_concurrent, sum(min(s.dma[k].limit[c].max_concurrent, jobs[k]) for c in range(COMM))))
         for k in range(s.n_dma)
     ]

@@ -2,7 +2,7 @@
 import numpy as np
 
 from kernbench_core.model.noc.routers cimport (
-    MOST_CHANNELS, MOST_PORTS, Arrival, Behind, Flit, Hop, Input, InputVc, Network, Output, OutputVc, Packet, Request, Router, Terminal)
+    MAX_CHANNELS, MAX_PORTS, Arrival, Behind, Flit, Hop, Input, InputVc, Network, Output, OutputVc, Packet, Request, Router, Terminal)
 from kernbench_core.state.arena cimport Arena
 from kernbench_core.state.arrays cimport int64_rows, int64s
 from kernbench_core.types cimport NONE, int32_t, int64_t, uint64_t
@@ -75,10 +75,10 @@ cdef int lay_out_hops(Network* w, Arena a, dict spec) except -1:
 cdef int lay_out_calendar(Network* w, Arena a) except -1:
     """The latency of each output is constant, and so is that of its credits. In one clock, therefore, at most one flit from each output
     arrives, and at most one credit returns to each output."""
-    w.most_due = w.most_back = w.outputs + w.terminals
-    a.own(<void**>&w.due, <size_t>w.horizon * w.most_due, sizeof(Arrival), False)
+    w.max_due = w.max_credits_due = w.outputs + w.terminals
+    a.own(<void**>&w.due, <size_t>w.horizon * w.max_due, sizeof(Arrival), False)
     a.own(<void**>&w.n_due, w.horizon, sizeof(int32_t), False)
-    a.own(<void**>&w.back, <size_t>w.horizon * w.most_back, sizeof(int32_t), False)
+    a.own(<void**>&w.back, <size_t>w.horizon * w.max_credits_due, sizeof(int32_t), False)
     a.own(<void**>&w.n_back, w.horizon, sizeof(int32_t), False)
     return 0
 
@@ -90,8 +90,8 @@ cdef int lay_out_network(Network* w, Arena a, dict spec, int32_t packets) except
     w.routers, w.terminals = len(spec["inputs"]), spec["terminals"]
     w.inputs, w.outputs = int(np.sum(spec["inputs"])), int(np.sum(spec["outputs"]))
     ports = int(max(np.max(spec["inputs"]), np.max(spec["outputs"])))
-    if w.channels > MOST_CHANNELS or ports > MOST_PORTS:
-        raise ValueError(f"{w.channels} channels, {ports} ports: at most {MOST_CHANNELS} and {MOST_PORTS}")
+    if w.channels > MAX_CHANNELS or ports > MAX_PORTS:
+        raise ValueError(f"{w.channels} channels, {ports} ports: at most {MAX_CHANNELS} and {MAX_PORTS}")
     while 1 << w.shift < w.channels:
         w.shift += 1
     a.own(<void**>&w.router, w.routers, sizeof(Router), False)

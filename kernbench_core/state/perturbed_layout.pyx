@@ -14,7 +14,7 @@ cdef int lay_out_perturbed(Sim* s, Arena a, dict spec) except -1:
     cdef const int64_t* first = int64s(spec["first"], queues + 1)
     cdef const int64_t* delay = int64s(spec["delay"], len(spec["delay"]))
     a.own(<void**>&s.perturbed, 1, sizeof(s.perturbed[0]), False)
-    a.own(<void**>&s.perturbed.latency, s.n_dma_jobs + s.n_ghosts, sizeof(int64_t), False)
+    a.own(<void**>&s.perturbed.latency, s.n_dma_jobs + s.n_component_jobs, sizeof(int64_t), False)
     a.own(<void**>&s.perturbed.ready, s.n_spm, sizeof(int64_t), False)
     a.own(<void**>&s.perturbed.grant, s.n_dma + s.n_compute, sizeof(int64_t), False)
     a.own(<void**>&s.perturbed.first, queues + 1, sizeof(int32_t), False)

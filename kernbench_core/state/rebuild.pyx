@@ -43,7 +43,7 @@ cdef void rebuild_flows(Sim* s, slot_t flow) noexcept nogil:
 cdef void rebuild_caches(Sim* s) noexcept nogil:
     """Rebuild the queues of last-level caches, and the locations of the bits of transfers: addresses are those of this run."""
     cdef int32_t k
-    for k in range(s.n_dma_jobs + s.n_ghosts):
+    for k in range(s.n_dma_jobs + s.n_component_jobs):
         if s.caches.area[k]:
             cache_find_area(s, k)
     if s.share.devices != NULL:
@@ -80,7 +80,7 @@ cdef void rebuild(Sim* s) noexcept nogil:
     for k in range(s.n_compute):
         compute_rebuild(&s.compute[k], s.compute_job, &s.spm[s.compute_spm[k]])
     # with flows of components, a snapshot contains all (state/layout.pyx)
-    for k in range(s.n_dma_jobs + s.n_ghosts if s.n_open == 0 else 0):
+    for k in range(s.n_dma_jobs + s.n_component_jobs if s.n_open == 0 else 0):
         if s.dma_job[k].state == DMA_TRANSFERRING:
             rebuild_flows(s, s.dma_job[k].flows)
     share_rebuild(&s.share)

@@ -2,7 +2,7 @@
 changes nothing."""
 import numpy as np
 
-from kernbench_core.state.arrays cimport own_int64s
+from kernbench_core.state.arrays cimport writable_int64s
 from kernbench_core.model.bank cimport Requester
 from kernbench_core.model.cache cimport Cache
 from kernbench_core.model.cache_flows cimport cache_pending
@@ -32,9 +32,9 @@ cdef object seen(cycle_t at):
 cdef tuple entries_of(Sim* s):
     cdef int32_t k, n = s.control.n
     issue, start, end = np.empty((3, n), dtype=np.int64)
-    cdef int64_t* i = own_int64s(issue)
-    cdef int64_t* b = own_int64s(start)
-    cdef int64_t* e = own_int64s(end)
+    cdef int64_t* i = writable_int64s(issue)
+    cdef int64_t* b = writable_int64s(start)
+    cdef int64_t* e = writable_int64s(end)
     for k in range(n):
         i[k] = -1 if s.control.entry[k].issue == NEVER else s.control.entry[k].issue
         b[k] = -1 if s.control.entry[k].start == NEVER else s.control.entry[k].start
@@ -188,7 +188,7 @@ cdef dict counters_of(Sim* s):
 cdef object bank_counts(Tally* t):
     cdef int32_t k
     counts = np.empty(t.banks, dtype=np.int64)
-    cdef int64_t* c = own_int64s(counts)
+    cdef int64_t* c = writable_int64s(counts)
     tally_drain(t)
     for k in range(t.banks):
         c[k] = t.count[k]
@@ -203,7 +203,7 @@ cdef object resource_totals(Sim* s):
     cdef Resource* r
     cdef Flow* f
     totals = np.empty((s.share.n_res, TOTALS), dtype=np.int64)
-    cdef int64_t* t = own_int64s(totals)
+    cdef int64_t* t = writable_int64s(totals)
     for k in range(s.share.n_res):
         r = &s.share.res[k]
         gap = s.cycle - r.since if r.members else 0
@@ -230,7 +230,7 @@ cdef object resource_totals(Sim* s):
 cdef list queue_depths(Sim* s):
     """(queued, active): for each DMA engine by channel, and for each TE and VE. Without queues between PEs, the channel COMM is left
     out."""
-    cdef int32_t k, c, channels = CHANNELS if s.far_open != NULL else COMM
+    cdef int32_t k, c, channels = CHANNELS if s.peer_transfers != NULL else COMM
     cdef slot_t job
     out = []
     for k in range(s.n_dma):
@@ -257,9 +257,9 @@ cdef tuple router_queues(Sim* s):
     w = &s.noc.net
     sums, depths = np.empty(w.inputs, dtype=np.int64), np.empty((w.inputs, w.channels), dtype=np.int64)
     packets = np.zeros(w.terminals, dtype=np.int64)
-    cdef int64_t* occupied = own_int64s(sums)
-    cdef int64_t* depth = own_int64s(depths)
-    cdef int64_t* waiting = own_int64s(packets)
+    cdef int64_t* occupied = writable_int64s(sums)
+    cdef int64_t* depth = writable_int64s(depths)
+    cdef int64_t* waiting = writable_int64s(packets)
     for k in range(w.inputs):
         occupied[k] = w.input[k].occupied + w.input[k].n * s.cycle
         for channel in range(w.channels):
@@ -281,8 +281,8 @@ cdef tuple totals_of(Sim* s):
     cdef slot_t slot
     cdef cycle_t held, cycles, conflict
     dma, compute = np.empty((s.n_dma, TOTALS), dtype=np.int64), np.empty((s.n_compute, OF_COMPUTE), dtype=np.int64)
-    cdef int64_t* d = own_int64s(dma)
-    cdef int64_t* c = own_int64s(compute)
+    cdef int64_t* d = writable_int64s(dma)
+    cdef int64_t* c = writable_int64s(compute)
     for k in range(s.n_dma):
         e = &s.dma[k]
         d[TOTALS * k] = e.spent[<int32_t>BUSY]
@@ -439,7 +439,7 @@ cdef object arrivals_of(Sim* s):
     if s.control.mmio == NULL:
         return None
     arrivals = np.empty(s.control.n, dtype=np.int64)
-    cdef int64_t* a = own_int64s(arrivals)
+    cdef int64_t* a = writable_int64s(arrivals)
     for k in range(s.control.n):
         a[k] = -1 if s.control.mmio.arrival[k] == NEVER else s.control.mmio.arrival[k]
     return arrivals
@@ -449,7 +449,7 @@ cdef tuple waiting_of(Sim* s):
     cdef Control* q = &s.control
     cdef int32_t k
     waits = np.empty(q.n, dtype=np.int64)
-    cdef int64_t* w = own_int64s(waits)
+    cdef int64_t* w = writable_int64s(waits)
     for k in range(q.n):
         w[k] = q.entry[k].waits
     return waits, (q.barriers[q.passed] if q.passed < q.n_barriers else -1)

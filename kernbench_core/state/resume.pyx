@@ -206,7 +206,7 @@ cdef void resume_mmio(Control* q, cycle_t now, bint p2_over) noexcept nogil:
             continue
         if h.arrival[k] != NEVER:
             h.free = max(h.free, h.arrival[k] - h.latency)
-            h.on_way[n] = k
+            h.in_transit[n] = k
             n += 1
         if not mmio_is_here(h, k, now, p2_over):
             q.entry[k].waits += 1
@@ -214,7 +214,7 @@ cdef void resume_mmio(Control* q, cycle_t now, bint p2_over) noexcept nogil:
             timer_push(&h.coming, h.known[k], k)
     h.last = n
     sort_by_arrival(h, n)
-    while h.first < n and mmio_is_here(h, h.on_way[h.first], now, p2_over):
+    while h.first < n and mmio_is_here(h, h.in_transit[h.first], now, p2_over):
         h.first += 1
     q.mmio_at = mmio_next(h)
 
@@ -232,9 +232,9 @@ cdef void sort_by_arrival(Mmio* h, int32_t n) noexcept nogil:
     sorted_.item = h.coming.item + h.coming.n
     sorted_.n = 0
     for k in range(n):
-        timer_push(&sorted_, h.arrival[h.on_way[k]], h.on_way[k])
+        timer_push(&sorted_, h.arrival[h.in_transit[k]], h.in_transit[k])
     for k in range(n):
-        h.on_way[k] = timer_pop(&sorted_)
+        h.in_transit[k] = timer_pop(&sorted_)
 
 
 cdef Group* group_of(Sim* s, int32_t engine) noexcept nogil:

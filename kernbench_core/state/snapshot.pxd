@@ -4,7 +4,7 @@ from kernbench_core.state.fields cimport Visitor
 from kernbench_core.types cimport int32_t, int64_t, slot_t
 
 cdef bytes take_snapshot(Sim* s)
-cdef int64_t most_bytes(Sim* s)
+cdef int64_t max_bytes(Sim* s)
 cdef dict show_snapshot(Sim* s)
 cdef int check_same(Sim* s, bytes image) except -1
 cdef int visit_queue(Sim* s, Visitor v) except -1

@@ -13,9 +13,9 @@ from kernbench_core.model.control cimport Entry
 from kernbench_core.model.dma cimport DmaEngine, DmaJob
 from kernbench_core.trace.events cimport FlowTrace, StreamTrace
 from kernbench_core.model.pair_requesters cimport far_requester
-from kernbench_core.state.cache_snapshot cimport most_cache_bytes, settle_caches, visit_caches, visit_write_backs
-from kernbench_core.state.controller_snapshot cimport most_controller_bytes, visit_controllers
-from kernbench_core.state.device_snapshot cimport most_device_bytes, visit_devices
+from kernbench_core.state.cache_snapshot cimport max_cache_bytes, settle_caches, visit_caches, visit_write_backs
+from kernbench_core.state.controller_snapshot cimport max_controller_bytes, visit_controllers
+from kernbench_core.state.device_snapshot cimport max_device_bytes, visit_devices
 from kernbench_core.model.share.membership cimport Flow, Resource, flow_next, share_accrue
 from kernbench_core.model.sim cimport reads_of, writes_of
 from kernbench_core.state.fields cimport (
@@ -214,12 +214,12 @@ cdef bytes take_snapshot(Sim* s):
     return b"".join(v.parts)
 
 
-cdef int64_t most_bytes(Sim* s):
+cdef int64_t max_bytes(Sim* s):
     """[B] The largest size of a snapshot: every flow is in flight, is between scratchpads and is traced, and all queues are full."""
     cdef int64_t flow = FLOW.nbytes + REQUESTER.nbytes + 4 * s.mask_words * WORD.nbytes + FLOWTRACE.nbytes
     cdef int64_t streams = s.n_compute * MAX_REGIONS * <int64_t>STREAMTRACE.nbytes
-    return len(take_snapshot(s)) + s.n_flows * flow + streams + most_cache_bytes(s) + (
-        most_controller_bytes(s) if s.share.rule == CONTROLLER_MODEL else most_device_bytes(s))
+    return len(take_snapshot(s)) + s.n_flows * flow + streams + max_cache_bytes(s) + (
+        max_controller_bytes(s) if s.share.rule == CONTROLLER_MODEL else max_device_bytes(s))
 
 
 cdef dict show_snapshot(Sim* s):

@@ -40,17 +40,17 @@ cdef enum TraceLevel:
 
 cdef struct Event:
     cycle_t cycle             # in which the event happened
-    uint64_t place            # phase, kind of engine, engine: the order within a cycle
+    uint64_t order_key        # phase, kind of engine, engine: the order within a cycle
     int32_t job               # number of the job, or position of issue
     uint32_t detail           # DRAM channel + 1, number of the (first) event type, and one bit (`late`)
     int32_t kind              # kind of the record
     int32_t entry             # entry of the command queue, or NONE
     int64_t v[VALUES]         # values for the templates; MISSING for no value
 
-cdef struct Asking:           # one request of a cycle, if all requests are recorded
+cdef struct TracedRequest:    # one request of a cycle, if all requests are recorded
     slot_t requester          # whose request it is
-    uint64_t* asked_reads     # [words] banks requested with a read (or shared) port
-    uint64_t* asked_writes    # [words] banks requested with a write port
+    uint64_t* requested_reads  # [words] banks requested with a read (or shared) port
+    uint64_t* requested_writes  # [words] banks requested with a write port
     uint64_t* no_read         # [words] banks of asked_reads without a free port
     uint64_t* no_write        # [words] banks of asked_writes without a free port
     uint64_t* by_read         # [words] for shared ports: banks of no_read that are read; the others are written
@@ -68,7 +68,7 @@ cdef struct Denial:           # the same for a request that was denied a bank
     slot_t requester          # whose request was denied
     int32_t cycle             # of the block
     bint fresh                # whether it was denied for the first time
-    Note* place               # the note before which it belongs
+    Note* before              # the note before which it belongs
 
 cdef struct Tracer:
     int32_t level             # TraceLevel
@@ -78,8 +78,8 @@ cdef struct Tracer:
     int32_t* order            # [room] numbers of records, in the order of the lines (trace/record_order.pyx)
     int32_t* spare            # [room]
     bint lost                 # whether there was no memory for a record
-    Asking* asking            # [n_asking] requests of this cycle, in the order of arbitration
-    int32_t n_asking          # number of these requests
+    TracedRequest* requesting  # [n_asking] requests of this cycle, in the order of arbitration
+    int32_t n_requesting      # number of these requests
     bint denied               # whether one of them was denied for the first time
     uint64_t* masks           # the words of their masks
     int32_t commands          # number of entries of the queue
@@ -128,7 +128,7 @@ cdef inline Event* emit(Tracer* t, int32_t kind, cycle_t cycle, int32_t phase, i
     e = &t.event[t.n]
     t.n += 1
     e.cycle = cycle
-    e.place = (<uint64_t>phase << 40) | (<uint64_t>engine_kind << 32) | <uint64_t>engine
+    e.order_key = (<uint64_t>phase << 40) | (<uint64_t>engine_kind << 32) | <uint64_t>engine
     e.job = <int32_t>job
     e.detail = (<uint32_t>(channel + 1) << 9) | (<uint32_t>number << 1)
     e.kind = kind
@@ -136,7 +136,7 @@ cdef inline Event* emit(Tracer* t, int32_t kind, cycle_t cycle, int32_t phase, i
     return e
 
 cdef inline void late(Event* e) noexcept nogil:
-    """Mark a record that comes after other records with the same place."""
+    """Mark a record that comes after other records with the same `order_key`."""
     e.detail |= 1
 
 cdef void forget(Tracer* t, cycle_t before) noexcept nogil

@@ -54,24 +54,24 @@ cdef class Trace:
         self.tracer.event = <Event*>malloc(FIRST_ROOM * sizeof(Event))
         self.tracer.order = <int32_t*>malloc(2 * FIRST_ROOM * sizeof(int32_t))
         self.tracer.spare = self.tracer.order + FIRST_ROOM
-        self.tracer.asking = <Asking*>calloc(requesters + 1, sizeof(Asking))
+        self.tracer.requesting = <TracedRequest*>calloc(requesters + 1, sizeof(TracedRequest))
         self.tracer.masks = <uint64_t*>calloc(5 * (requesters + 1) * words, sizeof(uint64_t))
         self.tracer.notes = <Note*>calloc(BLOCK * (requesters + 1), sizeof(Note))
         self.tracer.denials = <Denial*>calloc(BLOCK * (requesters + 1), sizeof(Denial))
-        if not (self.tracer.event and self.tracer.order and self.tracer.asking and self.tracer.masks and self.tracer.notes
+        if not (self.tracer.event and self.tracer.order and self.tracer.requesting and self.tracer.masks and self.tracer.notes
                 and self.tracer.denials):
             raise MemoryError(f"no memory for a trace of {requesters} requesters with {words} words of banks each")
         for k in range(requesters + 1):
-            self.tracer.asking[k].asked_reads = self.tracer.masks + 5 * k * words
-            self.tracer.asking[k].asked_writes = self.tracer.masks + (5 * k + 1) * words
-            self.tracer.asking[k].no_read = self.tracer.masks + (5 * k + 2) * words
-            self.tracer.asking[k].no_write = self.tracer.masks + (5 * k + 3) * words
-            self.tracer.asking[k].by_read = self.tracer.masks + (5 * k + 4) * words
+            self.tracer.requesting[k].requested_reads = self.tracer.masks + 5 * k * words
+            self.tracer.requesting[k].requested_writes = self.tracer.masks + (5 * k + 1) * words
+            self.tracer.requesting[k].no_read = self.tracer.masks + (5 * k + 2) * words
+            self.tracer.requesting[k].no_write = self.tracer.masks + (5 * k + 3) * words
+            self.tracer.requesting[k].by_read = self.tracer.masks + (5 * k + 4) * words
 
     def __dealloc__(self):
         free(self.tracer.event)
         free(self.tracer.order)
-        free(self.tracer.asking)
+        free(self.tracer.requesting)
         free(self.tracer.masks)
         free(self.tracer.notes)
         free(self.tracer.denials)

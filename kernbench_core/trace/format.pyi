@@ -27,7 +27,7 @@ class Format:
         units: bytes,
         unit_column: int,
         token_column: int,
-        token_left: list[int],
+        tokens_remaining: list[int],
         token_start: list[int],
         first: int,
         last: int,

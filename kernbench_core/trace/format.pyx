@@ -94,7 +94,7 @@ cdef class Format:
 
     `columns`: int64 arrays over the entries. `tables`: lists of bytes. `kinds`: for each kind of record, its templates. A template is a
     tuple `(only_if, unit, unit_value, parts)`, and a part is `(kind, at, table, base, text)`. `units`: one byte for each unit, which says
-    whether its lines are kept. `unit_column`, `token_column`: the columns with an entry's unit and token group; `token_left`: the number of
+    whether its lines are kept. `unit_column`, `token_column`: the columns with an entry's unit and token group; `tokens_remaining`: the number of
     entries of each group.
     """
     cdef list keep                # references to everything to which pointers exist
@@ -110,7 +110,7 @@ cdef class Format:
     cdef int32_t unit_column
     cdef int32_t token_column
     cdef int32_t groups
-    cdef int64_t* token_left
+    cdef int64_t* tokens_remaining
     cdef int64_t* token_start
     cdef int64_t longest          # [B] largest size of the lines of a record
     cdef readonly int64_t lines   # written so far
@@ -121,7 +121,7 @@ cdef class Format:
     cdef int64_t at               # number of those that are already lines
 
     def __init__(self, list columns, list tables, list kinds, bytes units, int32_t unit_column, int32_t token_column,
-                 list token_left, list token_start, cycle_t first, cycle_t last):
+                 list tokens_remaining, list token_start, cycle_t first, cycle_t last):
         cdef int32_t k, n_parts, n_templates
         if self.part != NULL:
             raise RuntimeError("a Format is made once")
@@ -137,16 +137,16 @@ cdef class Format:
         self.column = <const int64_t**>calloc(len(columns) + 1, sizeof(void*))
         self.n_tables = len(tables)
         self.table = <Text**>calloc(self.n_tables + 1, sizeof(void*))
-        self.token_left = <int64_t*>calloc(len(token_left) + 1, sizeof(int64_t))
-        self.token_start = <int64_t*>calloc(len(token_left) + 1, sizeof(int64_t))
-        if not (self.part and self.template and self.kind and self.column and self.table and self.token_left and self.token_start):
+        self.tokens_remaining = <int64_t*>calloc(len(tokens_remaining) + 1, sizeof(int64_t))
+        self.token_start = <int64_t*>calloc(len(tokens_remaining) + 1, sizeof(int64_t))
+        if not (self.part and self.template and self.kind and self.column and self.table and self.tokens_remaining and self.token_start):
             raise MemoryError("no memory for the templates of a trace")
         self.unit_kept = <const unsigned char*>PyBytes_AS_STRING(units)
         self.unit_column = unit_column
-        self.groups = len(token_left)
+        self.groups = len(tokens_remaining)
         self.token_column = token_column
-        for k, (left, start) in enumerate(zip(token_left, token_start)):
-            self.token_left[k] = left
+        for k, (left, start) in enumerate(zip(tokens_remaining, token_start)):
+            self.tokens_remaining[k] = left
             self.token_start[k] = start
         for k, column in enumerate(columns):
             if len(column):
@@ -208,7 +208,7 @@ cdef class Format:
         free(self.template)
         free(self.kind)
         free(self.column)
-        free(self.token_left)
+        free(self.tokens_remaining)
         free(self.token_start)
         free(self.out.data)
 
@@ -245,8 +245,8 @@ cdef class Format:
             self.token_start[group] = e.cycle
         if e.kind != REC_CONTROL and e.kind != REC_CPU_END and not REC_END <= e.kind < REC_STALL:
             return -1
-        self.token_left[group] -= 1
-        if self.token_left[group]:
+        self.tokens_remaining[group] -= 1
+        if self.tokens_remaining[group]:
             return -1
         e.v[6] = self.token_start[group]
         e.v[7] = e.cycle - e.v[6]
@@ -296,7 +296,7 @@ cdef class Format:
                 raise MemoryError("no memory for the lines of a trace")
             self.at += done
             if self.at < self.arranged and self.out.n < PIECE:
-                self.put_said(&trace.tracer.event[trace.tracer.order[self.at]], said)
+                self.put_message(&trace.tracer.event[trace.tracer.order[self.at]], said)
                 self.at += 1
         if self.at == self.arranged:
             self.at = 0
@@ -304,7 +304,7 @@ cdef class Format:
             forget(&trace.tracer, before)
         return PyBytes_FromStringAndSize(self.out.data, self.out.n)
 
-    cdef int put_said(self, Event* e, said) except -1:
+    cdef int put_message(self, Event* e, said) except -1:
         """Append a line that Python made; a file of any cycles contains all commands."""
         if e.kind == REC_ENQUEUE:
             line = said.enqueued(e.cycle, e.entry)
@@ -379,7 +379,7 @@ cdef class Format:
 
     def tokens(self):
         """`(left, start)` of each token group, from which formatting can continue."""
-        return [(self.token_left[k], self.token_start[k]) for k in range(self.groups)]
+        return [(self.tokens_remaining[k], self.token_start[k]) for k in range(self.groups)]
 
     def count(self, int64_t lines):
         """Count lines that were written elsewhere."""

@@ -1,4 +1,4 @@
-"""What the phases and walks tell of a run that is traced; nobody calls this of one that is not."""
+"""Functions that record the events of jobs, transfers and flows. They are called only if the run is traced."""
 from kernbench_core.model.bank cimport Requester, Spm
 from kernbench_core.model.cache cimport Cache
 from kernbench_core.model.sim cimport Sim

@@ -1,4 +1,4 @@
-"""Jobs, transfers and flows as records of a trace; docs/model/traces.md says which cycle, phase and place each gets."""
+"""Records the events of jobs, transfers and flows. docs/model/traces.md defines the cycle, phase and position of each event."""
 from kernbench_core.model.bank cimport Spm
 from kernbench_core.model.compute cimport Compute
 from kernbench_core.model.control cimport Entry
@@ -17,7 +17,7 @@ from kernbench_core.model.sim cimport flow_channel
 from kernbench_core.types cimport (
     COMPONENT, CONTROL, DMA, MEMORY, NEVER, NONE, OP_COMPONENT, OP_COMPUTE, OP_DMA, PRIORITY_DEFERRED, QUEUE_FULL, int64_t)
 
-cdef struct Place:            # of a job in the order of a cycle
+cdef struct Place:            # position of a job in the order of a cycle
     int32_t kind
     int32_t engine
     int64_t job
@@ -40,7 +40,7 @@ cdef Place place_of(Sim* s, int32_t entry) noexcept nogil:
 
 
 cdef void record_issue(Sim* s, int32_t entry) noexcept nogil:
-    """P2: a job is issued, or a control entry has completed."""
+    """P2: record that a job is issued, or that a control entry has completed."""
     cdef Entry* e = &s.control.entry[entry]
     cdef bint job = e.op == OP_DMA or e.op == OP_COMPUTE or e.op == OP_COMPONENT
     cdef Event* r
@@ -51,12 +51,12 @@ cdef void record_issue(Sim* s, int32_t entry) noexcept nogil:
 
 
 cdef void record_arrival(Sim* s, int32_t entry) noexcept nogil:
-    """P2: an entry that the host wrote arrives in the queue, before anything is issued."""
+    """P2: record that an entry that the host wrote arrives in the queue, before entries are issued."""
     emit(s.trace, REC_ENQUEUE, s.control.mmio.arrival[entry], 2, CONTROL, 0, 0, -1, 10, entry)
 
 
 cdef void record_submit(Sim* s, int32_t entry) noexcept nogil:
-    """A component has submitted a job, and it is a command."""
+    """Record that a component has submitted a job that is described as a command."""
     cdef Event* r = emit(s.trace, REC_ENQUEUE, s.control.entry[entry].issue, 2, CONTROL, 0, s.issued + 1, -1, 10, entry)
     if r:
         record_issue(s, entry)
@@ -116,11 +116,11 @@ cdef void emit_resume(Sim* s, DmaJob* j, int32_t phase, int32_t place, int32_t c
         r.v[2] = now - j.stalled_at
         r.v[3] = channel if channel >= 0 else MISSING
         if phase == 6:
-            late(r)                             # behind the RESUME_EVENT of a held request
+            late(r)                             # after the RESUME_EVENT of a held request
 
 
 cdef int64_t longest_running(Sim* s, DmaJob* j) noexcept nogil:
-    """The transfer of the job's channel that started first."""
+    """The oldest running transfer of the job's channel."""
     cdef slot_t flow
     cdef DmaJob* other
     cdef DmaJob* found = NULL
@@ -134,33 +134,34 @@ cdef int64_t longest_running(Sim* s, DmaJob* j) noexcept nogil:
 
 
 cdef void record_queue_stall(Sim* s, slot_t job, cycle_t now) noexcept nogil:
-    """P3: `queue_full` or `priority_deferred` begins."""
+    """P3: record that a stall episode `queue_full` or `priority_deferred` begins."""
     cdef DmaJob* j = &s.dma_job[job]
     cdef int64_t by_job = longest_running(s, j) if j.reason == QUEUE_FULL else s.dma[j.engine].last_started
     emit_stall(s, j, 3, by_job, -1, j.channel, now)
 
 
 cdef void record_queue_resume(Sim* s, slot_t job, cycle_t now) noexcept nogil:
-    """P3: it starts; the episode is still open."""
+    """P3: record the end of a stall episode when the job starts; the episode is still open."""
     cdef DmaJob* j = &s.dma_job[job]
     if j.reason == QUEUE_FULL or j.reason == PRIORITY_DEFERRED:
         emit_resume(s, j, 3, -1, j.channel, now)
 
 
 cdef void record_press(Sim* s, slot_t job, int32_t channel, cycle_t now) noexcept nogil:
-    """P7: the first flow of the job leaves its resources; of several in one cycle the caller names the lowest channel."""
+    """P7: record that the first flow of a job leaves its resources. If several flows leave in one cycle, the caller passes the lowest
+    channel."""
     cdef DmaJob* j = &s.dma_job[job]
     j.pressed_channel = channel
     emit_stall(s, j, 7, MISSING, channel, channel, now)
 
 
 cdef void record_unpress(Sim* s, slot_t job, cycle_t now) noexcept nogil:
-    """P6: the last one is served; the episode is still open."""
+    """P6: record that the last of these flows is served; the stall episode is still open."""
     emit_resume(s, &s.dma_job[job], 6, s.dma_job[job].pressed_channel, s.dma_job[job].pressed_channel, now)
 
 
 cdef void record_lookup(Sim* s, slot_t job, Cache* before, cycle_t now) noexcept nogil:
-    """P3: the lookups of a transfer that starts. `before`: the cache's counters before them."""
+    """P3: record the cache lookups of a starting transfer. `before`: the cache's counters before the lookups."""
     cdef DmaJob* j = &s.dma_job[job]
     cdef Cache* c = &s.caches.cache[s.memory[j.memory].cache]
     cdef Event* r = emit(s.trace, REC_LOOKUP, now, 3, DMA, j.engine, j.seq, -1, 32, j.entry)
@@ -175,7 +176,7 @@ cdef void record_lookup(Sim* s, slot_t job, Cache* before, cycle_t now) noexcept
 
 
 cdef void record_open(Sim* s, slot_t flow) noexcept nogil:
-    """P3: a transfer starts, and this flow of it waits for the head latency."""
+    """P3: open the trace data of a flow of a starting transfer."""
     cdef FlowTrace* t = &s.flow_trace[flow]
     t.used = True
     t.held = -1
@@ -185,7 +186,7 @@ cdef void record_open(Sim* s, slot_t flow) noexcept nogil:
 
 
 cdef void record_enter(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
-    """P4: the head latency is over."""
+    """P4: record that a flow enters its resources after the head latency."""
     cdef Flow* f = &s.share.flow[flow]
     cdef DmaJob* j = &s.dma_job[f.job]
     cdef int32_t h, res, channel = flow_channel(s, f)
@@ -224,7 +225,7 @@ cdef void record_member(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
 
 
 cdef void record_members(Sim* s, cycle_t now) noexcept nogil:
-    """P4 is over: which flows are members no more, or again."""
+    """The end of P4: record the flows that stopped or started being members again."""
     cdef int32_t i, k
     cdef slot_t requester
     cdef Spm* p
@@ -243,7 +244,7 @@ cdef void record_members(Sim* s, cycle_t now) noexcept nogil:
 
 
 cdef void record_write_backs(Sim* s, cycle_t now) noexcept nogil:
-    """P4 is over: which queues of write-backs are members of their resources, or no more."""
+    """The end of P4: record the queues of write-backs that became members of their resources, or stopped being members."""
     cdef int32_t k
     cdef bint member
     cdef Event* r
@@ -260,7 +261,7 @@ cdef void record_write_backs(Sim* s, cycle_t now) noexcept nogil:
 
 
 cdef void record_flits(Sim* s, slot_t flow, cycle_t end) noexcept nogil:
-    """What the packets of a flow did in routers."""
+    """Record how many flits of a flow moved and waited in routers."""
     cdef Flow* f = &s.share.flow[flow]
     cdef Interface* i = &s.noc.at[flow]
     cdef Event* r = emit(s.trace, REC_FLITS, end, 0, DMA, f.engine, f.job_seq, flow_channel(s, f), 82, s.dma_job[f.job].entry)
@@ -277,7 +278,7 @@ cdef void record_flits(Sim* s, slot_t flow, cycle_t end) noexcept nogil:
 
 
 cdef void record_leave(Sim* s, slot_t flow, cycle_t end) noexcept nogil:
-    """P7 of the cycle before: the flow's last byte has moved."""
+    """P7 of the previous cycle: record that the flow's last byte has moved."""
     cdef Flow* f = &s.share.flow[flow]
     cdef int32_t h, res, channel = flow_channel(s, f)
     cdef Event* r
@@ -302,7 +303,7 @@ cdef void record_leave(Sim* s, slot_t flow, cycle_t end) noexcept nogil:
 
 
 cdef void record_emit(Sim* s, int32_t entry, cycle_t now, int32_t name, int64_t value) noexcept nogil:
-    """A component says something of a job that it works on, or has submitted: never before its issue."""
+    """Record an event that a component emitted for a job that it works on or has submitted, not before the issue of the job."""
     cdef Place p = place_of(s, entry)
     cdef bint new = entry > s.control.n and s.control.entry[entry].issue == now
     cdef Event* r

@@ -1,4 +1,4 @@
-"""Requests of a block of cycles of a traced scratchpad."""
+"""Notes about the requests of a traced scratchpad in a block of cycles."""
 from kernbench_core.model.bank cimport Spm
 from kernbench_core.trace.events cimport Note, Tracer
 from kernbench_core.model.sim cimport Sim

@@ -1,10 +1,10 @@
-"""Who denied whom in a block of cycles.
+"""Records the conflicts of a block of cycles.
 
-The requesters of a block come one after the other, so what others asked for in a cycle is known when all have been walked. Until then every
-request is noted: what was granted in a few words, what was denied with all that an event of it says. When the block is over, the
-requests of those cycles in which one was denied for the first time are gathered, and told as those of the plain walk are.
+A block simulates one requester after another, so all requests of a cycle are known only at the end of the block. Until then, every
+request is noted: a granted request in a few words, and a denied request with everything that its event contains. At the end of the
+block, the requests of each cycle with a first denial are collected and recorded by the same code as in a plain run.
 """
-from kernbench_core.trace.events cimport Asking, Denial
+from kernbench_core.trace.events cimport TracedRequest, Denial
 from kernbench_core.trace.record_requests cimport add_read_banks, record_conflicts
 
 cdef extern from *:
@@ -21,10 +21,10 @@ cdef void open_notes(Sim* s, Walk* w) noexcept nogil:
 
 cdef void note_denial(Sim* s, Spm* p, Walk* w, slot_t requester, int64_t c, uint64_t reads, uint64_t writes, uint64_t denied,
                       bint fresh) noexcept nogil:
-    """After it was arbitrated; the banks that it was granted have changed, those that denied it have not."""
+    """Note a denied request after its arbitration. The granted banks have been updated, and the denying banks have not."""
     cdef Denial* d = &w.trace.denials[w.trace.n_denials]
     w.trace.n_denials += 1
-    d.place = w.trace.note
+    d.before = w.trace.note
     d.requester = requester
     d.cycle = <int32_t>c
     d.fresh = fresh
@@ -39,27 +39,27 @@ cdef void note_denial(Sim* s, Spm* p, Walk* w, slot_t requester, int64_t c, uint
         w.trace.fresh |= <uint64_t>1 << c
 
 
-cdef Asking* gathered(Tracer* t, slot_t requester) noexcept nogil:
-    cdef Asking* a = &t.asking[t.n_asking]
-    t.n_asking += 1
+cdef TracedRequest* gathered(Tracer* t, slot_t requester) noexcept nogil:
+    cdef TracedRequest* a = &t.requesting[t.n_requesting]
+    t.n_requesting += 1
     a.requester = requester
     return a
 
 
 cdef void gather(Tracer* t, int32_t c) noexcept nogil:
-    """The requests of one cycle, in the order of arbitration."""
+    """Collect the requests of one cycle, in the order of arbitration."""
     cdef Note* note = t.notes
     cdef Denial* d
-    cdef Asking* a
+    cdef TracedRequest* a
     cdef int32_t k = 0
     while True:
-        while k < t.n_denials and t.denials[k].place == note:
+        while k < t.n_denials and t.denials[k].before == note:
             d = &t.denials[k]
             k += 1
             if d.cycle == c:
                 a = gathered(t, d.requester)
-                a.asked_reads[0] = d.banks[0]
-                a.asked_writes[0] = d.banks[1]
+                a.requested_reads[0] = d.banks[0]
+                a.requested_writes[0] = d.banks[1]
                 a.no_read[0] = d.missing[0]
                 a.no_write[0] = d.missing[1]
                 a.by_read[0] = d.by_read
@@ -68,8 +68,8 @@ cdef void gather(Tracer* t, int32_t c) noexcept nogil:
             return
         if note.cycle == c:
             a = gathered(t, note.requester)
-            a.asked_reads[0] = note.banks[0]
-            a.asked_writes[0] = note.banks[1]
+            a.requested_reads[0] = note.banks[0]
+            a.requested_writes[0] = note.banks[1]
             a.no_read[0] = 0
             a.no_write[0] = 0
             a.fresh = False
@@ -77,7 +77,7 @@ cdef void gather(Tracer* t, int32_t c) noexcept nogil:
 
 
 cdef void close_notes(Sim* s, Spm* p, Walk* w) noexcept nogil:
-    """The block is over; the notes are open for the next."""
+    """End a block: record its conflicts, and clear the notes for the next block."""
     cdef int32_t c
     while w.trace.fresh:
         c = trailing_zeros(w.trace.fresh)

@@ -1,8 +1,8 @@
-"""Records of a trace are put in order before they are formatted.
+"""Sorts the records of a trace before they are formatted.
 
-They do not come in order: scratchpads run behind the loop, each by itself, and the requesters of a block come one after the other. By cycle
-they are sorted digit by digit, and those of one cycle, a handful, by the order of docs/model/traces.md. Both keep what is equal as it
-was written. Records stay where they are: what is moved is their numbers.
+Records are not written in order, because each scratchpad runs behind the loop at its own pace, and because a block simulates one
+requester after another. A radix sort orders the records by cycle. The few records of one cycle are then sorted by the order of
+docs/model/traces.md. Both sorts are stable. They move the numbers of records, not the records.
 """
 from libc.string cimport memcpy, memset
 
@@ -10,14 +10,14 @@ from kernbench_core.trace.events cimport Event
 from kernbench_core.types cimport int32_t
 
 cdef enum:
-    DIGIT = 11                # bits of a cycle that one pass sorts by
-    FEW = 12                  # records are sorted by insertion
+    DIGIT = 11                # bits of a cycle that one pass of the radix sort examines
+    FEW = 12                  # up to this number of records are sorted by insertion
 
 
 cdef inline bint follows(const Event* a, const Event* b) noexcept nogil:
-    """Of one cycle: `a` stands behind `b`."""
-    if a.place != b.place:
-        return a.place > b.place
+    """Whether record `a` comes after record `b` of the same cycle."""
+    if a.order_key != b.order_key:
+        return a.order_key > b.order_key
     return a.job > b.job if a.job != b.job else a.detail > b.detail
 
 
@@ -46,7 +46,7 @@ cdef void by_cycle(const Event* e, int32_t* order, int32_t* spare, int64_t n, cy
 
 
 cdef void in_cycle(const Event* e, int32_t* order, int32_t* spare, int64_t n) noexcept nogil:
-    """Sort the records of one cycle: by insertion, or merge two halves."""
+    """Sort the records of one cycle: few records by insertion, others by merging two sorted halves."""
     cdef int64_t k, i, half = n // 2, left = 0
     cdef int32_t moved
     if n <= FEW:
@@ -76,7 +76,7 @@ cdef void in_cycle(const Event* e, int32_t* order, int32_t* spare, int64_t n) no
 
 
 cdef int64_t arrange(Tracer* t, cycle_t before) noexcept nogil:
-    """Write the numbers of the records of cycles before that to `order`; how many they are."""
+    """Write the sorted numbers of the records of cycles before `before` to `order`; return how many they are."""
     cdef Event* e = t.event
     cdef cycle_t first = 0, last = 0
     cdef int64_t k, i, n = 0

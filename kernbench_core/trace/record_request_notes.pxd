@@ -1,4 +1,4 @@
-"""What the walks tell of nearly every request of a traced run: they are compiled into them."""
+"""Inline functions that record nearly every request of a traced run."""
 from kernbench_core.model.compute cimport MAX_REGIONS, Compute
 from kernbench_core.trace.events cimport REC_RUN, TRACE_FULL, Event, FlowTrace, Note, StreamTrace, emit
 from kernbench_core.model.share.membership cimport Flow, on_resources
@@ -7,7 +7,7 @@ from kernbench_core.types cimport DMA, NEVER, cycle_t, int32_t, int64_t, nbytes_
 from kernbench_core.fast.block_ports cimport Walk
 
 cdef inline void put_note(Walk* w, slot_t requester, int64_t c, uint64_t reads, uint64_t writes) noexcept nogil:
-    """A traced requester was granted all that it asked for."""
+    """Note a request that was granted completely."""
     cdef Note* note = w.trace.note
     note.banks[0] = reads
     note.banks[1] = writes
@@ -16,7 +16,8 @@ cdef inline void put_note(Walk* w, slot_t requester, int64_t c, uint64_t reads, 
     w.trace.note = note + 1
 
 cdef inline void open_run(FlowTrace* t, Flow* f, nbytes_t left, int32_t bank) noexcept nogil:
-    """A flow asks, or may; `left` bytes of its run are not asked for, the first on `bank`. Where no run is open one opens there."""
+    """A flow requests bytes or may do so. `left` bytes of its address run are not requested yet; the first of them is on `bank`.
+    If no run is open, a run begins at this byte."""
     if t.asked == NEVER:
         t.at = f.at
         t.at.run_left = left
@@ -32,7 +33,7 @@ cdef inline void run_asked(FlowTrace* t, cycle_t now) noexcept nogil:
         t.asked = now
 
 cdef inline void emit_moved(Sim* s, Flow* f, FlowTrace* t, int32_t kind, cycle_t now) noexcept nogil:
-    """The open run of a flow has moved."""
+    """Record that the bytes of the open run of a flow have moved."""
     cdef Event* r = emit(
         s.trace, kind, now, 6, DMA, f.engine, f.job_seq, flow_channel(s, f), 60 if kind == REC_RUN else 111, s.dma_job[f.job].entry)
     if r:
@@ -46,7 +47,8 @@ cdef inline void emit_moved(Sim* s, Flow* f, FlowTrace* t, int32_t kind, cycle_t
         r.v[7] = t.conflict
 
 cdef inline bint run_served(Sim* s, Flow* f, FlowTrace* t, cycle_t now) noexcept nogil:
-    """A request was served at once, and moves bytes of one run: nothing to tell but its end. False, and nothing done, else."""
+    """Handle a request that was served at once and moves bytes of a single run: only the end of the run is recorded. Return false, and
+    do nothing, if the bytes are of several runs or if the trace has the level `access`."""
     if s.trace.level > TRACE_FULL or f.asked > t.left:
         return False
     if f.asked == t.left:
@@ -57,8 +59,9 @@ cdef inline bint run_served(Sim* s, Flow* f, FlowTrace* t, cycle_t now) noexcept
 cdef inline StreamTrace* streams_of(Sim* s, slot_t requester) noexcept nogil:
     return &s.stream_trace[(requester - s.n_flows) * MAX_REGIONS]
 
-cdef inline void before_work_asks(Compute* e, StreamTrace* t) noexcept nogil:
-    """A TE or VE makes a new request: called before and after, to see what its regions ask for."""
+cdef inline void before_request(Compute* e, StreamTrace* t) noexcept nogil:
+    """Called before a TE or VE makes a new request; `after_request` is called after it, so that the requested bytes of each region are
+    known."""
     cdef int32_t k
     for k in range(e.streams):
         if e.body_left == e.body:               # the first body cycle of the job
@@ -66,7 +69,7 @@ cdef inline void before_work_asks(Compute* e, StreamTrace* t) noexcept nogil:
             t[k].conflict = False
         t[k].first = e.stream[k].at
 
-cdef inline void after_work_asks(Compute* e, StreamTrace* t) noexcept nogil:
+cdef inline void after_request(Compute* e, StreamTrace* t) noexcept nogil:
     cdef int32_t k
     for k in range(e.streams):
         t[k].last = min(e.stream[k].at, e.stream[k].nbytes)

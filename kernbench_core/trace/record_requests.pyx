@@ -1,10 +1,10 @@
-"""Requests as records of a trace: accesses, conflicts, and who held whom; docs/model/traces.md says what is written when."""
+"""Records accesses, bank conflicts and waits for banks. docs/model/traces.md defines which events are written, and when."""
 from kernbench_core.model.bank cimport Spm, bank_of, line_of, set_banks
 from kernbench_core.model.compute cimport Compute, ComputeJob, Region, writes_to
 from kernbench_core.model.dma cimport DmaJob
 from kernbench_core.model.dram.extent cimport cursor_advance
 from kernbench_core.trace.events cimport (
-    MISSING, REC_ACCESS, REC_CONFLICT, REC_FAR, REC_FAR_STALL, REC_MOVED, REC_RESUME, REC_RUN, REC_STALL, TRACE_ACCESS, Asking, Event,
+    MISSING, REC_ACCESS, REC_CONFLICT, REC_FAR, REC_FAR_STALL, REC_MOVED, REC_RESUME, REC_RUN, REC_STALL, TRACE_ACCESS, TracedRequest, Event,
     FlowTrace, StreamTrace, Tracer, emit)
 from kernbench_core.model.bank_mask cimport set_run
 from kernbench_core.model.pair_requesters cimport far_requester
@@ -17,11 +17,11 @@ cdef extern from *:
     int trailing_zeros "__builtin_ctzll"(uint64_t v) noexcept nogil
 
 cdef enum:
-    BANK_CONFLICT = 4         # a reason of its own: a DmaJob's StallReason has three
-    CLIENTS = 7               # DMA, TE, VE: who stands in a record of a conflict
+    BANK_CONFLICT = 4         # an additional reason, after those of StallReason
+    CLIENTS = 7               # DMA, TE, VE: the kind of engine in a record of a conflict
 
 
-cdef struct Who:              # whose request it is
+cdef struct Source:              # whose request it is
     int32_t kind
     int32_t engine
     int64_t job
@@ -29,8 +29,8 @@ cdef struct Who:              # whose request it is
     int32_t channel           # DRAM channel of a flow, else -1
 
 
-cdef Who who_asks(Sim* s, slot_t requester) noexcept nogil:
-    cdef Who w
+cdef Source source_of(Sim* s, slot_t requester) noexcept nogil:
+    cdef Source w
     cdef Compute* e
     cdef Flow* f
     if requester >= s.n_flows + s.n_compute + s.n_asks:
@@ -44,8 +44,8 @@ cdef Who who_asks(Sim* s, slot_t requester) noexcept nogil:
         w.channel = flow_channel(s, f)
     elif requester >= s.n_flows + s.n_compute:
         w.kind = COMPONENT
-        w.engine = s.plugs.ask[requester - s.plugs.first_requester].by
-        w.entry = s.control.n               # no entry: `emit` leaves its records out
+        w.engine = s.plugs.bank_request[requester - s.plugs.first_requester].by
+        w.entry = s.control.n               # no entry: `emit` omits its records
         w.job = MISSING
         w.channel = -1
     else:
@@ -59,7 +59,7 @@ cdef Who who_asks(Sim* s, slot_t requester) noexcept nogil:
 
 
 cdef void emit_access(
-        Sim* s, int32_t kind, Spm* p, Who w, nbytes_t addr, nbytes_t size, bint writes, bint conflict, cycle_t asked,
+        Sim* s, int32_t kind, Spm* p, Source w, nbytes_t addr, nbytes_t size, bint writes, bint conflict, cycle_t asked,
         cycle_t now) noexcept nogil:
     cdef Event* r = emit(s.trace, kind, now, 6, w.kind, w.engine, w.job, w.channel, 60, w.entry)
     if r:
@@ -74,9 +74,10 @@ cdef void emit_access(
 
 cdef void flow_touched(
         Sim* s, Spm* p, slot_t requester, nbytes_t ahead, nbytes_t size, bint denied, cycle_t asked, cycle_t now) noexcept nogil:
-    """Bytes of the open run, `ahead` of its first: in the scratchpad, and in the other one of a flow between two."""
+    """Record an access to `size` bytes of the open run, which begin `ahead` bytes after its first byte. A flow between two scratchpads
+    accesses both of them."""
     cdef FlowTrace* t = &s.flow_trace[requester]
-    cdef Who w = who_asks(s, requester)
+    cdef Source w = source_of(s, requester)
     cdef bint writes = not s.dma_job[s.share.flow[requester].job].write
     emit_access(s, REC_ACCESS, p, w, t.at.addr + ahead, size, writes, denied, asked, now)
     if s.requester[requester].paired:
@@ -85,7 +86,7 @@ cdef void flow_touched(
 
 
 cdef void flow_moved(Sim* s, Spm* p, slot_t requester, cycle_t asked, bint denied, cycle_t now) noexcept nogil:
-    """The bytes of a flow's request move: run by run."""
+    """Record that the bytes of a flow's request move, one address run after another."""
     cdef Flow* f = &s.share.flow[requester]
     cdef DmaJob* j = &s.dma_job[f.job]
     cdef FlowTrace* t = &s.flow_trace[requester]
@@ -120,7 +121,7 @@ cdef void flow_moved(Sim* s, Spm* p, slot_t requester, cycle_t asked, bint denie
 
 
 cdef void work_moved(Sim* s, Spm* p, slot_t requester, cycle_t asked, bint denied, cycle_t now) noexcept nogil:
-    """The request of a body cycle is served: region by region."""
+    """Record that the request of a body cycle is served, one region after another."""
     cdef Compute* e = &s.compute[requester - s.n_flows]
     cdef ComputeJob* j = &s.compute_job[e.job]
     cdef StreamTrace* t = streams_of(s, requester)
@@ -135,23 +136,23 @@ cdef void work_moved(Sim* s, Spm* p, slot_t requester, cycle_t asked, bint denie
         t[k].conflict = t[k].conflict or denied
         if s.trace.level == TRACE_ACCESS:
             emit_access(
-                s, REC_ACCESS, p, who_asks(s, requester), g.addr + t[k].first, t[k].last - t[k].first, writes_to(j, k), denied, asked, now)
+                s, REC_ACCESS, p, source_of(s, requester), g.addr + t[k].first, t[k].last - t[k].first, writes_to(j, k), denied, asked, now)
         elif t[k].last == g.nbytes:
-            emit_access(s, REC_ACCESS, p, who_asks(s, requester), g.addr, g.nbytes, writes_to(j, k), t[k].conflict, t[k].asked, now)
+            emit_access(s, REC_ACCESS, p, source_of(s, requester), g.addr, g.nbytes, writes_to(j, k), t[k].conflict, t[k].asked, now)
         t[k].first = t[k].last
 
 
 cdef void record_served(Sim* s, Spm* p, slot_t requester, cycle_t since, cycle_t now) noexcept nogil:
-    """P6: a request is served; it was first denied in cycle `since`."""
+    """P6: record that a request is served which was first denied in cycle `since`."""
     cdef bint denied = since != NEVER
-    cdef Who w
+    cdef Source w
     cdef Event* r
     if requester < s.n_flows:
         flow_moved(s, p, requester, since if denied else now, denied, now)
     else:
         work_moved(s, p, requester, since if denied else now, denied, now)
     if denied:
-        w = who_asks(s, requester)
+        w = source_of(s, requester)
         r = emit(s.trace, REC_RESUME, now, 6, w.kind, w.engine, w.job, w.channel, 113, w.entry)
         if r:
             r.v[0] = w.job
@@ -174,7 +175,7 @@ cdef void add_read_banks(Sim* s, Spm* p, slot_t requester, uint64_t* mask) noexc
         if s.dma_job[s.share.flow[requester].job].write != far:
             set_run(mask, 0, p.banks)
         return
-    if requester >= s.n_flows + s.n_compute:         # a component's ask: its writes are not told apart
+    if requester >= s.n_flows + s.n_compute:         # a component's request: its reads and writes are not recorded separately
         set_run(mask, 0, p.banks)
         return
     t = streams_of(s, requester)
@@ -191,36 +192,36 @@ cdef void add_read_banks(Sim* s, Spm* p, slot_t requester, uint64_t* mask) noexc
             set_banks(p, mask, bank_of(p, line), last - line + 1)
 
 
-cdef void open_asking(Sim* s, Spm* p, slot_t requester, uint64_t* reads, uint64_t* writes, cycle_t now) noexcept nogil:
-    """P5: a request, before it is arbitrated; `reads` and `writes` are what it still lacks. Nothing is denied yet."""
+cdef void open_traced_request(Sim* s, Spm* p, slot_t requester, uint64_t* reads, uint64_t* writes, cycle_t now) noexcept nogil:
+    """P5: record a request before arbitration; `reads` and `writes` are the banks that it still lacks."""
     cdef Tracer* t = s.trace
-    cdef Asking* a = &t.asking[t.n_asking]
+    cdef TracedRequest* a = &t.requesting[t.n_requesting]
     cdef int32_t k
     if requester < s.n_flows:
         run_asked(&s.flow_trace[requester], now)
-    t.n_asking += 1
+    t.n_requesting += 1
     a.requester = requester
     a.fresh = False
     for k in range(p.words):
-        a.asked_reads[k] = reads[k]
-        a.asked_writes[k] = writes[k]
+        a.requested_reads[k] = reads[k]
+        a.requested_writes[k] = writes[k]
         a.no_read[k] = a.no_write[k] = a.by_read[k] = 0
 
 
-cdef void some_denied(Sim* s, Spm* p, Asking* a) noexcept nogil:
-    """A bank is denied to the request, the first of this cycle."""
+cdef void some_denied(Sim* s, Spm* p, TracedRequest* a) noexcept nogil:
+    """Called when a request is denied a bank for the first time in this cycle."""
     a.fresh = s.requester[a.requester].first_denied == NEVER
     s.trace.denied = s.trace.denied or a.fresh
     if not p.split:
         add_read_banks(s, p, a.requester, a.by_read)
 
 
-cdef void record_asking(Sim* s, Spm* p, slot_t requester, uint64_t* reads, uint64_t* writes, cycle_t now) noexcept nogil:
-    """P5: a request and what it is denied; ports are what is left for it."""
-    cdef Asking* a = &s.trace.asking[s.trace.n_asking]
+cdef void record_request(Sim* s, Spm* p, slot_t requester, uint64_t* reads, uint64_t* writes, cycle_t now) noexcept nogil:
+    """P5: record a request and the banks that it is denied, before it takes the ports that are free."""
+    cdef TracedRequest* a = &s.trace.requesting[s.trace.n_requesting]
     cdef int32_t k
     cdef uint64_t missing = 0
-    open_asking(s, p, requester, reads, writes, now)
+    open_traced_request(s, p, requester, reads, writes, now)
     for k in range(p.words):
         a.no_read[k] = reads[k] & ~p.free[0][k]
         a.no_write[k] = writes[k] & ~p.free[1][k] if p.split else 0
@@ -229,7 +230,7 @@ cdef void record_asking(Sim* s, Spm* p, slot_t requester, uint64_t* reads, uint6
         some_denied(s, p, a)
 
 
-cdef bint lacks_any(Spm* p, Asking* a) noexcept nogil:
+cdef bint lacks_any(Spm* p, TracedRequest* a) noexcept nogil:
     cdef int32_t k
     for k in range(p.words):
         if a.no_read[k] | a.no_write[k]:
@@ -237,9 +238,9 @@ cdef bint lacks_any(Spm* p, Asking* a) noexcept nogil:
     return False
 
 
-cdef void record_denied(Sim* s, Spm* p, int32_t asking, int32_t bank, bint no_read, bint no_write) noexcept nogil:
-    """P5: the request that was written down as number `asking` of its cycle is denied a bank, for lack of these ports."""
-    cdef Asking* a = &s.trace.asking[asking]
+cdef void record_denied(Sim* s, Spm* p, int32_t index, int32_t bank, bint no_read, bint no_write) noexcept nogil:
+    """P5: record that the request with this index in the cycle is denied a bank. `no_read`, `no_write`: the ports that are missing."""
+    cdef TracedRequest* a = &s.trace.requesting[index]
     if not lacks_any(p, a):
         some_denied(s, p, a)
     a.no_read[bank >> 6] |= <uint64_t>no_read << (bank & 63)
@@ -250,31 +251,31 @@ cdef inline bint has(uint64_t* mask, int32_t bank) noexcept nogil:
     return mask[bank >> 6] >> (bank & 63) & 1
 
 
-cdef bint denied_so(Spm* p, Asking* a, int32_t bank, bint writes) noexcept nogil:
-    """A port of the direction was missing; a shared one counts for reads where the request reads the bank."""
+cdef bint denied_so(Spm* p, TracedRequest* a, int32_t bank, bint writes) noexcept nogil:
+    """Whether a port of this direction was missing. A shared port counts as a read port if the request reads the bank."""
     if p.split:
         return has(a.no_write if writes else a.no_read, bank)
     return has(a.no_read, bank) and has(a.by_read, bank) != writes
 
 
-cdef bint asks(Spm* p, Asking* a, int32_t bank, bint writes) noexcept nogil:
-    """The request wants a port of the kind that serves the direction."""
-    return has(a.asked_writes if p.split and writes else a.asked_reads, bank)
+cdef bint requests_bank(Spm* p, TracedRequest* a, int32_t bank, bint writes) noexcept nogil:
+    """Whether the request needs a port of the kind that serves this direction."""
+    return has(a.requested_writes if p.split and writes else a.requested_reads, bank)
 
 
 cdef void emit_conflict(Sim* s, Spm* p, int32_t bank, bint writes, cycle_t now) noexcept nogil:
-    cdef Asking* a
-    cdef Asking* first = NULL
+    cdef TracedRequest* a
+    cdef TracedRequest* first = NULL
     cdef int32_t k, asked = 0, kinds = 0
     cdef Event* r
-    for k in range(s.trace.n_asking):
-        a = &s.trace.asking[k]
-        asked += asks(p, a, bank, writes)
+    for k in range(s.trace.n_requesting):
+        a = &s.trace.requesting[k]
+        asked += requests_bank(p, a, bank, writes)
         if denied_so(p, a, bank, writes):
             if first == NULL:
                 first = a
-            kinds |= 1 << who_asks(s, a.requester).kind
-    r = emit(s.trace, REC_CONFLICT, now, 5, MEMORY, <int32_t>(p - s.spm), 0, -1, 61, who_asks(s, first.requester).entry)
+            kinds |= 1 << source_of(s, a.requester).kind
+    r = emit(s.trace, REC_CONFLICT, now, 5, MEMORY, <int32_t>(p - s.spm), 0, -1, 61, source_of(s, first.requester).entry)
     if r:
         r.v[0] = bank
         r.v[1] = writes
@@ -284,12 +285,13 @@ cdef void emit_conflict(Sim* s, Spm* p, int32_t bank, bint writes, cycle_t now) 
         r.v[5] = p - s.spm
 
 
-cdef void emit_held(Sim* s, Spm* p, Asking* a, cycle_t now) noexcept nogil:
-    """A request is held: by the first that got a port of the missing kind on the lowest bank that it lacks."""
-    cdef Who w = who_asks(s, a.requester)
+cdef void emit_held(Sim* s, Spm* p, TracedRequest* a, cycle_t now) noexcept nogil:
+    """Record that a request is held. The reported holder is the first request that got a port of the missing kind on the lowest bank
+    that the held request lacks."""
+    cdef Source w = source_of(s, a.requester)
     cdef int32_t record = REC_FAR_STALL if a.requester >= far_requester(s, 0) else REC_STALL
     cdef Event* r = emit(s.trace, record, now, 5, w.kind, w.engine, w.job, w.channel, 112, w.entry)
-    cdef Asking* b
+    cdef TracedRequest* b
     cdef int32_t k, bank = 0
     if not r:
         return
@@ -301,15 +303,15 @@ cdef void emit_held(Sim* s, Spm* p, Asking* a, cycle_t now) noexcept nogil:
     r.v[2] = w.channel if w.channel >= 0 else MISSING
     r.v[3] = bank
     r.v[4] = MISSING
-    for k in range(s.trace.n_asking):
-        b = &s.trace.asking[k]
-        if asks(p, b, bank, not has(a.no_read, bank)) and not has(b.no_read, bank) and not has(b.no_write, bank):
-            r.v[4] = who_asks(s, b.requester).job
+    for k in range(s.trace.n_requesting):
+        b = &s.trace.requesting[k]
+        if requests_bank(p, b, bank, not has(a.no_read, bank)) and not has(b.no_read, bank) and not has(b.no_write, bank):
+            r.v[4] = source_of(s, b.requester).job
             return
 
 
 cdef bint told(Sim* s, slot_t requester, cycle_t now) noexcept nogil:
-    """A flow between scratchpads may be denied in both: it is held once."""
+    """A flow between scratchpads that is denied in both is recorded as held only once."""
     cdef FlowTrace* t
     if not s.requester[requester].paired:
         return False
@@ -321,24 +323,24 @@ cdef bint told(Sim* s, slot_t requester, cycle_t now) noexcept nogil:
 
 
 cdef void record_conflicts(Sim* s, Spm* p, cycle_t now) noexcept nogil:
-    """P5 is over: what was denied for the first time."""
+    """The end of P5: record the conflicts of requests that were denied for the first time."""
     cdef Tracer* t = s.trace
     cdef int32_t k, w, bank
     cdef uint64_t news
-    cdef Asking* a
+    cdef TracedRequest* a
     cdef bint[2] writes
     if t.denied:
         for w in range(p.words):
             news = 0
-            for k in range(t.n_asking):
-                if t.asking[k].fresh:
-                    news |= t.asking[k].no_read[w] | t.asking[k].no_write[w]
+            for k in range(t.n_requesting):
+                if t.requesting[k].fresh:
+                    news |= t.requesting[k].no_read[w] | t.requesting[k].no_write[w]
             while news:
                 bank = 64 * w + trailing_zeros(news)
                 news &= news - 1
                 writes[0] = writes[1] = False
-                for k in range(t.n_asking):
-                    a = &t.asking[k]
+                for k in range(t.n_requesting):
+                    a = &t.requesting[k]
                     if a.fresh:
                         writes[0] = writes[0] or denied_so(p, a, bank, False)
                         writes[1] = writes[1] or denied_so(p, a, bank, True)
@@ -346,8 +348,8 @@ cdef void record_conflicts(Sim* s, Spm* p, cycle_t now) noexcept nogil:
                     emit_conflict(s, p, bank, False, now)
                 if writes[1]:
                     emit_conflict(s, p, bank, True, now)
-        for k in range(t.n_asking):
-            if t.asking[k].fresh and not told(s, t.asking[k].requester, now):
-                emit_held(s, p, &t.asking[k], now)
+        for k in range(t.n_requesting):
+            if t.requesting[k].fresh and not told(s, t.requesting[k].requester, now):
+                emit_held(s, p, &t.requesting[k], now)
     t.denied = False
-    t.n_asking = 0
+    t.n_requesting = 0

@@ -83,7 +83,7 @@ class Columns:
         self._numbers: dict[tuple[str, bytes], int] = {}
         self._known: dict[tuple[str, type, Any], int] = {}  # the same texts by value; 1 and True are different
         self.unit_number = {name: self._number("units", text(name)) for name in names}
-        self.token_left: list[int] = []  #: entries of each token group
+        self.tokens_remaining: list[int] = []  #: entries of each token group
         self._groups: dict[int, int] = {}
         self._rows = len(program.entries)  # number of filled rows
         for entry in program.entries:
@@ -167,9 +167,9 @@ class Columns:
         if token_idx is None:
             return None
         group = self._groups.setdefault(token_idx, len(self._groups))
-        if group == len(self.token_left):
-            self.token_left.append(0)
-        self.token_left[group] += 1
+        if group == len(self.tokens_remaining):
+            self.tokens_remaining.append(0)
+        self.tokens_remaining[group] += 1
         return group
 
     def _transfer(self, entry: Entry) -> dict[str, int | None]:

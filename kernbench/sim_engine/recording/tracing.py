@@ -84,7 +84,7 @@ class Tracing:
             rule = f"no unit fits; the machine has {_told(names)}"
             raise InputError(Problem("trace", rule, "only", ", ".join(options.only)))
         self.columns = Columns(program, plan, names)
-        self.format = self._format([(left, -1) for left in self.columns.token_left])
+        self.format = self._format([(left, -1) for left in self.columns.tokens_remaining])
         banks = options.level != "summary"
         self.windows = Windows(program, plan, options.window, self._totals(), self.kept, samples, banks=banks)
         self.edge = options.window  # the next end of a window [cycle]
@@ -146,7 +146,7 @@ class Tracing:
     def go_on(self, state: TraceState) -> None:
         """Continue the trace of a loaded checkpoint. InputError if the state does not fit this run."""
         state.check_place(int(self.core.cycle))
-        groups = self.columns.token_left
+        groups = self.columns.tokens_remaining
         if len(state.tokens) != len(groups) or any(left > most for (left, _), most in zip(state.tokens, groups, strict=True)):
             raise damaged("its token groups are those of another program")
         try:

@@ -3,7 +3,7 @@ from kernbench_core.model.bank cimport Spm, grant, grant_words
 from kernbench_core.model.pair_requesters cimport flow_of
 from kernbench_core.model.sim cimport Sim, reads_of, writes_of
 from kernbench_core.trace.events cimport TRACE_FULL
-from kernbench_core.trace.record_requests cimport open_asking, record_asking, record_denied
+from kernbench_core.trace.record_requests cimport open_traced_request, record_request, record_denied
 from kernbench_core.types cimport cycle_t, int32_t, slot_t, uint64_t
 
 cdef inline bint traces_requests(Sim* s) noexcept nogil:
@@ -20,30 +20,30 @@ cdef inline int32_t client_of(Sim* s, slot_t requester) noexcept nogil:
         return s.share.flow[flow_of(s, requester)].engine
     if requester < s.n_flows + s.n_compute:
         return s.n_dma + requester - s.n_flows
-    return s.n_dma + s.n_compute + s.plugs.ask[requester - s.plugs.first_requester].by
+    return s.n_dma + s.n_compute + s.plugs.bank_request[requester - s.plugs.first_requester].by
 
 cdef inline void grant_request(Sim* s, Spm* p, slot_t requester, cycle_t now, bint traced) noexcept nogil:
     """Grant a request the ports that are left; its masks keep the banks that it still lacks. The function is inlined where
     `traced` is a constant."""
     if traced:
-        record_asking(s, p, requester, reads_of(s, requester), writes_of(s, requester), now)
+        record_request(s, p, requester, reads_of(s, requester), writes_of(s, requester), now)
     if s.mask_words == 1:
         grant_words(p, &s.requester[requester].reads, &s.requester[requester].writes, 1)
     else:
         grant(p, reads_of(s, requester), writes_of(s, requester))
 
-cdef inline void open_askings(Sim* s, Spm* p, cycle_t now) noexcept nogil:
+cdef inline void open_traced_requests(Sim* s, Spm* p, cycle_t now) noexcept nogil:
     """Record all requests, before an arbiter goes from bank to bank."""
     cdef int32_t k
-    for k in range(p.n_asking if traces_requests(s) else 0):
-        open_asking(s, p, p.asking[k], reads_of(s, p.asking[k]), writes_of(s, p.asking[k]), now)
+    for k in range(p.n_requesting if traces_requests(s) else 0):
+        open_traced_request(s, p, p.requesting[k], reads_of(s, p.requesting[k]), writes_of(s, p.requesting[k]), now)
 
-cdef inline uint64_t banks_asked(Sim* s, Spm* p, int32_t w) noexcept nogil:
+cdef inline uint64_t requested_banks(Sim* s, Spm* p, int32_t w) noexcept nogil:
     """The banks of the w-th word that some request needs."""
     cdef uint64_t asked = 0
     cdef int32_t k
-    for k in range(p.n_asking):
-        asked |= reads_of(s, p.asking[k])[w] | writes_of(s, p.asking[k])[w]
+    for k in range(p.n_requesting):
+        asked |= reads_of(s, p.requesting[k])[w] | writes_of(s, p.requesting[k])[w]
     return asked
 
 cdef inline void deny_bank(Sim* s, Spm* p, int32_t k, int32_t bank, bint no_read, bint no_write) noexcept nogil:
@@ -55,8 +55,8 @@ cdef inline void deny_bank(Sim* s, Spm* p, int32_t k, int32_t bank, bint no_read
 cdef inline bint grant_bank(Sim* s, Spm* p, int32_t k, int32_t bank, int32_t* left) noexcept nogil:
     """Grant a bank to the k-th request of the cycle, if the request needs the bank and its port is among the ports `left`
     there."""
-    cdef uint64_t* reads = reads_of(s, p.asking[k]) + (bank >> 6)
-    cdef uint64_t* writes = writes_of(s, p.asking[k]) + (bank >> 6)
+    cdef uint64_t* reads = reads_of(s, p.requesting[k]) + (bank >> 6)
+    cdef uint64_t* writes = writes_of(s, p.requesting[k]) + (bank >> 6)
     cdef int32_t read = reads[0] >> (bank & 63) & 1, write = writes[0] >> (bank & 63) & 1
     if not (read or write):
         return False

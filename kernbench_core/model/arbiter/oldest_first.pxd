@@ -50,13 +50,13 @@ cdef inline slot_t* aged_first(Sim* s, Spm* p, slot_t* order, int32_t n, cycle_t
 
 cdef inline void oldest_first(Sim* s, Spm* p, cycle_t now) noexcept nogil:
     """Grant the ports that are left to the requests of this cycle, one request after another."""
-    cdef slot_t* order = p.asking
+    cdef slot_t* order = p.requesting
     cdef int32_t k
     if may_be_aged(p, now):
-        order = aged_first(s, p, p.asking, p.n_asking, now)
+        order = aged_first(s, p, p.requesting, p.n_requesting, now)
     if traces_requests(s):
-        for k in range(p.n_asking):
+        for k in range(p.n_requesting):
             grant_request(s, p, order[k], now, True)
     else:
-        for k in range(p.n_asking):
+        for k in range(p.n_requesting):
             grant_request(s, p, order[k], now, False)

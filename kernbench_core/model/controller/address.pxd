@@ -17,7 +17,7 @@ cdef inline void place_burst(Controllers* d, Request* q) noexcept nogil:
     cdef int32_t* nodes = d.timing.nodes
     memset(value, 0, sizeof(value))
     for k in range(m.n):
-        value[m.field[k]] += rest % m.size[k] * m.place[k]
+        value[m.field[k]] += rest % m.size[k] * m.factor[k]
         rest = rest // m.size[k]
     value[<int>FIELD_ROW] = (value[<int>FIELD_ROW] + rest * m.rows) % m.rows
     for k in range(m.pairs):

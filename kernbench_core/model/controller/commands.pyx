@@ -53,14 +53,14 @@ cdef void give_column(Controllers* d, Channel* c, int32_t which, int32_t k, cloc
         c.hits += 1
     if q.write == 0 and q.flow != NONE:
         place = &d.port[q.flow].ring[q.seq % d.places]
-        place.at = cycle_of(d, first + t.early)
+        place.at = cycle_of(d, first + t.to_drain)
     if d.departed != NULL:
         d.departed[q.seq] = now if q.write else first + t.burst
     if which == ACTIVE_LIST:
         b.active -= 1
         take_out(c.active, &c.n_active, k)
         return
-    if CONTROLLER_POLICIES[d.scheduler].marks and b.wanted != q.row:
+    if CONTROLLER_POLICIES[d.scheduler].marks and b.oldest_row != q.row:
         b.passed += 1
     if which == 1:
         c.whole -= 1
@@ -121,7 +121,7 @@ cdef void column_or_cas(Controllers* d, Channel* c, int32_t which, int32_t k, cl
         hold_bus(d, c, 0, CAS, now)
         c.cas = True
         c.cas_list = which
-        c.cas_place = k
+        c.cas_index = k
 
 
 cdef clock_t serve_active(Controllers* d, Channel* c, clock_t now, bint* gave) noexcept nogil:
@@ -250,7 +250,7 @@ cdef clock_t controller_clock(Controllers* d, Channel* c, clock_t now) noexcept 
     cdef clock_t soonest
     if c.cas:
         c.cas = False
-        give_column(d, c, c.cas_list, c.cas_place, now)
+        give_column(d, c, c.cas_list, c.cas_index, now)
         return now + 1
     soonest = refresh_look(d, c, now)
     if c.opening and give_act2(d, c, now, now):

@@ -15,19 +15,19 @@ cdef enum MapField:           # field of an address map (C4), in the order of FI
     N_FIELDS
 
 cdef enum:
-    MOST_FIELDS = 16          # limit of the fields of a map, and of the pairs of a hash
+    MAX_FIELDS = 16           # limit of the fields of a map, and of the pairs of a hash
     OPEN_WRITES = 2           # limit of the bursts of a flow in the write queue whose data are not complete (C1)
 
 cdef struct AddressFields:    # `map` and `hash`; state/controller_layout.pyx writes them
     int32_t n                 # number of fields of an address
-    int32_t field[MOST_FIELDS]         # MapField, the lowest first
-    int64_t size[MOST_FIELDS]  # number of values of each field
-    int64_t place[MOST_FIELDS]         # factor of each field's value; for the upper part of a column
+    int32_t field[MAX_FIELDS]  # MapField, the lowest first
+    int64_t size[MAX_FIELDS]  # number of values of each field
+    int64_t factor[MAX_FIELDS]  # factor of each field's value; for the upper part of a column
     int32_t pairs             # number of pairs of fields in the hash
-    int32_t left[MOST_FIELDS]          # MapField
-    int32_t right[MOST_FIELDS]         # MapField
-    int32_t shift[MOST_FIELDS]         # shift of the right field
-    int64_t mask[MOST_FIELDS]          # 2^bits - 1 for the left field
+    int32_t left[MAX_FIELDS]  # MapField
+    int32_t right[MAX_FIELDS]  # MapField
+    int32_t shift[MAX_FIELDS]  # shift of the right field
+    int64_t mask[MAX_FIELDS]  # 2^bits - 1 for the left field
     int64_t rows              # rows of a bank
 
 cdef struct Request:          # a burst that waits for a command
@@ -80,7 +80,7 @@ cdef struct Channel:          # a controller
     clock_t data_clock        # @later the clock up to which the data clock runs, exclusive
     bint cas                  # @flag a CAS was issued: its column command follows in the next clock
     int32_t cas_list          # @count list of the request of that CAS: 0 reads, 1 writes, 2 active
-    int32_t cas_place         # @count position in that list
+    int32_t cas_index         # @count position in that list
     int64_t refs              # @count refreshes issued
     bint waits                # whether a refresh is pending; refresh_look writes this field
     int32_t refreshing        # the bank with a pending refresh; NONE: the refresh is for a rank, or none is pending

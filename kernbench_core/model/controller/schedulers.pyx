@@ -15,12 +15,12 @@ cdef void mark_queue(Channel* c, Request* queue, int32_t n) noexcept nogil:
         b = &c.device.bank[queue[k].bank]
         if b.look != c.looks:
             b.look = c.looks
-            b.wanted = queue[k].row
+            b.oldest_row = queue[k].row
             b.hits = 0
-            b.hit_came = NEVER
+            b.hit_queued_at = NEVER
         if b.row == queue[k].row:
             if b.hits == 0:
-                b.hit_came = queue[k].came
+                b.hit_queued_at = queue[k].came
             b.hits += 1
 
 
@@ -37,7 +37,7 @@ cdef bint open_rows(Controllers* d, Channel* c, Request* q, int32_t command, bin
 cdef bint open_rows_capped(Controllers* d, Channel* c, Request* q, int32_t command, bint first) noexcept nogil:
     """`fr_fcfs_cap`: the same, until `cap` bursts have passed the oldest burst of the bank."""
     cdef BankState* b = &c.device.bank[q.bank]
-    cdef bint enough = b.passed >= d.cap and b.wanted != b.row
+    cdef bint enough = b.passed >= d.cap and b.oldest_row != b.row
     if command == PRE:
         return enough or b.hits == 0
     return not (enough and (command == RD or command == WR))
@@ -50,7 +50,7 @@ cdef bint anything(Controllers* d, Channel* c, Request* q, int32_t command, bint
 
 cdef bint older_hits(Controllers* d, Channel* c, Request* q, int32_t command, bint first) noexcept nogil:
     """`oldest_ready_hits`: a row is not closed while a burst needs it that is not younger."""
-    return command != PRE or c.device.bank[q.bank].hit_came > q.came
+    return command != PRE or c.device.bank[q.bank].hit_queued_at > q.came
 
 
 CONTROLLER_POLICIES[<int>CONTROLLER_FR_FCFS_CAP] = ControllerPolicy(open_rows_capped, True, True)

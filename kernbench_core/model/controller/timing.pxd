@@ -39,7 +39,7 @@ cdef struct Timing:           # of all channels; state/controller_layout.pyx wri
     clock_t burst             # clocks for which a burst occupies the data bus
     clock_t to_read           # from RD to the first data
     clock_t to_write          # from WR to the first data
-    clock_t early             # from the first data of a burst to the first clock in which it may be drained
+    clock_t to_drain          # from the first data of a burst to the first clock in which it may be drained
     clock_t faw               # from an ACT to the fourth ACT after it
     clock_t refi              # from one refresh to the next, of all banks or of one; 0: no refresh
     clock_t two_part          # largest time from ACT1 to ACT2; 0: ACT is a single command
@@ -56,9 +56,9 @@ cdef struct BankState:
     int32_t passed            # @count bursts of the open row that passed the oldest burst of the bank
     clock_t used              # @later clock of the last column command
     int64_t look              # the run of `mark_queue` that wrote the fields below
-    int64_t wanted            # the row of the oldest burst in the served queue
+    int64_t oldest_row        # the row of the oldest burst in the served queue
     int32_t hits              # bursts of the served queue that need the open row
-    clock_t hit_came          # the clock in which the oldest of these bursts came
+    clock_t hit_queued_at     # the clock in which the oldest of these bursts came
 
 cdef struct DeviceState:      # of one channel
     BankState* bank           # [banks]

@@ -25,7 +25,7 @@ cdef inline void give_burst(Devices* d, Controller* c, int32_t k, cycle_t now) n
         c.writes = q.write
         c.streak = 0
     c.streak += 1
-    c.device.bank[q.bank].passed += c.device.bank[q.bank].wanted != q.row
+    c.device.bank[q.bank].passed += c.device.bank[q.bank].oldest_row != q.row
     g.flow = q.flow
     g.nbytes = q.nbytes
     g.end = q.end

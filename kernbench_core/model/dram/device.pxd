@@ -34,9 +34,9 @@ cdef struct Bank:
     cycle_t ready[COMMANDS]  # @later the cycle from which each command is allowed by earlier commands to this bank; device_give writes it
     int32_t passed            # @count bursts of the open row that passed an older burst of another row; controller.pyx counts
     int32_t candidates        # queued bursts of the bank that are candidates; the scheduler counts them
-    int64_t wanted            # the row of the oldest queued burst of the bank; the scheduler writes it
+    int64_t oldest_row        # the row of the oldest queued burst of the bank; the scheduler writes it
     int64_t marked            # the look (Devices.looks) in which the scheduler wrote these two fields
-    int64_t kept              # the look in which the page policy found a queued burst of the open row
+    int64_t open_row_look     # the look in which the page policy found a queued burst of the open row
 
 cdef struct Device:           # the device of one channel
     Bank* bank                # [banks] the banks of one group are adjacent

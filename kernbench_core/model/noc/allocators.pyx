@@ -5,24 +5,24 @@ clocks, few of them compete. Each allocator therefore has a short way for heads 
 no router. Ports and virtual channels of a router are also masks of 64 bits, for those that compete.
 """
 from kernbench_core.model.noc.routers cimport (
-    MOST_PORTS, WAIT_LOST, WAIT_NO_CHANNEL, WAIT_NO_CREDIT, Input, InputVc, Network, Output, OutputVc, Request, Router, bit,
+    MAX_PORTS, WAIT_LOST, WAIT_NO_CHANNEL, WAIT_NO_CREDIT, Input, InputVc, Network, Output, OutputVc, Request, Router, bit,
     from_pointer, idle, low_bit, range_of, wait)
 from kernbench_core.types cimport NONE, cycle_t, int16_t, int32_t, uint64_t
 
 cdef enum:
-    FAR = 0x7fffffff          # Request.turn of a head without an offer
+    NO_OFFER = 0x7fffffff          # Request.turn of a head without an offer
 
 
-cdef inline int32_t turn(int32_t place, int32_t pointer, int32_t n) noexcept nogil:
+cdef inline int32_t cyclic_distance(int32_t place, int32_t pointer, int32_t n) noexcept nogil:
     """The cyclic distance of a position from the pointer."""
     return place - pointer if place >= pointer else place - pointer + n
 
 
 cdef void match_flits(Network* w, Router* r, cycle_t now) noexcept nogil:
     """F4 for the flits of a router that may compete."""
-    cdef unsigned char[MOST_PORTS * MOST_PORTS] chosen     # by output and input: the requesting channel
-    cdef uint64_t[MOST_PORTS] asks                         # by output: the requesting inputs
-    cdef uint64_t[MOST_PORTS] offers                       # by input: the outputs that offer
+    cdef unsigned char[MAX_PORTS * MAX_PORTS] chosen     # by output and input: the requesting channel
+    cdef uint64_t[MAX_PORTS] requests                         # by output: the requesting inputs
+    cdef uint64_t[MAX_PORTS] offers                       # by input: the outputs that offer
     cdef uint64_t asked = 0, offered = 0                   # outputs that are requested, inputs that have an offer
     cdef uint64_t set
     cdef int32_t i, o, channel, vc
@@ -43,19 +43,19 @@ cdef void match_flits(Network* w, Router* r, cycle_t now) noexcept nogil:
                 wait(w, vc, WAIT_NO_CREDIT)
                 continue
             if not asked >> o & 1:
-                asks[o] = 0
-            if not idle(&output[o], now) or asks[o] >> i & 1:
+                requests[o] = 0
+            if not idle(&output[o], now) or requests[o] >> i & 1:
                 output[o].lost += 1
                 wait(w, vc, WAIT_LOST)
                 continue
             asked |= bit(o)
-            asks[o] |= bit(i)
-            chosen[o * MOST_PORTS + i] = <unsigned char>channel
+            requests[o] |= bit(i)
+            chosen[o * MAX_PORTS + i] = <unsigned char>channel
     set = asked
     while set:
         o = low_bit(set)
         set &= set - 1
-        i = from_pointer(asks[o], output[o].grant)
+        i = from_pointer(requests[o], output[o].grant)
         if not offered >> i & 1:
             offers[i] = 0
         offered |= bit(i)
@@ -64,16 +64,16 @@ cdef void match_flits(Network* w, Router* r, cycle_t now) noexcept nogil:
         i = low_bit(offered)
         offered &= offered - 1
         o = from_pointer(offers[i], input[i].accept)
-        input[i].granted = 1 + chosen[o * MOST_PORTS + i]
-        asks[o] &= ~bit(i)
+        input[i].granted = 1 + chosen[o * MAX_PORTS + i]
+        requests[o] &= ~bit(i)
     while asked:
         o = low_bit(asked)
         asked &= asked - 1
-        while asks[o]:
-            i = low_bit(asks[o])
-            asks[o] &= asks[o] - 1
+        while requests[o]:
+            i = low_bit(requests[o])
+            requests[o] &= requests[o] - 1
             output[o].lost += 1
-            wait(w, ((r.input + i) << w.shift) + chosen[o * MOST_PORTS + i], WAIT_LOST)
+            wait(w, ((r.input + i) << w.shift) + chosen[o * MAX_PORTS + i], WAIT_LOST)
 
 
 cdef void match_switches(Network* w, cycle_t now) noexcept nogil:
@@ -110,7 +110,7 @@ cdef inline int32_t first_offer(Network* w, int32_t o, uint64_t free, int32_t ac
     return (o << w.shift) + (from_pointer(free, pointer) if 0 < pointer < w.channels else low_bit(free))
 
 
-cdef inline void take(Network* w, Router* r, int32_t vc, int32_t offer) noexcept nogil:
+cdef inline void take_channel(Network* w, Router* r, int32_t vc, int32_t offer) noexcept nogil:
     """Let a head take a channel of an output, numbered over the router's. It requests the switch from the next clock on."""
     cdef InputVc* v = &w.in_vc[vc]
     cdef Input* p = &w.input[vc >> w.shift]
@@ -139,7 +139,7 @@ cdef inline void take_first(Network* w, int32_t vc) noexcept nogil:
     cdef int32_t output = v.to >> w.shift
     cdef uint64_t free = range_of(v.to & ((1 << w.shift) - 1), v.last) & ~w.output[output].taken
     if free:
-        take(w, r, vc, first_offer(w, output - r.output, free, v.accept))
+        take_channel(w, r, vc, first_offer(w, output - r.output, free, v.accept))
     else:
         refuse(w, vc, output)
 
@@ -157,7 +157,7 @@ cdef inline void add(Network* w, Request* lead, int32_t k, int32_t o, uint64_t c
     asked[0] |= bit(o)
 
 
-cdef int32_t ask(Network* w, Router* r, int32_t vc, int32_t k, uint64_t* asked) noexcept nogil:
+cdef int32_t make_requests(Network* w, Router* r, int32_t vc, int32_t k, uint64_t* asked) noexcept nogil:
     """Make the requests of a head, from request `k` on; return the number of all requests."""
     cdef Request* lead = &w.request[k]
     cdef InputVc* v = &w.in_vc[vc]
@@ -165,7 +165,7 @@ cdef int32_t ask(Network* w, Router* r, int32_t vc, int32_t k, uint64_t* asked) 
     cdef int32_t n
     lead.vc = vc
     lead.accept = v.accept
-    lead.turn = FAR
+    lead.distance = NO_OFFER
     if w.escapes == 0:
         add(w, lead, k, (v.to >> w.shift) - r.output, range_of(v.to & ((1 << w.shift) - 1), v.last), asked)
         return k + 1
@@ -215,9 +215,9 @@ cdef inline void keep_first(Network* w, Router* r, Request* q) noexcept nogil:
     if q.won == 0:
         return
     offer = first_offer(w, q.output, q.won, lead.accept)
-    one = turn(offer, lead.accept, r.outputs << w.shift)
-    if one < lead.turn:
-        lead.turn = one
+    one = cyclic_distance(offer, lead.accept, r.outputs << w.shift)
+    if one < lead.distance:
+        lead.distance = one
         lead.offer = offer
 
 
@@ -231,7 +231,7 @@ cdef void match_heads(Network* w, Router* r, int32_t output) noexcept nogil:
             vc = (i << w.shift) + low_bit(set)
             set &= set - 1
             if w.escapes or w.in_vc[vc].to >> w.shift == output:
-                n = ask(w, r, vc, n, &asked)
+                n = make_requests(w, r, vc, n, &asked)
     while asked:
         offer_channels(w, r, low_bit(asked))
         asked &= asked - 1
@@ -240,8 +240,8 @@ cdef void match_heads(Network* w, Router* r, int32_t output) noexcept nogil:
     for k in range(n):
         if w.request[k].lead != k:
             continue
-        if w.request[k].turn != FAR:
-            take(w, r, w.request[k].vc, w.request[k].offer)
+        if w.request[k].distance != NO_OFFER:
+            take_channel(w, r, w.request[k].vc, w.request[k].offer)
         else:
             refuse(w, w.request[k].vc, r.output + w.request[k].output)
 

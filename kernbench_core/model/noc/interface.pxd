@@ -27,7 +27,7 @@ cdef struct Interfaces:
     Interface* at             # [Sim.n_flows] by flow slot
     Segment* segment          # [n_segments] of all routes
     int32_t n_segments, segment_room  # number of segments; room for them
-    int32_t n_hops, hop_room  # the same for hops
+    int32_t n_hops, hop_capacity  # the same for hops
     slot_t* active            # flows that are past their head latency and have not ended, by engine, submission, channel
     int32_t n_active          # number of these flows
     slot_t* going_on          # packets that enter another segment in the next cycle

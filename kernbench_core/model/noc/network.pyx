@@ -9,7 +9,7 @@ from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t, int64_t, slot_t
 cdef inline void send_flit(Network* w, cycle_t at, int32_t vc, slot_t packet, int32_t hop, int32_t kind) noexcept nogil:
     """Let a flit arrive in a later clock."""
     cdef int32_t slot = at & (w.horizon - 1), n = w.n_due[slot]
-    cdef Arrival* e = &w.due[<int64_t>slot * w.most_due + n]
+    cdef Arrival* e = &w.due[<int64_t>slot * w.max_due + n]
     w.n_due[slot] = n + 1
     e.flit.packet, e.flit.hop, e.flit.kind = packet, hop, kind
     e.vc = vc
@@ -18,7 +18,7 @@ cdef inline void send_flit(Network* w, cycle_t at, int32_t vc, slot_t packet, in
 cdef inline void send_credit(Network* w, cycle_t at, int32_t vc) noexcept nogil:
     """Let a credit return to a channel of an output in a later clock."""
     cdef int32_t slot = at & (w.horizon - 1), n = w.n_back[slot]
-    w.back[<int64_t>slot * w.most_back + n] = vc
+    w.back[<int64_t>slot * w.max_credits_due + n] = vc
     w.n_back[slot] = n + 1
 
 
@@ -91,8 +91,8 @@ cdef inline void eject(Network* w, Arrival* e, cycle_t now) noexcept nogil:
 
 cdef void arrivals(Network* w, cycle_t now) noexcept nogil:
     cdef int32_t k, slot = now & (w.horizon - 1), n_due = w.n_due[slot], n_back = w.n_back[slot]
-    cdef Arrival* due = &w.due[<int64_t>slot * w.most_due]
-    cdef int32_t* back = &w.back[<int64_t>slot * w.most_back]
+    cdef Arrival* due = &w.due[<int64_t>slot * w.max_due]
+    cdef int32_t* back = &w.back[<int64_t>slot * w.max_credits_due]
     w.n_due[slot] = w.n_back[slot] = 0
     for k in range(n_due):
         if due[k].vc >= 0:

@@ -9,8 +9,8 @@ cdef extern from *:
     int trailing_zeros "__builtin_ctzll"(uint64_t v) noexcept nogil
 
 cdef enum:
-    MOST_CHANNELS = 64        # virtual channels of an input
-    MOST_PORTS = 64           # inputs or outputs of a router
+    MAX_CHANNELS = 64         # virtual channels of an input
+    MAX_PORTS = 64            # inputs or outputs of a router
 
 cdef enum Wait:               # why a flit does not move on; counters of outputs have the same names
     WAIT_NO_CREDIT = 0
@@ -28,7 +28,7 @@ cdef struct Hop:              # one router of a route; small, because each packe
     unsigned char high        # last channel that the packet may take
 
 cdef struct Packet:
-    cycle_t born              # clock in which it entered the queue of its terminal
+    cycle_t queued_at         # clock in which it entered the queue of its terminal
     cycle_t end               # clock in which its tail is ejected; NEVER before
     int32_t source            # terminals
     int32_t target            # the terminal to which it goes
@@ -120,7 +120,7 @@ cdef struct Request:          # F3: of a head, to one output
     int32_t next              # the next request for the same output
     int32_t lead              # the first request of this head; the fields below are those of the head, in its first request
     int32_t accept            # `InputVc.accept`
-    int32_t turn              # distance of the best offer from this pointer; FAR: no offer
+    int32_t distance          # distance of the best offer from this pointer; NO_OFFER: no offer
     int32_t offer             # the channel of an output, numbered over the router's, that made the best offer
 
 cdef struct Network:
@@ -150,8 +150,8 @@ cdef struct Network:
     int32_t* crowded          # F3: a head of each output, F4: the routers, for which flits compete in this clock
     uint64_t* queued          # a bit for each terminal with a waiting packet
     int32_t horizon           # number of buckets of the calendar: a power of two, more than the longest latency
-    int32_t most_due          # flits that can arrive in one clock
-    int32_t most_back         # credits that can return in one clock
+    int32_t max_due           # flits that can arrive in one clock
+    int32_t max_credits_due   # credits that can return in one clock
     Arrival* due              # by bucket: flits that arrive
     int32_t* n_due            # by bucket: their number
     int32_t* back             # by bucket: channels of outputs to which a credit returns

@@ -97,7 +97,7 @@ cdef bint routed_want(Sim* s, Spm* p, slot_t flow, cycle_t now, uint64_t* mask) 
     return s.share.flow[flow].member and want_in_window(s, p, flow, now, mask)
 
 
-cdef bint may_ask_both(Sim* s, slot_t flow) noexcept nogil:
+cdef bint may_request_both(Sim* s, slot_t flow) noexcept nogil:
     """P5 of a transfer between scratchpads: whether bytes are ejected and not yet requested."""
     return s.noc.at[flow].ejected > s.noc.at[flow].asked
 
@@ -111,7 +111,7 @@ cdef slot_t new_packet(Interfaces* x) noexcept nogil:
 cdef void put(Interfaces* x, Packet* q, Segment* g, cycle_t now) noexcept nogil:
     """Let a packet enter a segment."""
     cdef int32_t k
-    q.source, q.target, q.hop, q.born = g.source, g.target, g.hop, now
+    q.source, q.target, q.hop, q.queued_at = g.source, g.target, g.hop, now
     for k in range(WAITS):
         q.waits[k] = 0
 
@@ -196,7 +196,7 @@ cdef void count(Interfaces* x, Interface* i, Packet* q, Segment* g) noexcept nog
     cdef int32_t k
     i.packets += 1
     i.flits += q.flits
-    i.travel += q.end - q.born
+    i.travel += q.end - q.queued_at
     i.alone += g.alone + q.flits - 1
     for k in range(WAITS):
         i.waits[k] += q.waits[k]

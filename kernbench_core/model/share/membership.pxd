@@ -28,7 +28,7 @@ cdef struct Routes:            # all routes; their number may grow (model/routes
     int32_t* memory           # [n] the memory of a transfer's first route, else NONE
     int32_t n                 # routes
     int32_t n_path            # resources in Share.path
-    int32_t room, path_room   # room for routes and for the resources of their paths, after they have grown
+    int32_t room, max_path    # room for routes and for the resources of their paths, after they have grown
     bint grown                # whether routes were added at run time
 
 cdef struct Pace:             # a rate, and the values that follow from it
@@ -130,7 +130,7 @@ cdef inline cycle_t flow_next(Flow* f) noexcept nogil:
     cdef int64_t gap = f.piece * f.den - f.carry
     return f.seen if gap <= f.num else f.seen + divided(gap - 1, f.num, f.inverse)
 
-cdef inline cycle_t next_ask(Share* s, Flow* f) noexcept nogil:
+cdef inline cycle_t next_request_cycle(Share* s, Flow* f) noexcept nogil:
     """The next cycle in which a flow of a DMA engine tests its carry."""
     return f.seen if s.plain and f.line else flow_next(f)
 

@@ -205,7 +205,7 @@ cdef void set_rate(Share* s, slot_t flow, int64_t num, int64_t den, cycle_t now)
     f.carry = whole * t.den + quotient((f.carry - whole * f.den) * t.den, f.den)
     take_pace(f, t)
     if a.first_denied == NEVER:
-        a.next_at = next_ask(s, f)
+        a.next_at = next_request_cycle(s, f)
         a.rounds = t.rounds + (f.carry >= f.cost) if f.left == f.at.run_left else MANY
     else:
         a.rounds = t.rounds + 1 if f.left == f.at.run_left + f.asked else MANY

@@ -8,7 +8,7 @@ cdef inline void mark_burst(Burst* q, Bank* b, int64_t look) noexcept nogil:
     q.leads = b.marked != look
     if q.leads:
         b.marked = look
-        b.wanted = q.row
+        b.oldest_row = q.row
         b.candidates = 0
 
 cdef inline cycle_t column_ready(Devices* d, Controller* c, int32_t bank, bint write) noexcept nogil:

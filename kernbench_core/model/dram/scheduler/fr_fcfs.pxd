@@ -18,7 +18,7 @@ cdef inline void mark_up_to(Devices* d, Controller* c, int32_t most) noexcept no
         q = &queue[k]
         b = &bank[q.bank]
         mark_burst(q, b, look)
-        q.candidate = fetch[q.flow].marked != look and b.row == q.row and (b.wanted == q.row or b.passed < most)
+        q.candidate = fetch[q.flow].marked != look and b.row == q.row and (b.oldest_row == q.row or b.passed < most)
         fetch[q.flow].marked = look
         b.candidates += q.candidate
 

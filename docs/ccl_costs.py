@@ -38,7 +38,7 @@ MANY = tuple(sorted((*SOME, 256, 8 * KIB, 128 * KIB, 4 * MIB)))
 ALL = tuple(sorted((*MANY, 512 * KIB, 16 * MIB)))
 MOVING = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "all_to_all")
 OTHER = ("gather", "scatter", "send_recv", "barrier")
-MOST_MESSAGES = 40_000  #: a size with more takes too long to simulate
+MAX_MESSAGES = 40_000  #: a size with more takes too long to simulate
 #: An algorithm is not simulated where its estimate is so many times the lowest one; more for several SIPs, where the model is
 #: further off.
 WITHIN, WITHIN_SIPS = 2.0, 4.0
@@ -101,7 +101,7 @@ def simulated() -> list[Simulated]:
         one = about(machine, overrides, Shape(*shape))
         made, within = tuner(one), WITHIN_SIPS if shape[0] > 1 else WITHIN
         for collective in (*collectives, *(OTHER if machine == "single_cube" else ())):
-            for _ in simulate(made, collective, sizes, "f16", MOST_MESSAGES, within):
+            for _ in simulate(made, collective, sizes, "f16", MAX_MESSAGES, within):
                 pass
         one["times"] = dict(made.times)
         found.append(one)
@@ -116,7 +116,7 @@ def simulated_in_switches() -> list[Simulated]:
         made = tuner(one)
         made.registry = replace(made.registry, entries=tuple(some for some in made.registry.entries if some.through_switches))
         for collective in ("all_reduce", "all_gather", "reduce_scatter"):
-            for _ in simulate(made, collective, sizes, "f16", MOST_MESSAGES):
+            for _ in simulate(made, collective, sizes, "f16", MAX_MESSAGES):
                 pass
         found.append({**one, "times": dict(made.times)})
     return found
@@ -129,7 +129,7 @@ def simulated_on_boards() -> list[Simulated]:
         one = about(machine, (), Shape(ranks, 1, 1))
         made = tuner(one)
         for collective in MOVING:
-            for _ in simulate(made, collective, ON_BOARDS, "f16", MOST_MESSAGES, WITHIN):
+            for _ in simulate(made, collective, ON_BOARDS, "f16", MAX_MESSAGES, WITHIN):
                 pass
         found.append({**one, "times": dict(made.times)})
     return found

@@ -38,7 +38,7 @@ LEVELS = ("summary", "full", "access")
 #: A walk, and whether it skips; the plain model never does. The first is what the others are compared with.
 WAYS = (("plain", False), ("fast", False), ("fast", True))
 WINDOW = 64  # [cycle] of samples
-MOST_CUTS = 5
+MAX_CUTS = 5
 
 
 @dataclass(frozen=True)
@@ -185,14 +185,14 @@ def cases(draw: Any, systems: st.SearchStrategy[System]) -> Drawn:
 
 
 def cuts(want: dict[str, Any]) -> st.SearchStrategy[tuple[int, ...]]:
-    """One to MOST_CUTS cycles of a run, nearly all of them the first after an entry's last, or one before or after that."""
+    """One to MAX_CUTS cycles of a run, nearly all of them the first after an entry's last, or one before or after that."""
     last = max(1, want["cycles"])
     ends = sorted({entry["end"] for entry in want["entries"] if entry["end"] is not None and 0 < entry["end"] <= last})
     places = [st.integers(1, last)]
     if ends:
         beside = st.builds(int.__add__, sampled_from(ends), sampled_from([-1, -1, 1]))
         places = [sampled_from(ends), beside, sampled_from(ends), beside, *places]
-    cycles = st.sets(st.one_of(places), min_size=1, max_size=MOST_CUTS)
+    cycles = st.sets(st.one_of(places), min_size=1, max_size=MAX_CUTS)
     return cycles.map(lambda found: tuple(sorted(at for at in found if at > 0)))
 
 

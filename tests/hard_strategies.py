@@ -30,7 +30,7 @@ from tests.trace_systems import traced_systems
 
 MachineDict = dict[str, Any]
 Change = Callable[[Draw, MachineDict], None]
-MOST_CYCLES = 20_000
+MAX_CYCLES = 20_000
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def changed(draw: Draw, change: Change | None) -> System:
     """A machine that one of CHANGES went over, or several where none is named, and a program that is valid on it."""
     machine = draw(machines())
     machine["spm"] = machine.get("spm") or _default_banks()
-    machine["max_cycles"] = MOST_CYCLES
+    machine["max_cycles"] = MAX_CYCLES
     changes = [change] if change else draw(st.lists(sampled_from(CHANGES), min_size=2, max_size=4, unique=True))
     for one in changes:
         one(draw, machine)

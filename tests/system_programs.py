@@ -18,7 +18,7 @@ from tests.system_roads import PlainRoads
 
 Entry = dict[str, Any]
 Bytes = tuple[int, int]  # half-open addresses
-MOST_BYTES = 320  # of a transfer, before alignment
+MAX_BYTES = 320  # of a transfer, before alignment
 COUNTS = (1, 2, 3, 4, 6, 6, 8, 8)  # of patterns in a program: small numbers are not preferred
 ROLES = sampled_from(["activation", "weight", "kv", "embedding"])
 
@@ -89,7 +89,7 @@ class Ground:
     def elements(self, most_bytes: int) -> dict[str, int]:
         """`qbits` and `num_elements` of at most so many bytes; at least 8 of them are there."""
         qbits = self.draw(sampled_from(QBITS))
-        most = max(1, min(most_bytes, MOST_BYTES) * 8 // qbits)
+        most = max(1, min(most_bytes, MAX_BYTES) * 8 // qbits)
         return {"qbits": qbits, "num_elements": self.draw(st.one_of(st.integers(1, most), st.integers((most + 1) // 2, most)))}
 
 

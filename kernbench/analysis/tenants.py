@@ -22,8 +22,8 @@ from kernbench.sim_engine.machine import Machine
 from kernbench.sim_engine.result import Result
 from kernbench_core.numbers import TRANSFER_CHANNELS
 
-MOST = 64  #: tenants
-MOST_WEIGHT = 1024
+LIMIT = 64  #: tenants
+MAX_WEIGHT = 1024
 QUOTAS = ("weight", "outstanding")
 _OPERANDS = ("spm", "peer", "ifm", "wgt", "ofm", "in", "in2", "out")  #: operands with a bank and an offset each
 _ADDRESSES = ("dram_addr", "dram_base_addr")
@@ -191,8 +191,8 @@ def counted(plan: Plan, result: Result, owners: Sequence[int | None], tenant: in
 
 def shared_machine(tenants: Sequence[Tenant], config: NpuConfig | SystemConfig) -> Machine:
     """The machine with the joint program, at cycle 0."""
-    if not 1 <= len(tenants) <= MOST:
-        raise InputError(Problem("tenants", f"the number of tenants must be from 1 to {MOST}", "tenants", len(tenants)))
+    if not 1 <= len(tenants) <= LIMIT:
+        raise InputError(Problem("tenants", f"the number of tenants must be from 1 to {LIMIT}", "tenants", len(tenants)))
     if config.control.mmio is not None:
         rule = "tenants have no host that writes their entries"
         remedy = "leave the key out of the machine"
@@ -206,8 +206,8 @@ def shared_machine(tenants: Sequence[Tenant], config: NpuConfig | SystemConfig) 
 
 def check_weights(weights: Sequence[tuple[str, int]]) -> None:
     for source, weight in weights:
-        if not 1 <= weight <= MOST_WEIGHT:
-            raise InputError(Problem(source, f"it must be an integer from 1 to {MOST_WEIGHT}", "weight", weight))
+        if not 1 <= weight <= MAX_WEIGHT:
+            raise InputError(Problem(source, f"it must be an integer from 1 to {MAX_WEIGHT}", "weight", weight))
 
 
 def pe_of(config: NpuConfig | SystemConfig) -> NpuConfig:

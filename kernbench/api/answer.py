@@ -13,7 +13,7 @@ from kernbench.common.look.palette import tokens
 from kernbench.common.spelling import meant
 
 Row: TypeAlias = dict[str, Any]
-MOST_ROWS = 60  #: rows of a table in a notebook
+MAX_ROWS = 60  #: rows of a table in a notebook
 
 
 class Answer:
@@ -74,7 +74,7 @@ def html_block(*parts: str) -> str:
     return f'<div style="{font};max-width:100%;overflow-x:auto">{"".join(parts)}</div>'
 
 
-def html_table(rows: Sequence[Mapping[str, Any]], most: int = MOST_ROWS) -> str:
+def html_table(rows: Sequence[Mapping[str, Any]], most: int = MAX_ROWS) -> str:
     """An HTML table with right-aligned numbers; it has the first `most` rows and, if there are more, their number."""
     if not rows:
         return "<p>nothing</p>"

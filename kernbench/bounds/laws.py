@@ -27,7 +27,7 @@ LAWS: dict[str, str] = {
 }
 Array = npt.NDArray[np.int64]
 ENDED = ("done", "aborted", "deadlock")  #: statuses in which no cycle is incomplete
-MOST = 5  #: most violations in a report
+LIMIT = 5  #: most violations in a report
 NEAR = 1e-9  #: relative: a result in floating point that is nearer to the limit is checked exactly
 
 
@@ -61,8 +61,8 @@ def check_laws(plan: Plan, cycles: int, status: str, core: Any, components: Sequ
         return
     found = [f"{law}: {text}" for law, text in broken_laws(what_ran(plan, cycles, status, core, components))]
     if found:
-        more = f"; and {len(found) - MOST} more" if len(found) > MOST else ""
-        raise BrokenLaw("the run broke a law, which is a mistake of the simulator: " + "; ".join(found[:MOST]) + more)
+        more = f"; and {len(found) - LIMIT} more" if len(found) > LIMIT else ""
+        raise BrokenLaw("the run broke a law, which is a mistake of the simulator: " + "; ".join(found[:LIMIT]) + more)
 
 
 def check_counters(plan: Plan, cycles: int, status: str, core: Any) -> None:
@@ -75,7 +75,7 @@ def check_counters(plan: Plan, cycles: int, status: str, core: Any) -> None:
         return
     found = [f"{law}: {text}" for law, text in broken_laws(what_ran(plan, cycles, so_far, core, ()))]
     if found:
-        raise BrokenLaw("; ".join(found[:MOST]))
+        raise BrokenLaw("; ".join(found[:LIMIT]))
 
 
 def what_ran(plan: Plan, cycles: int, status: str, core: Any, components: Sequence[str]) -> Ran:

@@ -14,8 +14,8 @@ from functools import cached_property
 from math import ceil, sqrt
 
 from kernbench.ccl.contract import pieces
-from kernbench.ccl.ring_schedule import MOST
-from kernbench.ccl.schedule import MOST_LANE_BYTES
+from kernbench.ccl.ring_schedule import LIMIT
+from kernbench.ccl.schedule import MAX_LANE_BYTES
 from kernbench.components.builtin.ipcq_ring import PLAIN, Protocol
 
 #: [cycle] of a message beside those of its bytes, in which messages that are on their way do not delay the next ones; and how
@@ -50,7 +50,7 @@ class Outline:
     #: Loads, copies, sums and stores of a rank in a schedule: of the only lane, and of one of several.
     operations: tuple[int, int] = (0, 0)
     full: bool = False  #: as few lanes as the slots allow
-    window: int = MOST  #: lanes at a time, if their messages have slots
+    window: int = LIMIT  #: lanes at a time, if their messages have slots
     abreast: int = 0  #: lanes in lockstep whose messages are on their way at a time; 0: lanes follow each other closely
     turns: float = 0.0  #: [cycle] of a lane by its latencies, if a rank's messages wait for those that are on their way
     buffer: int = 0  #: `n_elem` in the buffer of a schedule, which is cut into lanes that are not too long
@@ -98,7 +98,7 @@ class Outline:
         if self.full:
             return ceil(longest / max(1, slot_bytes // itemsize))
         lanes = pieces(longest, itemsize, slot_bytes, self.far, self.adds)
-        return max(lanes, min(ceil(self.buffer * nbytes / MOST_LANE_BYTES), nbytes // itemsize))
+        return max(lanes, min(ceil(self.buffer * nbytes / MAX_LANE_BYTES), nbytes // itemsize))
 
     def cycles(
         self,

@@ -29,7 +29,7 @@ from kernbench.runtime_api.bench import Bench
 from kernbench.sim_engine.engine import Around
 from kernbench.sim_engine.machine import Machine
 from kernbench.sim_engine.summary import roofs
-from kernbench.triton_emu.queues import MOST_BYTES, MOST_SLOTS
+from kernbench.triton_emu.queues import MAX_BYTES, MAX_SLOTS
 
 Progress: TypeAlias = Callable[[Machine], None]
 
@@ -350,7 +350,7 @@ def messages(asked: Asked, count: int) -> tuple[int, bool]:
     form = FORMS.get(asked.entry.module)
     if form is not None:
         return form(asked, count), True
-    large = asked.entry.name == "direct" and asked.group.size**2 > MOST_PAIRS
+    large = asked.entry.name == "direct" and asked.group.size**2 > MAX_PAIRS
     schedule = None if large or asked.entry.module.endswith(".py") else schedule_of(asked.entry, asked.group)
     if schedule is not None:
         moved = count if COLLECTIVES[asked.entry.collective].moves else 1
@@ -360,7 +360,7 @@ def messages(asked: Asked, count: int) -> tuple[int, bool]:
     return ceil_div(collective.bus_factor(ranks) * size * ranks, _slot(asked)), False
 
 
-MOST_PAIRS = 1 << 17  #: a schedule in which all ranks exchange messages with all others is not made to be counted beyond this
+MAX_PAIRS = 1 << 17  #: a schedule in which all ranks exchange messages with all others is not made to be counted beyond this
 
 
 def schedule_of(entry: Entry, group: Group) -> Schedule | None:
@@ -513,7 +513,7 @@ FORMS: Mapping[str, Form] = {
 
 
 GIB = 1 << 30
-MOST_HELD = 8 * GIB  #: [B] of elements; numpy has them in wider types while they are made and compared
+MAX_HELD = 8 * GIB  #: [B] of elements; numpy has them in wider types while they are made and compared
 
 
 def check_room(asked: Asked, counts: Sequence[int]) -> None:
@@ -548,7 +548,7 @@ def _check_slots(asked: Asked) -> None:
         raise InputError(Problem("kbsim ccl run", rule, "--slot-bytes", nbytes))
     spm = asked.config.pe.spm
     there = spm.num_banks * spm.bank_size_bytes
-    wanted = asked.queues.tier == "tcm" and slots <= MOST_SLOTS and nbytes <= MOST_BYTES  # more is refused of any queue
+    wanted = asked.queues.tier == "tcm" and slots <= MAX_SLOTS and nbytes <= MAX_BYTES  # more is refused of any queue
     if wanted and slots * room > there:
         rule = f"{slots:,} slots take {slots * room:,} bytes of a PE's scratchpad of {there:,}"
         remedy = "use fewer or smaller slots (--slots, --slot-bytes), or --tier hbm"
@@ -559,9 +559,9 @@ def _check_held(asked: Asked, nbytes: int) -> None:
     """Raise InputError for more elements than the host memory holds: of all ranks if they are verified, otherwise of one rank.
     """
     held = nbytes * (asked.group.size if asked.check else 1)
-    if held > MOST_HELD:
+    if held > MAX_HELD:
         whose = f"those of {asked.group.size} ranks" if asked.check else "those of a rank"
-        size, most = f"{held / GIB:,.0f} GiB", MOST_HELD // GIB
+        size, most = f"{held / GIB:,.0f} GiB", MAX_HELD // GIB
         rule = f"its elements are held while it runs, {whose} are {size}, and at most {most} are taken"
         remedy = "take a smaller size" + (", or --no-check, which holds those of one rank" if asked.check else "")
         raise InputError(Problem("kbsim ccl run", rule, "size", nbytes, remedy))

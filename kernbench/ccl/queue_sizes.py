@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kernbench.ccl.contract import WIDTH, most_queues, switch_queues
 from kernbench.ccl.group import Group
 from kernbench.ccl.group_routes import latencies_of
-from kernbench.ccl.ring_schedule import MOST
+from kernbench.ccl.ring_schedule import LIMIT
 from kernbench.config import SystemConfig
 
 if TYPE_CHECKING:
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 #: Slots of a queue. Each lane of a ring may hold a slot until it forwards the message, while its next message arrives in
 #: another slot. Where the scratchpad has room, there are as many more slots as messages are in flight.
-SLOTS = (2 * MOST + WIDTH, 2 * MOST)
+SLOTS = (2 * LIMIT + WIDTH, 2 * LIMIT)
 ALONE = 2  #: the slots of a rank take at most this fraction (1 / ALONE) of its scratchpad if it runs one collective at a time,
 BESIDE = 8  #: and this fraction if queues of other groups, and other kernels, may be there
 LARGE = 1 << 20  #: [B] smaller scratchpads may be too small for the sizes of the list of algorithms
 LEAST = 64  #: [B] of a slot,
 FEWEST = 4  #: and slots of a queue, to which they are halved there
-MOST_RANKS = 2048  #: of larger groups, the queues of each rank are not counted
+MAX_RANKS = 2048  #: of larger groups, the queues of each rank are not counted
 
 _found: dict[tuple[object, ...], tuple[int, int]] = {}
 
@@ -100,7 +100,7 @@ def sizes_in(
 
 def _queues(entry: Entry, group: Group) -> int:
     """Return the queues of the rank that has the most."""
-    if group.shape.ranks > MOST_RANKS:
+    if group.shape.ranks > MAX_RANKS:
         return 2
     made = entry.load()
     return most_queues(made.neighbours(group.kind, group.shape), switch_queues(made, group.kind, group.shape, "add"))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kernbench.ccl.collectives import CCL_DTYPES, COLLECTIVES
-from kernbench.ccl.imports.chakra import COLLECTIVE_NAMES, MOST_RANKS, Node, Trace, write_chakra
+from kernbench.ccl.imports.chakra import COLLECTIVE_NAMES, MAX_RANKS, Node, Trace, write_chakra
 from kernbench.ccl.measure import Asked, Row, resolved
 from kernbench.ccl.reduction import OPERATIONS, Reduction
 from kernbench.ccl.registry import TIERS, Registry, read_registry
@@ -22,8 +22,8 @@ from kernbench.common.errors import InputError, Problem
 from kernbench.common.files import write_whole
 from kernbench.config.system.parts import PROTOCOLS
 
-MOST_NODES = 1 << 20  # of all ranks
-MOST_QUEUE = 1 << 40  # slots, and bytes of one: the machine says what it has
+MAX_NODES = 1 << 20  # of all ranks
+MAX_QUEUE = 1 << 40  # slots, and bytes of one: the machine says what it has
 PREFIX = "kernbench_"  #: of our attributes, which other readers skip
 FIRST = PREFIX + "algorithm"
 
@@ -65,7 +65,7 @@ def manner_of(trace: Trace, node: Node, collective: str, registry: Registry) -> 
         if found["protocol"] not in PROTOCOLS:
             raise trace.error(node, PREFIX + "protocol", f"it must be one of {', '.join(PROTOCOLS)}", found["protocol"])
     for name in ("slots", "slot_bytes"):
-        found[name] = trace.natural(node, PREFIX + name, MOST_QUEUE)
+        found[name] = trace.natural(node, PREFIX + name, MAX_QUEUE)
     if COLLECTIVES[collective].reduces:
         Reduction(found["redop"]).check(trace.source, found["dtype"])
     return Manner(**found)
@@ -84,10 +84,10 @@ def check_recorded(folder: str | os.PathLike[str], runs: Sequence[tuple[Asked, i
             folder, "the directory is not empty", "name a new directory, because all files of a directory belong to one trace"
         )
     ranks, rows = runs[0][0].group.size, sum(sizes for _, sizes in runs)
-    if ranks > MOST_RANKS:
-        raise _refused(folder, f"the trace would have {ranks:,} ranks, and at most {MOST_RANKS:,} are allowed")
-    if ranks * rows > MOST_NODES:
-        rule = f"the trace would have {ranks * rows:,} nodes, and at most {MOST_NODES:,} are allowed"
+    if ranks > MAX_RANKS:
+        raise _refused(folder, f"the trace would have {ranks:,} ranks, and at most {MAX_RANKS:,} are allowed")
+    if ranks * rows > MAX_NODES:
+        rule = f"the trace would have {ranks * rows:,} nodes, and at most {MAX_NODES:,} are allowed"
         raise _refused(folder, rule, "take fewer sizes or ranks")
     ours = read_registry().entries
     for asked, _ in runs:

@@ -27,9 +27,9 @@ from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import ceil_div
 from kernbench.config import SystemConfig
 
-MOST_MICROS = 10**12  # eleven days
-MOST_SIZE = 1 << 40  # [B]
-MOST_OPS = 10**18
+MAX_MICROS = 10**12  # eleven days
+MAX_SIZE = 1 << 40  # [B]
+MAX_OPS = 10**18
 COMPUTE, COMMUNICATION, CPU, NOTHING = "compute", "communication", "cpu", "none"
 
 
@@ -139,8 +139,8 @@ def jobs_of(traces: Sequence[Trace], registry: Registry) -> list[Job]:
     sent, received = (defaultdict[tuple[int, int, int], list[int]](list) for _ in range(2))
     for rank, trace in enumerate(traces):
         for node in trace.nodes:
-            if node.micros > MOST_MICROS:
-                raise trace.error(node, "duration_micros", f"it must be at most {MOST_MICROS:,} microseconds", node.micros)
+            if node.micros > MAX_MICROS:
+                raise trace.error(node, "duration_micros", f"it must be at most {MAX_MICROS:,} microseconds", node.micros)
             on_cpu = node.attributes.get("is_cpu_op") is True
             if node.type == "COMM_COLL_NODE" and not on_cpu:
                 calls[_group_name(trace, node)][rank].append(node)
@@ -149,12 +149,12 @@ def jobs_of(traces: Sequence[Trace], registry: Registry) -> list[Job]:
             if node.type in ("COMM_SEND_NODE", "COMM_RECV_NODE") and not on_cpu:
                 to_others = node.type == "COMM_SEND_NODE"
                 name = "comm_dst" if to_others else "comm_src"
-                peer, tag = trace.natural(node, name, MOST_SIZE), trace.natural(node, "comm_tag", MOST_SIZE, 0)
+                peer, tag = trace.natural(node, name, MAX_SIZE), trace.natural(node, "comm_tag", MAX_SIZE, 0)
                 if peer >= len(traces) or peer == rank:
                     raise trace.error(node, name, f"it must be another rank, of 0 to {len(traces) - 1}", peer)
                 if to_others:
                     sent[rank, peer, tag].append(len(jobs))
-                    size = trace.natural(node, "comm_size", MOST_SIZE)
+                    size = trace.natural(node, "comm_size", MAX_SIZE)
                     wanted = Wanted("broadcast", size, (rank, peer), 0, message=True)
                     jobs.append(Job([(rank, node)], COMMUNICATION, [(rank, COMMUNICATION)], wanted=wanted))
                 else:
@@ -196,7 +196,7 @@ def _pair(
         for send, receive in zip(sends, receives, strict=False):
             (rank, node), wanted = jobs[receive].nodes[0], jobs[send].wanted
             assert wanted is not None
-            size = traces[rank].natural(node, "comm_size", MOST_SIZE, wanted.size)
+            size = traces[rank].natural(node, "comm_size", MAX_SIZE, wanted.size)
             if size != wanted.size:
                 rule = f"node {jobs[send].nodes[0][1].number} of rank {key[0]} sends {wanted.size:,} bytes"
                 raise traces[rank].error(node, "comm_size", rule, size)
@@ -245,8 +245,8 @@ def _what(trace: Trace, node: Node, ranks: Sequence[int], registry: Registry) ->
     """Return the collective, its size, its root, and how it was run."""
     collective = COLLECTIVE_NAMES[trace.natural(node, "comm_type", len(COLLECTIVE_NAMES) - 1)]
     what = COLLECTIVES[collective]
-    size = trace.natural(node, "comm_size", MOST_SIZE) if what.moves else 0
-    root = trace.natural(node, "root_rank", MOST_SIZE, ranks[0]) if what.rooted else ranks[0]
+    size = trace.natural(node, "comm_size", MAX_SIZE) if what.moves else 0
+    root = trace.natural(node, "root_rank", MAX_SIZE, ranks[0]) if what.rooted else ranks[0]
     if root not in ranks:
         raise trace.error(node, "root_rank", "it must be a rank of the group", root)
     return collective, size, ranks.index(root), manner_of(trace, node, collective, registry)
@@ -302,7 +302,7 @@ def time_jobs(traces: Sequence[Trace], jobs: Sequence[Job], times: Times) -> Non
         elif job.kind in (COMPUTE, CPU):
             trace = traces[rank]
             ops, size = (
-                trace.natural(node, name, most, 0) for name, most in (("num_ops", MOST_OPS), ("tensor_size", MOST_SIZE))
+                trace.natural(node, name, most, 0) for name, most in (("num_ops", MAX_OPS), ("tensor_size", MAX_SIZE))
             )
             if node.micros:
                 job.cycles = times.micros(node.micros)

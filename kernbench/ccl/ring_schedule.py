@@ -170,7 +170,7 @@ def gathered(
             put(chunk, tile)
 
 
-MOST = 16  #: lanes at a time; each may have a message that waits for a slot
+LIMIT = 16  #: lanes at a time; each may have a message that waits for a slot
 
 
 class Memory:
@@ -225,7 +225,7 @@ def _nested_at_once(memory: Memory, rings: Sequence[Ring], whole: Range) -> int:
     """
     chunk = cut(whole, rings[0].size)[0][1] if len(rings) > 1 else 0
     if not chunk:
-        return MOST
+        return LIMIT
     nbytes = -(-chunk // segments(chunk, memory.itemsize, memory.tl.slot_bytes)) * memory.itemsize
     halves = 4 if any(one.size == 2 for one in rings) else 5  # of the tile: it and the loads
     # Only a first ring of two ranks never loads a chunk while another slice holds its tile.
@@ -246,7 +246,7 @@ def batch_of(lanes: int, most: int) -> int:
 
 def lanes_at_once(tl: Any) -> int:
     """Return the limit of lanes of a ring that run at a time."""
-    return min(MOST, tl.slots - 1) if sends_on(tl) else WIDTH
+    return min(LIMIT, tl.slots - 1) if sends_on(tl) else WIDTH
 
 
 def sends_on(tl: Any) -> bool:

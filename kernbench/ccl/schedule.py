@@ -28,8 +28,8 @@ from kernbench.common.dtypes import Array
 from kernbench.components.builtin.switch_queue import MULTICAST, REDUCE, SwitchQueueForm
 
 DIRECTIONS = ("E", "W", "S", "N")
-MOST_LANE_BYTES = 1 << 17  #: of a lane's buffer; a rank has up to three copies of it in its scratchpad
-MOST_BYTES = 3 << 18  #: of the buffers of all lanes that run at a time
+MAX_LANE_BYTES = 1 << 17  #: of a lane's buffer; a rank has up to three copies of it in its scratchpad
+MAX_BYTES = 3 << 18  #: of the buffers of all lanes that run at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ class Schedule:
         message = -(-count * self.widest // self.positions) if self.vector else count * self.widest
         found = pieces(message, itemsize, slot_bytes, self.far, self.adds)
         whole = count if self.vector else count * self.positions
-        return max(1, min(max(found, -(-whole * itemsize // MOST_LANE_BYTES)), count))
+        return max(1, min(max(found, -(-whole * itemsize // MAX_LANE_BYTES)), count))
 
 
 def _free(ways: Mapping[Way, Any], plane: int) -> str | None:
@@ -269,7 +269,7 @@ def run_schedule(memory: Memory, schedule: Schedule, count: int) -> None:
     tl, itemsize = memory.tl, memory.itemsize
     number = schedule.lanes(count, itemsize, tl.slot_bytes)
     lane_bytes = -(-(count if schedule.vector else count * schedule.positions) * itemsize // number)
-    at_once = max(1, min(WIDTH, tl.slots, MOST_BYTES // max(1, lane_bytes)))
+    at_once = max(1, min(WIDTH, tl.slots, MAX_BYTES // max(1, lane_bytes)))
     program = schedule.programs[tl.rank]
     lanes = (_Buffer(memory, program, Lane(schedule, part, count)).slices() for part in cut((0, count), number) if part[1])
     run(tl, in_turn(lanes, at_once))

@@ -25,7 +25,7 @@ from kernbench.ccl.contract import Shape, most_queues, switch_queues
 from kernbench.ccl.cost import Outline
 from kernbench.ccl.group import Group
 from kernbench.ccl.group_routes import Latencies, Routes, latencies_of, routes_of
-from kernbench.ccl.measure import MOST_PAIRS, Asked, bytes_of, messages, queues_of, row, schedule_of, slot_room
+from kernbench.ccl.measure import MAX_PAIRS, Asked, bytes_of, messages, queues_of, row, schedule_of, slot_room
 from kernbench.ccl.queue_sizes import of_chips
 from kernbench.ccl.registry import Entry, Registry
 from kernbench.ccl.schedule_outline import outline_of
@@ -47,7 +47,7 @@ KNOWN = Path(str(importlib.resources.files("kernbench.configs").joinpath("ccl_ti
 GROUPS, BOARDS = "groups", "boards"  #: keys of that file
 SIMPLE = "simple"  #: the protocol whose times come with the package
 OWN = Queues()  #: each algorithm has its own
-MOST_RANKS = 2048  #: of larger groups only algorithms with a closed form are considered, as their schedules take seconds
+MAX_RANKS = 2048  #: of larger groups only algorithms with a closed form are considered, as their schedules take seconds
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class Tuner:
         protocol.
         """
         group, queues = self.group, replace(self.queues(entry), protocol=protocol or self.protocols[0])
-        if queues.tier != "tcm" or group.shape.ranks > MOST_RANKS:
+        if queues.tier != "tcm" or group.shape.ranks > MAX_RANKS:
             return True
         if entry.full_name not in self._queues:
             table = entry.load().neighbours(group.kind, group.shape)
@@ -261,7 +261,7 @@ class Tuner:
         if not entry.module.startswith("kernbench."):
             return None
         found = form_of(entry.full_name, group.shape, group.kind, routes)
-        if found is not None or group.size > MOST_RANKS or (entry.name == "direct" and group.size**2 > MOST_PAIRS):
+        if found is not None or group.size > MAX_RANKS or (entry.name == "direct" and group.size**2 > MAX_PAIRS):
             return found
         schedule = schedule_of(entry, group)
         return None if schedule is None else outline_of(schedule, routes)

@@ -146,9 +146,9 @@ def said(engine: GraphEngine) -> None:
         output.note(text)
 
 
-MOST_LAUNCHES = 12
-MOST_FAILURES = 5
-MOST_WAITS = 16  # lines of a deadlock
+MAX_LAUNCHES = 12
+MAX_FAILURES = 5
+MAX_WAITS = 16  # lines of a deadlock
 
 
 def bench_table(benches: Sequence[Bench], width: int) -> widgets.Table:
@@ -210,9 +210,9 @@ def wait_table(result: Result) -> Iterator[widgets.Text]:
 
     lines = wait_lines(result.waiting)
     yield widgets.Text("Nothing can ever happen again", f"bold {BAD}")
-    yield from map(widgets.Text, lines[:MOST_WAITS])
-    if len(lines) > MOST_WAITS:
-        yield widgets.Text(f"and {len(lines) - MOST_WAITS:,} more (all are in --json)")
+    yield from map(widgets.Text, lines[:MAX_WAITS])
+    if len(lines) > MAX_WAITS:
+        yield widgets.Text(f"and {len(lines) - MAX_WAITS:,} more (all are in --json)")
 
 
 def _uses(report: BenchReport, width: int, whole: bool) -> Iterator[RenderableType]:
@@ -256,12 +256,12 @@ def _bounds(report: BenchReport) -> Iterator[widgets.Text]:
 
 def launch_table(launches: Sequence[LaunchTimes]) -> widgets.Table:
     """Each launch: when, how long, and how its PEs differ."""
-    more = len(launches) - MOST_LAUNCHES
+    more = len(launches) - MAX_LAUNCHES
     columns: list[tuple[str, Justify]] = [("launch", "left"), ("issued", "right"), ("start", "right"), ("end", "right")]
     columns += [("cycles", "right")]
     columns += [("PEs", "right"), ("fastest", "right"), ("slowest", "right")]
-    made = table("Launches", columns, f"the first {MOST_LAUNCHES} of {len(launches):,}" if more > 0 else "")
-    for one in launches[:MOST_LAUNCHES]:
+    made = table("Launches", columns, f"the first {MAX_LAUNCHES} of {len(launches):,}" if more > 0 else "")
+    for one in launches[:MAX_LAUNCHES]:
         times = [pe.end - pe.start for pe in one.pes.values() if pe.start is not None and pe.end is not None]
         made.add_row(
             widgets.Text(one.name, LIMIT),
@@ -322,10 +322,10 @@ def verification_lines(report: BenchReport) -> Iterator[widgets.Text]:
         yield text.append(parts).append(": ").append("as expected", f"bold {GOOD}")
         return
     yield text.append(parts).append(": ").append(f"{whole - right:,} of {whole:,} wrong", f"bold {BAD}")
-    for failure in checked.failures[:MOST_FAILURES]:
+    for failure in checked.failures[:MAX_FAILURES]:
         head, *rest = str(failure).split("; ")
         yield widgets.Text(head, BAD)
         for one in rest:
             yield widgets.Text(f"  {one}")
-    if len(checked.failures) > MOST_FAILURES:
-        yield widgets.Text(f"and {len(checked.failures) - MOST_FAILURES:,} more")
+    if len(checked.failures) > MAX_FAILURES:
+        yield widgets.Text(f"and {len(checked.failures) - MAX_FAILURES:,} more")

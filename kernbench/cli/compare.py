@@ -195,9 +195,9 @@ def _trace_each(found: Compared) -> None:
                 progress(done, len(found.done))
 
 
-MOST_CHANGES = 3
-MOST_SETTINGS = 4
-NAME, MOST_CAUSES = 16, 8  #: characters of a machine's name in a column; rows of causes
+MAX_CHANGES = 3
+MAX_SETTINGS = 4
+NAME, MAX_CAUSES = 16, 8  #: characters of a machine's name in a column; rows of causes
 
 
 def comparison(found: Compared, why: bool, width: int) -> Iterator[RenderableType]:
@@ -233,7 +233,7 @@ def _machines(found: Compared, width: int) -> Table:
     return made
 
 
-MOST_ROUTER_LINKS = 5
+MAX_ROUTER_LINKS = 5
 
 
 def _congested(found: Compared) -> Iterator[RenderableType]:
@@ -244,7 +244,7 @@ def _congested(found: Compared) -> Iterator[RenderableType]:
         links = router_links(ran)
         if not links:
             continue
-        waited = [link for link in links if link.waited][:MOST_ROUTER_LINKS]
+        waited = [link for link in links if link.waited][:MAX_ROUTER_LINKS]
         yield ""
         if not waited:
             yield widgets.Text(f"{name}: no flit waited at a link between routers", DIM)
@@ -280,7 +280,7 @@ def _causes(found: Compared, width: int) -> Table:
     times = {name: found.times(name) for name in names}
     causes = dict.fromkeys(cause for name in names for cause in times[name])
     largest = {cause: max(times[name].get(cause, 0.0) / (found.outcomes[name].t_ns or 1) for name in names) for cause in causes}
-    listed = sorted((cause for cause in causes if largest[cause] >= 0.01), key=lambda cause: -largest[cause])[:MOST_CAUSES]
+    listed = sorted((cause for cause in causes if largest[cause] >= 0.01), key=lambda cause: -largest[cause])[:MAX_CAUSES]
     for cause in listed:
         cells = []
         for name in names[:fit]:
@@ -301,21 +301,21 @@ def _reasons(found: Compared) -> Iterator[widgets.Text]:
     for name in found.done:
         if name == found.first or found.first not in found.done:
             continue
-        changes = found.changes(name)[:MOST_CHANGES]
+        changes = found.changes(name)[:MAX_CHANGES]
         words = [f"{one.cause} takes {duration(abs(one.ns), 3)} {'more' if one.ns > 0 else 'less'}" for one in changes]
         yield headed(f"{name} against {found.first}:").append("; ".join(words) or "no cause differs by 2% of the run")
         settings = [f"{path} {_plain(path, before)} -> {_plain(path, after)}" for path, before, after in found.settings(name)]
         if changes:
-            yield from (widgets.Text(f"  {one}", DIM) for one in settings[:MOST_SETTINGS])
-        if changes and len(settings) > MOST_SETTINGS:
-            yield widgets.Text(f"  and {len(settings) - MOST_SETTINGS} more of these parts that differ", DIM)
+            yield from (widgets.Text(f"  {one}", DIM) for one in settings[:MAX_SETTINGS])
+        if changes and len(settings) > MAX_SETTINGS:
+            yield widgets.Text(f"  and {len(settings) - MAX_SETTINGS} more of these parts that differ", DIM)
 
 
 def _plain(path: str, value: Any) -> str:
     return size_text(value) if path.endswith("_bytes") and isinstance(value, int) and value >= 1 << 10 else str(value)
 
 
-MOST_PARTS = 7  #: causes in the picture; the others are combined
+MAX_PARTS = 7  #: causes in the picture; the others are combined
 LEAST_PART = 0.01  #: of a machine's time: causes below this on every machine are combined too
 
 
@@ -342,7 +342,7 @@ def picture(found: Compared, form: str, theme: Theme = "light") -> bytes:
     causes = sorted(total, key=lambda cause: (-total[cause], cause))
     whole = {name: sum(times[name].values()) for name in names}
     seen = [cause for cause in causes if any(times[name].get(cause, 0.0) >= LEAST_PART * whole[name] for name in names)]
-    shown = seen[:MOST_PARTS]
+    shown = seen[:MAX_PARTS]
     rest = [cause for cause in causes if cause not in shown]
     longest = max((found.outcomes[name].t_ns for name in names), default=0.0)
     scale, unit = next(((s, u) for s, u in ((1e9, "s"), (1e6, "ms"), (1e3, "us")) if longest >= s), (1.0, "ns"))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kernbench.workloads.serving.generation import Generation, PhaseTimes
 
 PARAMETERS = ("prompt", "tokens", "batch", "tp", "w", "a", "kv", "phase")  #: of `--set`
-MOST_KERNELS = 12  #: rows of a table
+MAX_KERNELS = 12  #: rows of a table
 
 
 def compare_chips(
@@ -122,9 +122,9 @@ def _kernels(phase: str, runs: Mapping[str, Generation], width: int) -> Any:
     times = {name: kernel_times(one) for name, one in phases.items()}
     keys = dict.fromkeys(key for some in times.values() for key in some)
     order = sorted(keys, key=lambda key: -max(some.get(key, 0.0) for some in times.values()))
-    for name, shape in order[:MOST_KERNELS]:
+    for name, shape in order[:MAX_KERNELS]:
         made.add_row(name, shape, *(duration(some.get((name, shape), 0.0), 4) for some in times.values()))
-    rest = order[MOST_KERNELS:]
+    rest = order[MAX_KERNELS:]
     if rest:
         sums = (sum(some.get(key, 0.0) for key in rest) for some in times.values())
         made.add_row(counted(len(rest), "other kernel"), "", *(duration(ns, 4) for ns in sums))

@@ -363,7 +363,7 @@ def _shown(report: LlmReport | None, *, as_json: bool, quiet: bool) -> int:
     return output.OK
 
 
-MOST_RUNS = 64
+MAX_RUNS = 64
 
 
 @dataclass(frozen=True)
@@ -611,9 +611,9 @@ def _cases(asked: Asked, axes: Sequence[tuple[str, list[int]]]) -> list[tuple[di
     cases: list[tuple[dict[str, int], Asked]] = [({}, asked)]
     for name, values in axes:
         cases = [({**label, name: value}, _changed(case, name, value)) for label, case in cases for value in values]
-    if len(cases) > MOST_RUNS:
+    if len(cases) > MAX_RUNS:
         raise InputError(
-            Problem("--compare", f"the number of combinations must be at most {MOST_RUNS}", "combinations", len(cases))
+            Problem("--compare", f"the number of combinations must be at most {MAX_RUNS}", "combinations", len(cases))
         )
     return cases
 

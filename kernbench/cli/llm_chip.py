@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kernbench.workloads.serving.generation import Generation, PhaseTimes
 
 AXES = ("w", "a", "kv", "prompt", "batch", "tp")  #: what --compare takes on a chip
-MOST_OPERATIONS = 12  #: rows of a table
+MAX_OPERATIONS = 12  #: rows of a table
 
 
 def check_options(given: Mapping[str, bool]) -> None:
@@ -118,7 +118,7 @@ def _operations(phase: PhaseTimes) -> Any:
     columns += [("share", "right"), ("limit", "left")]
     found = table(f"Kernels of a {phase.phase} step{after}", columns, f"{duration(phase.device_ns, 4)} in sequence")
     order = sorted(phase.operations, key=lambda op: -op.count * op.ns)
-    for op in order[:MOST_OPERATIONS]:
+    for op in order[:MAX_OPERATIONS]:
         share = op.count * op.ns / phase.device_ns if phase.device_ns else 0.0
         found.add_row(op.name, op.shape, f"{op.count:,}", duration(op.ns, 4), percent(share), op.limit)
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 NAME, FRAME, VALUE, HEAD, OFF = "\x1b[1;36m", "\x1b[2m", "\x1b[1;33m", "\x1b[1m", "\x1b[0m"
-_MOST = 26  #: the most columns of names for which a description starts on the same line, in a page of 80 columns
+_LIMIT = 26  #: the most columns of names for which a description starts on the same line, in a page of 80 columns
 _APART = 2  #: columns between names and description
 
 #: The names of an option or a command, the value that it takes, and what it does.
@@ -37,7 +37,7 @@ def indented(text: str, width: int) -> list[str]:
 
 def _room(rows: Sequence[Row], width: int) -> int:
     """[column] Where descriptions start: after the longest name that is not too long."""
-    most = _MOST * width // 80
+    most = _LIMIT * width // 80
     sizes = [len(f"{names} {value}".rstrip()) for names, value, _ in rows]
     return max((size for size in sizes if size <= most), default=4) + _APART
 

@@ -157,9 +157,9 @@ def list_workloads(as_json: Json = False) -> int:
     return output.OK
 
 
-MOST_CHANNELS = 16  # of each kind the ones with the highest bounds are shown
-MOST_LINKS = 5
-MOST_ENGINES = 16
+MAX_CHANNELS = 16  # of each kind the ones with the highest bounds are shown
+MAX_LINKS = 5
+MAX_ENGINES = 16
 BOUND_COLUMNS: list[tuple[str, Justify]] = [("of", "left"), ("", "left"), ("cycles", "right"), ("because of", "left")]
 PATH_ENDS = 6  # ids shown at either end of a long critical path
 
@@ -226,9 +226,9 @@ def _bounds(summary: ProgramSummary, width: int) -> widgets.Table:
     path = f"{counted(len(bounds.path), 'entry')} one after the other"
     _bound_row(made, "critical path", bounds.critical_path, path, bounds.cycles, width)
     for part, most, noun in (
-        (bounds.dram, MOST_CHANNELS, "more channel"),
-        (bounds.links, MOST_LINKS, "more link"),
-        (bounds.engines, MOST_ENGINES, "more engine"),
+        (bounds.dram, MAX_CHANNELS, "more channel"),
+        (bounds.links, MAX_LINKS, "more link"),
+        (bounds.engines, MAX_ENGINES, "more engine"),
     ):
         shown = sorted(part, key=lambda name: -part[name])[:most]
         for name, cycles in part.items():

@@ -298,10 +298,10 @@ def _frames() -> Iterator[Callable[[list[RenderableType]], object]]:
 
 
 ACTIVITY_STYLES = {"idle": "dim", "busy": WORK, "bank_conflict": WAIT, "backpressure": WAIT}
-MOST_JOBS = 16  # most transfers of one engine in the list
-MOST_QUEUED = 6
+MAX_JOBS = 16  # most transfers of one engine in the list
+MAX_QUEUED = 6
 MANY_ENGINES = 16  # if there are more engines, idle ones are only counted
-MOST_MEMBERS = 8
+MAX_MEMBERS = 8
 
 
 def machine_state(state: MachineState, program: str, machine: str, note: str = "") -> Iterator[RenderableType]:
@@ -328,9 +328,9 @@ def engine_states(state: MachineState, place: str) -> Iterator[RenderableType]:
         yield widgets.Text(f"{counted(others, 'more engine')} {'is' if others == 1 else 'are'} idle", "dim")
     shared = [f"{without_place(name, place)} {count}" for name, count in state.members.items() if count]
     if shared:
-        more = f", {len(shared) - MOST_MEMBERS} more" if len(shared) > MOST_MEMBERS else ""
+        more = f", {len(shared) - MAX_MEMBERS} more" if len(shared) > MAX_MEMBERS else ""
         grid = widgets.Table.grid()
-        grid.add_row(widgets.Text("flows ", "bold"), ", ".join(shared[:MOST_MEMBERS]) + more)
+        grid.add_row(widgets.Text("flows ", "bold"), ", ".join(shared[:MAX_MEMBERS]) + more)
         yield grid
 
 
@@ -359,11 +359,11 @@ def _jobs(engine: EngineState) -> widgets.Table:
         grid.add_row(
             engine.line or _id(engine.entry), engine.opcode, left, f"since {engine.started:,}", widgets.Text(waits, WAIT)
         )
-    for job in engine.jobs[:MOST_JOBS]:
+    for job in engine.jobs[:MAX_JOBS]:
         left = f"{job.bytes_left:,} of {job.bytes:,} B"
         grid.add_row(job.line or _id(job.id), job.opcode, left, f"{rational(job.rate)} B/cycle", _waits(job))
-    if len(engine.jobs) > MOST_JOBS:
-        grid.add_row("", counted(len(engine.jobs) - MOST_JOBS, "more transfer"))
+    if len(engine.jobs) > MAX_JOBS:
+        grid.add_row("", counted(len(engine.jobs) - MAX_JOBS, "more transfer"))
     return grid
 
 
@@ -405,13 +405,13 @@ def _queue(engine: EngineState) -> widgets.Text:
     for number, stall, since in zip(engine.queue, engine.queue_stalls, engine.queue_since, strict=True):
         name = _id(number) or "a command"
         names.append(name if stall is None else f"{name} ({stall} since {since:,})")
-    text.append(", ".join(names[:MOST_QUEUED]))
-    if len(names) > MOST_QUEUED:
-        text.append(f", {len(names) - MOST_QUEUED} more")
+    text.append(", ".join(names[:MAX_QUEUED]))
+    if len(names) > MAX_QUEUED:
+        text.append(f", {len(names) - MAX_QUEUED} more")
     return text
 
 
-MOST_PES = 16  # limit of listed PEs; the others are only counted
+MAX_PES = 16  # limit of listed PEs; the others are only counted
 
 
 def kernel_state(engine: GraphEngine, note: str = "") -> Iterator[RenderableType]:
@@ -423,7 +423,7 @@ def kernel_state(engine: GraphEngine, note: str = "") -> Iterator[RenderableType
     yield ""
     states = running.system.states()
     at_work = [state for state in states if state.launch]
-    shown = at_work[:MOST_PES]
+    shown = at_work[:MAX_PES]
     place = common_place([f"{state.pe}.x" for state in shown])
     if place and shown:
         yield widgets.Text(f"names are of {place[:-1]}", "dim")

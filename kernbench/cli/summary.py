@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from kernbench.sim_engine.summary import BankConflicts, BoundShare, EngineUse, ResourceUse, RunSummary
 
 
-MOST_WAITING = 8  # entries of a deadlock that are listed
-MOST_WARNINGS = 5
-MOST_ROWS = 2  # of channels, and of links: rows of equal use count as one
+MAX_WAITING = 8  # entries of a deadlock that are listed
+MAX_WARNINGS = 5
+MAX_ROWS = 2  # of channels, and of links: rows of equal use count as one
 NEAR_LIMIT = 0.75  # of the run: a bound so near to it is what limits
 FEW_WAITS = 3  # that are shown, if not all
 
@@ -134,13 +134,13 @@ def ending(summary: RunSummary) -> Iterator[Drawable]:
 def deadlock_table(result: Result) -> Drawable:
     """Which entry waits for which, and since which cycle."""
     waiting = result.waiting
-    more = len(waiting) - MOST_WAITING
+    more = len(waiting) - MAX_WAITING
     made = Table(
         "Waiting",
         [("entry", "left"), ("waits for", "left"), ("since cycle", "right"), ("because of", "left")],
-        f"the first {MOST_WAITING} of {len(waiting):,}" if more > 0 else "",
+        f"the first {MAX_WAITING} of {len(waiting):,}" if more > 0 else "",
     )
-    for item in waiting[:MOST_WAITING]:
+    for item in waiting[:MAX_WAITING]:
         made.add_row(f"{item['id']} {item['opcode']}", ids(item["waits_for"], 4), f"{item['since']:,}", item["reason"])
     return made
 
@@ -160,15 +160,15 @@ def warnings(result: Result) -> Iterator[Drawable]:
     if not result.warnings:
         return
     yield from ("", Line((f"Warnings ({len(result.warnings):,})", f"bold {WAIT}")))
-    for warning in result.warnings[:MOST_WARNINGS]:
+    for warning in result.warnings[:MAX_WARNINGS]:
         yield f"cycle {warning['cycle']:,}: {warning['message']}"
-    more = len(result.warnings) - MOST_WARNINGS
+    more = len(result.warnings) - MAX_WARNINGS
     if more > 0:
         yield f"and {more:,} more (all are in --json)"
 
 
 WORK_UNITS = {"dma": "B", "te": "MAC", "ve": "op", "cpu": "launch"}
-MOST_ENGINES = 4  # rows of a kind; if there are more engines, the busiest are shown
+MAX_ENGINES = 4  # rows of a kind; if there are more engines, the busiest are shown
 SHORT_NAME = 12  # characters of an engine's name beside which a bar has room, in 80 columns
 
 
@@ -231,7 +231,7 @@ def _engine_groups(engines: Sequence[EngineUse], whole: bool) -> tuple[list[list
             groups += [[engine] for engine in of_kind]
             continue
         found = joined(of_kind, lambda engine: percent(engine.utilisation))
-        busiest = sorted(found, key=lambda group: -group[0].busy)[:MOST_ENGINES]
+        busiest = sorted(found, key=lambda group: -group[0].busy)[:MAX_ENGINES]
         groups += [group for group in found if group in busiest]
         left = [engine for group in found if group not in busiest for engine in group]
         if left:
@@ -288,7 +288,7 @@ def resource_table(
         busiest = sorted(kind, key=lambda resource: -resource.bytes)
         groups = [[one] for one in kind] if whole else joined(busiest, lambda one: (percent(one.share), one.capacity))
         groups = [sorted(group, key=kind.index) for group in groups]
-        most = len(groups) if whole or len(groups) <= MOST_ROWS + 1 else MOST_ROWS
+        most = len(groups) if whole or len(groups) <= MAX_ROWS + 1 else MAX_ROWS
         rows += [(joined_name([without_place(one.name, place) for one in group]), group) for group in groups[:most]]
         left = [one for group in groups[most:] for one in group]
         if left:

@@ -82,7 +82,7 @@ def _value(target: str, name: str, text: str) -> Any:
         raise InputError(Problem(target, fault.rule, name, text, fault.remedy)) from None
 
 
-MOST_WARNINGS = 8
+MAX_WARNINGS = 8
 
 
 def load_machine(
@@ -105,10 +105,10 @@ def note_machine(config: NpuConfig | SystemConfig, *, quiet: bool) -> None:
     if quiet:
         return
     found = unused_settings(config)
-    for one in found[:MOST_WARNINGS]:
+    for one in found[:MAX_WARNINGS]:
         output.note(f"warning: {one}")
-    if len(found) > MOST_WARNINGS:
-        output.note(f"warning: {len(found) - MOST_WARNINGS:,} more values have no effect; to list them, use kbsim config check")
+    if len(found) > MAX_WARNINGS:
+        output.note(f"warning: {len(found) - MAX_WARNINGS:,} more values have no effect; to list them, use kbsim config check")
     note_uncalibrated(config)
 
 

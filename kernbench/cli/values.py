@@ -8,7 +8,7 @@ from kernbench.common.errors import InputError, Problem
 from kernbench.common.spelling import type_meant
 from kernbench.common.units import parse_size_text
 
-MOST_BYTES = 1 << 40  #: of a size
+MAX_BYTES = 1 << 40  #: of a size
 
 
 def count_of(text: str | int) -> int:
@@ -29,7 +29,7 @@ def size_of(command: str, option: str, text: str) -> int:
         size = parse_size_text(text)
     except ValueError as error:
         size, rule = 0, str(error)
-    if not 1 <= size <= MOST_BYTES:
+    if not 1 <= size <= MAX_BYTES:
         raise InputError(Problem(command, rule, option, text))
     return size
 

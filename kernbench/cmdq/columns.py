@@ -21,7 +21,7 @@ from kernbench.cmdq.dependencies import edges_of, structure_problems
 from kernbench.cmdq.entries import DmaEntry, Entry, HostEntry, KvEntry, PairEntry, TeEntry, VeEntry
 from kernbench.cmdq.footprint import (
     ABSENT,
-    MOST_ROWS,
+    MAX_TRANSFER_ROWS,
     READS_SCRATCHPAD,
     bytes_of,
     channel_of,
@@ -357,10 +357,10 @@ def _fill_moves(group: _Group, engine: Any, write: Any, kv: Any, addr: Any, rows
     pe = group.pe
     align, capacity = pe.dma.alignment_bytes, pe.dram.capacity_bytes
     is_kv = group.kind is KvEntry
-    many = rows > MOST_ROWS
+    many = rows > MAX_TRANSFER_ROWS
 
     def too_many(k: int) -> FieldProblem:
-        rule = f"the transfer would have {int(rows[k])} rows, and one has at most {MOST_ROWS}"
+        rule = f"the transfer would have {int(rows[k])} rows, and one has at most {MAX_TRANSFER_ROWS}"
         nest = ("kv_range",) if group.entries[k].opcode == "KV_LOAD_TILE" else ()
         return FieldProblem((*nest, "t_len") if is_kv else ("rows",), rule, int(rows[k]))
 

@@ -23,7 +23,7 @@ from kernbench.config.fields import WIDE_LIMIT
 from kernbench.config.schema import NpuConfig, Spm
 from kernbench_core.numbers import Channel
 
-MOST_ROWS = 2**24  # limit of the rows of a transfer, because the core visits them one by one
+MAX_TRANSFER_ROWS = 2**24  # limit of the rows of a transfer, because the core visits them one by one
 READS_SCRATCHPAD = frozenset({"DMA_STORE_TILE", "KV_STORE_TILE"})
 _ACT_WEIGHT, _KV_LOAD, _KV_STORE = (int(channel) for channel in Channel)
 ABSENT = -1  # value of an optional field that is not given

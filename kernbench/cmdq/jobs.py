@@ -24,7 +24,7 @@ from kernbench.config.schema import MicroScheduler, Spm
 T = TypeVar("T")
 #: Vector ops that need all elements of a row.
 BY_ROWS = frozenset({*VE_REDUCTIONS, "layernorm", "rmsnorm", "softmax"})
-MOST_JOBS = 1 << 18  #: limit of the jobs of a program: more would take gigabytes
+MAX_JOBS = 1 << 18  #: limit of the jobs of a program: more would take gigabytes
 #: Metadata of a command that belong to its end.
 OF_END = ("token", "irq_line", "marker")
 
@@ -57,7 +57,7 @@ class _Job:
 
 
 def jobs_of(program: Program, spm: Spm, scheduler: MicroScheduler) -> Jobs:
-    """The jobs of a program that is valid on PEs with this scratchpad. InputError if there would be more than MOST_JOBS."""
+    """The jobs of a program that is valid on PEs with this scratchpad. InputError if there would be more than MAX_JOBS."""
     _check_count(program, scheduler)
     made = [list(_jobs(entry, spm, scheduler)) for entry in program.entries]
     fresh = max((entry.id for entry in program.entries), default=-1) + 1
@@ -90,10 +90,10 @@ def jobs_of(program: Program, spm: Spm, scheduler: MicroScheduler) -> Jobs:
 
 def _check_count(program: Program, scheduler: MicroScheduler) -> None:
     counts = [_count(entry, scheduler) for entry in program.entries]
-    if sum(counts) > MOST_JOBS:
+    if sum(counts) > MAX_JOBS:
         most = max(range(len(counts)), key=counts.__getitem__)
         entry = program.entries[most]
-        rule = f"the commands of a program may have at most {MOST_JOBS} jobs together, and these have {sum(counts)}"
+        rule = f"the commands of a program may have at most {MAX_JOBS} jobs together, and these have {sum(counts)}"
         rule += f"; command {entry.id} ({entry.opcode}) alone has {counts[most]}"
         raise InputError(Problem(program.source, rule, "control.micro_scheduler", remedy="choose larger tiles and chunks"))
 

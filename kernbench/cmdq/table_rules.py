@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from kernbench.cmdq.columns import MAX_REGIONS
-from kernbench.cmdq.footprint import MOST_ROWS, aligned_bytes
+from kernbench.cmdq.footprint import MAX_TRANSFER_ROWS, aligned_bytes
 from kernbench.cmdq.lower import route_of
 from kernbench.cmdq.plan import Plan
 from kernbench.config.fields import WIDE_LIMIT
@@ -23,7 +23,7 @@ from kernbench.config.schema import NpuConfig
 from kernbench_core.numbers import Opkind
 
 WORDS = 2**31  # limit of entries, jobs and dependencies, which are numbered in 32 bits
-MOST_OPERAND = 2**58  # [B] the core counts the lines of sixteen body cycles together
+MAX_OPERAND = 2**58  # [B] the core counts the lines of sixteen body cycles together
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def _cycles(s: Sizes) -> int:
 
 
 def _operand(s: Sizes) -> int:
-    return min(_spm(s), MOST_OPERAND) + 1
+    return min(_spm(s), MAX_OPERAND) + 1
 
 
 COLUMNS: tuple[Column, ...] = (
@@ -94,7 +94,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("dma.dram_addr", "transfer", 0, _dram, "first DRAM byte"),
     Column("dma.row_bytes", "transfer", 1, lambda s: _dram(s) + 1, "[B] of a row"),
     Column("dma.stride", "transfer", 1, _cycles, "[B] from row to row"),
-    Column("dma.rows", "transfer", 1, lambda s: MOST_ROWS + 1, "rows"),
+    Column("dma.rows", "transfer", 1, lambda s: MAX_TRANSFER_ROWS + 1, "rows"),
     Column("dma.spm_addr", "transfer", 0, _spm, "scratchpad address of the first aligned byte"),
     Column("dma.nbytes", "transfer", 1, _cycles, "[B] at the scratchpad: all rows at their aligned lengths"),
     Column("dma.entry", "transfer", 0, lambda s: s.entries, "its entry"),

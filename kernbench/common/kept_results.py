@@ -27,7 +27,7 @@ from kernbench.version import VERSION
 
 FOLDER = "KERNBENCH_SHARED_RUNS"  #: the environment variable with the folder of a sweep that has no cache
 FILE = "results.sqlite"
-MOST_KEPT = 256 << 20  # [B] of the file; the oldest results are removed first
+MAX_KEPT = 256 << 20  # [B] of the file; the oldest results are removed first
 LARGEST = 1 << 20  # [B] of a result
 BUSY_SECONDS = 1.0
 
@@ -37,7 +37,7 @@ _SCHEMA = "CREATE TABLE results (number INTEGER PRIMARY KEY, key BLOB NOT NULL U
 _TABLES = [(_SCHEMA,), (None,)]  # the table, and the index of its keys
 _DIGEST = 16  # [B] of a key, and of the check in front of a value
 _AT_ONCE = 10_000  # rows that are removed when the file is full
-_MOST_OPERATIONS = 10_000_000  # of SQLite for a statement; a damaged file could have loops
+_MAX_OPERATIONS = 10_000_000  # of SQLite for a statement; a damaged file could have loops
 _SIZES = ("page_count", "freelist_count", "page_size")
 _PACKAGES = ("kernbench", "kernbench.configs", "kernbench_core")
 _SUFFIXES = (".py", ".so", ".json", ".yaml", ".toml")
@@ -181,7 +181,7 @@ def _write(folder: Path, digest: bytes, value: bytes) -> None:
         try:
             database.execute("INSERT OR REPLACE INTO results (key, value) VALUES (?, ?)", (digest, value))
             used, free, size = (database.execute(f"PRAGMA {name}").fetchone()[0] for name in _SIZES)
-            if (used - free) * size > MOST_KEPT:
+            if (used - free) * size > MAX_KEPT:
                 database.execute("DELETE FROM results WHERE number < (SELECT min(number) FROM results) + ?", (_AT_ONCE,))
         except sqlite3.Error as error:
             _FILE.close_after(error)
@@ -196,7 +196,7 @@ def _opened(path: Path) -> sqlite3.Connection | None:
         database = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
         try:
             database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST + (1 << 16))
-            database.set_progress_handler(lambda: 1, _MOST_OPERATIONS)
+            database.set_progress_handler(lambda: 1, _MAX_OPERATIONS)
             database.execute("PRAGMA trusted_schema = OFF")
             database.execute("PRAGMA synchronous = OFF")  # the check of a value finds what a power failure damages
             database.execute("PRAGMA journal_mode = TRUNCATE")  # several hosts may share the directory, which WAL forbids

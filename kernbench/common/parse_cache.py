@@ -20,7 +20,7 @@ from kernbench.version import VERSION
 
 LARGEST = 1 << 20  # [B] largest text that is cached
 LARGEST_DATA = 16 * LARGEST  # [B] largest data file that is read
-MOST_KEPT = 2000  #: cached texts; the oldest are removed first
+MAX_KEPT = 2000  #: cached texts; the oldest are removed first
 SUFFIX = ".data"
 _FRACTION, _CHECKSUM = 1, 4
 
@@ -105,8 +105,8 @@ def _restored(code: int, content: memoryview) -> Fraction:
 
 
 def _make_room(home: Path) -> None:
-    """Delete the oldest files until MOST_KEPT are left."""
+    """Delete the oldest files until MAX_KEPT are left."""
     files = list(home.glob(f"*{SUFFIX}"))
-    if len(files) > MOST_KEPT:
-        for path in sorted(files, key=lambda one: one.stat().st_mtime_ns)[: len(files) - MOST_KEPT]:
+    if len(files) > MAX_KEPT:
+        for path in sorted(files, key=lambda one: one.stat().st_mtime_ns)[: len(files) - MAX_KEPT]:
             path.unlink(missing_ok=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable
 
-MOST_FILES = 2000  #: most names of a folder that are compared
-MOST_FOLDERS = 50  #: most folders beside a missing file that are searched
+MAX_FILES = 2000  #: most names of a folder that are compared
+MAX_FOLDERS = 50  #: most folders beside a missing file that are searched
 #: Names of element types in other programs, and the names in kernbench.
 TYPE_NAMES = {"half": "f16", "float": "f32", "bfloat16": "bf16", "int": "i32", "long": "i64", "char": "i8", "fp8": "f8e4m3"}
 _LONG = 60  # most characters of a name that are compared
@@ -77,7 +77,7 @@ def file_meant(path: str, endings: tuple[str, ...] = ()) -> str:
         beside = [one for one in _names(folder, ()) if os.path.splitext(one)[0] == stem]
         if beside:
             return os.path.join(folder, beside[0])
-    places = [os.path.join(folder, one) for one in _folders(folder)[:MOST_FOLDERS]]
+    places = [os.path.join(folder, one) for one in _folders(folder)[:MAX_FOLDERS]]
     places.append(os.path.join(folder, os.pardir))
     return next((os.path.join(place, name) for place in places if ending and os.path.isfile(os.path.join(place, name))), "")
 
@@ -86,7 +86,7 @@ def _names(folder: str, endings: tuple[str, ...]) -> list[str]:
     """The files of a folder with one of these endings; without endings, all files."""
     try:
         with os.scandir(folder or os.curdir) as entries:
-            files = [one.name for one, _ in zip(entries, range(MOST_FILES), strict=False) if one.is_file()]
+            files = [one.name for one, _ in zip(entries, range(MAX_FILES), strict=False) if one.is_file()]
     except (OSError, ValueError):
         return []
     return sorted(one for one in files if not endings or one.lower().endswith(endings))
@@ -95,7 +95,7 @@ def _names(folder: str, endings: tuple[str, ...]) -> list[str]:
 def _folders(folder: str) -> list[str]:
     try:
         with os.scandir(folder or os.curdir) as entries:
-            some = [one for one, _ in zip(entries, range(MOST_FILES), strict=False) if not one.name.startswith(".")]
+            some = [one for one, _ in zip(entries, range(MAX_FILES), strict=False) if not one.name.startswith(".")]
             return sorted(one.name for one in some if one.is_dir())
     except (OSError, ValueError):
         return []

@@ -6,14 +6,14 @@ import os
 
 from kernbench.common.errors import InputError, Problem
 
-MOST_THREADS = 1024
+MAX_THREADS = 1024
 VARIABLE = "KERNBENCH_THREADS"
 
 
 def threads_of(asked: int | None, where: str = "threads") -> int | None:
     """The requested number of threads; by default that of the environment variable KERNBENCH_THREADS, else None.
 
-    InputError if it is not a number from 1 to MOST_THREADS.
+    InputError if it is not a number from 1 to MAX_THREADS.
     """
     given: object = asked
     if asked is None:
@@ -21,6 +21,6 @@ def threads_of(asked: int | None, where: str = "threads") -> int | None:
         if given is None:
             return None
         asked = int(given) if given.isascii() and given.isdigit() and len(given) < 9 else 0
-    if not 1 <= asked <= MOST_THREADS:
-        raise InputError(Problem("threads of the run", f"it must be a number from 1 to {MOST_THREADS}", where, given))
+    if not 1 <= asked <= MAX_THREADS:
+        raise InputError(Problem("threads of the run", f"it must be a number from 1 to {MAX_THREADS}", where, given))
     return asked

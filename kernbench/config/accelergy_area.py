@@ -25,8 +25,8 @@ from kernbench.config.system import SystemConfig
 
 #: For each part of a machine that has an area: the figure of a table of components.
 FIGURES = {"spm": "sram_mm2_per_mib", "te": "mac_mm2"}
-MOST_UM2 = 10**12  #: limit of an area, 1 m2
-MOST_INSTANCES = 10**9
+MAX_UM2 = 10**12  #: limit of an area, 1 m2
+MAX_INSTANCES = 10**9
 _RANGE = re.compile(r"\[(\d+)\.\.(\d+)\]")
 _FORM = "it must be an area reference table of Accelergy: {ART: {version: ..., tables: [{name: ..., area: ...}]}}"
 
@@ -90,8 +90,8 @@ def _areas(document: Document) -> dict[str, Fraction]:
             um2 = parse_rational(one["area"])
         except ValueError as error:
             raise InputError(document.problem((*path, "area"), str(error), one["area"])) from None
-        if not 0 <= um2 <= MOST_UM2:
-            raise InputError(document.problem((*path, "area"), f"an area must be from 0 to {MOST_UM2} um2", one["area"]))
+        if not 0 <= um2 <= MAX_UM2:
+            raise InputError(document.problem((*path, "area"), f"an area must be from 0 to {MAX_UM2} um2", one["area"]))
         found[name] = um2 * _instances(document, (*path, "name"), name) / 10**6
     return found
 
@@ -99,13 +99,13 @@ def _areas(document: Document) -> dict[str, Fraction]:
 def _instances(document: Document, path: PathLike, name: str) -> int:
     counts = []
     for first, last in _RANGE.findall(name):
-        count = int(last) - int(first) + 1 if len(last) <= len(str(MOST_INSTANCES)) and len(first) <= len(last) else 0
+        count = int(last) - int(first) + 1 if len(last) <= len(str(MAX_INSTANCES)) and len(first) <= len(last) else 0
         if count < 1:
-            rule = f"a range of instances must rise, and must end below {MOST_INSTANCES}"
+            rule = f"a range of instances must rise, and must end below {MAX_INSTANCES}"
             raise InputError(document.problem(path, rule, name))
         counts.append(count)
-    if (total := math.prod(counts)) > MOST_INSTANCES:
-        raise InputError(document.problem(path, f"a component has at most {MOST_INSTANCES} instances", name))
+    if (total := math.prod(counts)) > MAX_INSTANCES:
+        raise InputError(document.problem(path, f"a component has at most {MAX_INSTANCES} instances", name))
     return total
 
 

@@ -22,8 +22,8 @@ KINDS = {
     ("Ring", "Ring"): "torus",
     ("Switch", "Switch"): "fat_tree",
 }
-MOST_NPUS = 1024
-MOST = 10**9  #: limit of a bandwidth [GB/s] or latency [ns]
+MAX_NPUS = 1024
+LIMIT = 10**9  #: limit of a bandwidth [GB/s] or latency [ns]
 
 Refused = Callable[..., InputError]
 
@@ -54,8 +54,8 @@ def read_astra_network(path: str | os.PathLike[str]) -> NodeDescription:
         rule = f"these dimensions are not an arrangement of SIPs; the possible arrangements are {known}"
         raise refused(rule, "topology", value=", ".join(names))
     counts = [_natural(value, refused, k) for k, value in enumerate(lists["npus_count"])]
-    if not 2 <= prod(counts) <= MOST_NPUS:
-        raise refused(f"it must be 2 to {MOST_NPUS:,} NPUs together", "npus_count", value=prod(counts))
+    if not 2 <= prod(counts) <= MAX_NPUS:
+        raise refused(f"it must be 2 to {MAX_NPUS:,} NPUs together", "npus_count", value=prod(counts))
     rates = [_number(value, refused, "bandwidth", k) for k, value in enumerate(lists["bandwidth"])]
     waits = [_number(value, refused, "latency", k, zero=True) for k, value in enumerate(lists["latency"])]
     kind, notes = KINDS[names], []
@@ -79,12 +79,12 @@ def _list(data: dict[str, Any], name: str, refused: Refused) -> list[Any]:
 
 
 def _natural(value: object, refused: Refused, k: int) -> int:
-    if type(value) is not int or not 1 <= value <= MOST_NPUS:
-        raise refused(f"it must be an integer from 1 to {MOST_NPUS:,}", "npus_count", k, value=value)
+    if type(value) is not int or not 1 <= value <= MAX_NPUS:
+        raise refused(f"it must be an integer from 1 to {MAX_NPUS:,}", "npus_count", k, value=value)
     return value
 
 
 def _number(value: object, refused: Refused, name: str, k: int, *, zero: bool = False) -> Fraction:
-    if type(value) is bool or not isinstance(value, int | Fraction) or not 0 <= value <= MOST or (not value and not zero):
-        raise refused(f"it must be a number {'from' if zero else 'above'} 0, and at most {MOST:,}", name, k, value=value)
+    if type(value) is bool or not isinstance(value, int | Fraction) or not 0 <= value <= LIMIT or (not value and not zero):
+        raise refused(f"it must be a number {'from' if zero else 'above'} 0, and at most {LIMIT:,}", name, k, value=value)
     return Fraction(value)

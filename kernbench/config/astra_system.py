@@ -10,7 +10,7 @@ from math import ceil
 from typing import Any
 
 from kernbench.common.errors import ABSENT, InputError, Problem
-from kernbench.config.astra_sim import MAX_BYTES, MOST
+from kernbench.config.astra_sim import LIMIT, MAX_BYTES
 from kernbench.config.document import read_document
 from kernbench.config.system import SystemConfig
 
@@ -83,8 +83,8 @@ def read_astra_system(path: str | os.PathLike[str]) -> AstraSystem:
         if value is None:
             continue
         least = name == "endpoint-delay"
-        if type(value) is bool or not isinstance(value, int | Fraction) or not 0 <= value <= MOST or not (value or least):
-            raise refused(f"it must be a number {'from' if least else 'above'} 0, and at most {MOST:,}", name, value)
+        if type(value) is bool or not isinstance(value, int | Fraction) or not 0 <= value <= LIMIT or not (value or least):
+            raise refused(f"it must be a number {'from' if least else 'above'} 0, and at most {LIMIT:,}", name, value)
         numbers[name] = Fraction(value)
     notes = []
     for name, collective in implementations.items():

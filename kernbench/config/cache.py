@@ -12,7 +12,7 @@ from kernbench.config.section import Field, Section
 if TYPE_CHECKING:
     from kernbench.config.schema import Noc, NpuConfig
 
-MOST_LINES = 2**24  # limit, so that a typing error does not request gigabytes of state
+MAX_LINES = 2**24  # limit, so that a typing error does not request gigabytes of state
 
 
 class Llc(Section):
@@ -60,7 +60,7 @@ def cache_rules(llc: Llc | None, allocation: str, path: Path) -> Iterator[Broken
     if llc.capacity_bytes % whole:
         sized = f"line_bytes ({llc.line_bytes})" + (f" times ways ({llc.ways})" if llc.ways else "")
         yield BrokenRule((*path, "capacity_bytes"), llc.capacity_bytes, f"it must be a multiple of {sized}, which is {whole}")
-    elif llc.lines > MOST_LINES:
+    elif llc.lines > MAX_LINES:
         rule = f"over line_bytes ({llc.line_bytes}) it must be at most 2^24 lines"
         yield BrokenRule((*path, "capacity_bytes"), llc.capacity_bytes, rule)
     if llc.write == "back" and allocation.startswith("row_buffer"):

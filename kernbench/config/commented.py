@@ -95,12 +95,12 @@ def _line(text: str, meaning: str, comment: str) -> Iterator[str]:
     yield f"{text:<{COLUMN - 1}} # {behind}" if behind else text
 
 
-MOST_CHOICES = 6  #: limit of the choices that the comment of a key lists; `kbsim config keys` lists all
+MAX_CHOICES = 6  #: limit of the choices that the comment of a key lists; `kbsim config keys` lists all
 
 
 def _meaning(key: Key) -> str:
     unit = f"[{key.unit}] " if key.unit else ""
-    choices = key.choices if len(key.choices) <= MOST_CHOICES else (*key.choices[:MOST_CHOICES], "...")
+    choices = key.choices if len(key.choices) <= MAX_CHOICES else (*key.choices[:MAX_CHOICES], "...")
     return f"{unit}{key.meaning}" + (f": {', '.join(choices)}" if len(choices) > 1 else "")
 
 

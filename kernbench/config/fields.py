@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from kernbench.common.errors import shown
 from kernbench.common.units import SIZE_UNITS, parse_rational, parse_size
-from kernbench.config.remedies import MOST_GHZ
+from kernbench.config.remedies import MAX_GHZ
 from kernbench.config.section import JsonSchema, Refused, Rule
 
 QBITS: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)
@@ -210,7 +210,7 @@ Energy = Annotated[Fraction, _ENERGY]
 #: A length or position in millimetres.
 Length = Annotated[Fraction, rational(positive=False)]
 Width = Annotated[Fraction, _RATE]
-Frequency = Annotated[Fraction, rational(positive=True, limit=WIDE_LIMIT, most=MOST_GHZ)]
+Frequency = Annotated[Fraction, rational(positive=True, limit=WIDE_LIMIT, most=MAX_GHZ)]
 Factors = Annotated[dict[int, Rate], Rule(_table(_qbits_key), _mapping_schema(_QBITS_PATTERN, _RATE))]
 #: Rates by numbers of bits, at least one.
 Rates = Annotated[dict[int, Rate], Rule(_table(_qbits_key, 1), _mapping_schema(_QBITS_PATTERN, _RATE, minProperties=1))]

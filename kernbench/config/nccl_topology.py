@@ -17,8 +17,8 @@ from kernbench.config.xml_text import Element, read_xml
 NVLINK = {60: 20, 61: 20, 70: 25, 72: 25, 75: 25, 80: 25, 86: 14, 90: 25, 100: 50, 103: 50}
 BOARDS = {80: "a100_8x", 90: "h100_8x"}  #: base machines, by compute capability
 SWITCH_CLASS = "0x068000"  #: of the PCI device of an NVSwitch
-MOST_GPUS, MOST_LINKS, MOST_WIDTH = 64, 1024, 64
-MOST_SPEED = 10**8  #: [Mbit/s] of a NIC
+MAX_GPUS, MAX_LINKS, MAX_WIDTH = 64, 1024, 64
+MAX_SPEED = 10**8  #: [Mbit/s] of a NIC
 SPEED = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,2})?) GT/s(?: PCIe)?")
 
 
@@ -56,8 +56,8 @@ def read_nccl_topology(path: str | os.PathLike[str], nodes: int = 1) -> NodeDesc
     gpus = sorted(_gpus(root), key=lambda one: one.number)
     if len(gpus) < 2:
         raise root.problem(f"a node has at least two <gpu>, and here are {len(gpus)}")
-    if len(gpus) > MOST_GPUS:
-        raise gpus[MOST_GPUS].element.problem(f"the file may have at most {MOST_GPUS} GPUs")
+    if len(gpus) > MAX_GPUS:
+        raise gpus[MAX_GPUS].element.problem(f"the file may have at most {MAX_GPUS} GPUs")
     for name, values in (("dev", [one.number for one in gpus]), ("the bus id", [one.busid for one in gpus])):
         twice = next((gpu for k, gpu in enumerate(gpus) if values[k] in values[:k]), None)
         if twice is not None:
@@ -104,7 +104,7 @@ def _nics(element: Element, above: tuple[int, ...] = ()) -> Iterator[Nic]:
     """The <net> elements with a speed in Mbit/s, in the order of the file."""
     for child in element.children:
         if child.tag == "net":
-            speed = child.integer("speed", 0, MOST_SPEED, 0)
+            speed = child.integer("speed", 0, MAX_SPEED, 0)
             if speed:
                 yield Nic(child.attributes.get("name", "?"), Fraction(speed * 10**6, 8), above)
         else:
@@ -138,13 +138,13 @@ def _below(element: Element, busid: str, rate: Fraction | None, cpu: int, above:
             if "gcn" in child.attributes:
                 rule = "this GPU is of AMD, and only files of NCCL are supported, not those of RCCL"
                 raise child.problem(rule, "gcn", child.attributes["gcn"])
-            yield Gpu(child, busid, child.integer("dev", 0, MOST_LINKS), child.integer("sm", 10, 999), rate, cpu, above)
+            yield Gpu(child, busid, child.integer("dev", 0, MAX_LINKS), child.integer("sm", 10, 999), rate, cpu, above)
 
 
 def _pcie(pci: Element) -> Fraction | None:
     """[B/s] The bandwidth of a link: lanes times transfer rate, times 8/10 up to 5 GT/s and 128/130 above; None if the file has
     none."""
-    speed, width = pci.attributes.get("link_speed", ""), pci.integer("link_width", 0, MOST_WIDTH, 0)
+    speed, width = pci.attributes.get("link_speed", ""), pci.integer("link_width", 0, MAX_WIDTH, 0)
     if not speed or not width:
         return None
     found = SPEED.fullmatch(speed.strip())
@@ -159,7 +159,7 @@ def _nvlinks(gpus: list[Gpu]) -> None:
     there = {one.busid for one in gpus}
     for gpu in gpus:
         for link in gpu.element.of("nvlink"):
-            count, target = link.integer("count", 1, MOST_LINKS), link.text("target").lower()
+            count, target = link.integer("count", 1, MAX_LINKS), link.text("target").lower()
             if target in there and target != gpu.busid:
                 gpu.to[target] += count
             elif link.attributes.get("tclass", "") == SWITCH_CLASS:

@@ -10,7 +10,7 @@ from typing import Any
 from kernbench.common.spelling import meant
 from kernbench.common.units import SIZE_UNITS, parse_rational, plain_number
 
-MOST_GHZ = 100  #: limit of a clock: a higher number is probably in MHz or Hz
+MAX_GHZ = 100  #: limit of a clock: a higher number is probably in MHz or Hz
 _NUMBER = r"([0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]{1,2})?)\s*([A-Za-z/]*)"
 _SCALES = {"ghz": Fraction(1), "mhz": Fraction(1, 10**3), "khz": Fraction(1, 10**6), "hz": Fraction(1, 10**9)}
 
@@ -39,7 +39,7 @@ def clock_meant(value: Any) -> str:
         return ""
     if number <= 0 or unit not in ("", *_SCALES):
         return ""
-    scale = _SCALES[unit] if unit else _SCALES["hz" if number >= 10**6 else "mhz" if number > MOST_GHZ else "ghz"]
+    scale = _SCALES[unit] if unit else _SCALES["hz" if number >= 10**6 else "mhz" if number > MAX_GHZ else "ghz"]
     return f"{plain_number(number * scale)}"
 
 

@@ -80,7 +80,7 @@ class _Places:
         return before, len(coordinates) - before
 
 
-MOST_KEPT = 256  #: cached results for sections
+MAX_KEPT = 256  #: cached results for sections
 
 
 def _kept(rule: Callable[P, T]) -> Callable[P, T]:
@@ -92,7 +92,7 @@ def _kept(rule: Callable[P, T]) -> Callable[P, T]:
         key = (id(given[0]), *given[1:], *named.values())
         known = kept.get(key)
         if known is None or known[0] is not given[0]:
-            if len(kept) >= MOST_KEPT:
+            if len(kept) >= MAX_KEPT:
                 kept.clear()
             known = kept[key] = given[0], rule(*given, **named)
         return known[1]
@@ -126,7 +126,7 @@ def _busiest_link(noc: Noc, load: int, store: int, one_flow_a_channel: bool) -> 
 
 
 Path = tuple[str | int, ...]
-MOST_HOPS = 2**22  # limit over all routes, so that a typing error does not request gigabytes of tables
+MAX_HOPS = 2**22  # limit over all routes, so that a typing error does not request gigabytes of tables
 
 
 class BrokenRule(msgspec.Struct, frozen=True):
@@ -252,7 +252,7 @@ def _route_rules(config: NpuConfig) -> list[BrokenRule]:
     """Each DMA engine must have a route to each channel and back, over the links of the mesh."""
     engines, channels, noc = config.dma.engines, config.dram.channels, config.noc
     hops = 1 if noc is None else noc.rows + noc.cols
-    if engines * channels * hops <= MOST_HOPS:
+    if engines * channels * hops <= MAX_HOPS:
         return []
     over = f", and rows and columns of the mesh ({hops})," if noc is not None else ""
     rule = f"times dram.channels ({channels}){over} it must be at most 2^22: there is a route for each of them"

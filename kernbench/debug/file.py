@@ -12,7 +12,7 @@ from kernbench.cmdq import load_program
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.files import read_bounded, write_whole
 from kernbench.config.load import load_config
-from kernbench.debug.session import MOST, Session
+from kernbench.debug.session import LIMIT, Session
 from kernbench.debug.subject import COLLECTIVE, KERNEL, PROGRAM, Subject, subject_of
 from kernbench.sim_engine.result import MODEL_VERSION
 from kernbench.version import VERSION
@@ -43,8 +43,8 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
     strict_wait: bool
     cycle: Annotated[int, msgspec.Meta(ge=0, lt=2**62)]
     state: str  #: digest of the state at this cycle
-    breakpoints: Annotated[list[Line], msgspec.Meta(max_length=MOST)]
-    watches: Annotated[list[Line], msgspec.Meta(max_length=MOST)]
+    breakpoints: Annotated[list[Line], msgspec.Meta(max_length=LIMIT)]
+    watches: Annotated[list[Line], msgspec.Meta(max_length=LIMIT)]
     program: dict[str, Any] | None = None  #: the entries of a program
 
 

@@ -22,7 +22,7 @@ from kernbench.debug.waits import Wait, waits_at
 if TYPE_CHECKING:
     from kernbench.config.allowed_code import AllowCode
 
-MOST = 100  # breakpoints, and watch expressions
+LIMIT = 100  # breakpoints, and watch expressions
 LAST_CYCLE = ("granted", "denied")  # fields that describe the last cycle
 
 
@@ -190,8 +190,8 @@ class Session:
 
         InputError for any other text, and for a name that the run does not have.
         """
-        if len(self.breakpoints) >= MOST:
-            raise InputError(Problem("break", f"a session may have at most {MOST} breakpoints", remedy="delete some"))
+        if len(self.breakpoints) >= LIMIT:
+            raise InputError(Problem("break", f"a session may have at most {LIMIT} breakpoints", remedy="delete some"))
         words = text.split()
         event: Callable[[Event], bool] | None = None
         condition = None
@@ -272,9 +272,9 @@ class Session:
 
     def watch(self, text: str) -> Expression:
         """Add a watch expression, whose value is shown at every stop."""
-        if len(self.watches) >= MOST:
+        if len(self.watches) >= LIMIT:
             raise InputError(
-                Problem("watch", f"a session may have at most {MOST} watch expressions", remedy="unwatch some")
+                Problem("watch", f"a session may have at most {LIMIT} watch expressions", remedy="unwatch some")
             )
         made = expression.read(text)
         made.value(self.state.value)

@@ -12,14 +12,14 @@ from kernbench.common.errors import InputError, Problem
 from kernbench.debug.subject import Live, Subject, quiet
 
 EVERY = 1024  # [cycle] first distance between snapshots
-MOST_BYTES = 64 << 20  # [B] limit of all snapshots of a timeline
-MOST_SNAPSHOTS = 512
+MAX_BYTES = 64 << 20  # [B] limit of all snapshots of a timeline
+MAX_SNAPSHOTS = 512
 
 
 class Timeline:
     """One run that can move to any cycle. `live` is the run at `cycle`; `before` has the counters of one cycle earlier."""
 
-    def __init__(self, subject: Subject, *, every: int = EVERY, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, subject: Subject, *, every: int = EVERY, most_bytes: int = MAX_BYTES) -> None:
         """`every`: [cycle] the first distance between snapshots. `most_bytes`: if all snapshots together are larger, every
         second one is dropped, and the distance between them doubles.
         """
@@ -112,7 +112,7 @@ class Timeline:
 
     def _keep(self, cycle: int, state: bytes) -> None:
         self.snapshots[cycle] = state
-        while len(self.snapshots) > 2 and (self.snapshot_bytes > self._most or len(self.snapshots) > MOST_SNAPSHOTS):
+        while len(self.snapshots) > 2 and (self.snapshot_bytes > self._most or len(self.snapshots) > MAX_SNAPSHOTS):
             self.every *= 2
             self.snapshots = {at: kept for at, kept in self.snapshots.items() if at % self.every == 0}
 

@@ -27,7 +27,7 @@ WORK, WAIT, LIMIT, DIM = (palette.style(name) for name in ("work", "wait", "limi
 FAIL = palette.style("fail")
 STATUS = {"done": palette.style("done"), "running": palette.style("running"), "aborted": palette.style("aborted")}
 ACTIVITY = {"idle": DIM, "busy": WORK, "bank_conflict": WAIT, "backpressure": WAIT}
-MOST = 16  # rows of a view
+ROWS_OF_A_VIEW = 16  # rows of a view
 AROUND = 2  # source lines before and after a kernel's line
 
 
@@ -75,12 +75,12 @@ def engines(session: Session) -> list[RenderableType]:
     state = session.state
     place = place_of(state)
     at_work = [one for one in state.peeked.engines if one.activity != "idle" or one.queue]
-    rows = [row for engine in at_work[:MOST] for row in _engine_rows(engine, engine.name.removeprefix(place))]
+    rows = [row for engine in at_work[:ROWS_OF_A_VIEW] for row in _engine_rows(engine, engine.name.removeprefix(place))]
     out: list[RenderableType] = [Text(f"names are of {place[:-1]}", DIM)] if place else []
     if rows:
         out.append(Flexible(rows, "lllrl", 2))
-    if len(at_work) > MOST:
-        out.append(_more(len(at_work) - MOST, "engine"))
+    if len(at_work) > ROWS_OF_A_VIEW:
+        out.append(_more(len(at_work) - ROWS_OF_A_VIEW, "engine"))
     idle = len(state.peeked.engines) - len(at_work)
     if idle:
         others = "no engine works" if not at_work else f"{idle:,} more {'is' if idle == 1 else 'are'} idle"
@@ -150,26 +150,26 @@ def queues(session: Session) -> list[RenderableType]:
     place, out = place_of(state), list[Any]()
     made = _grid("l", "l", "w")
     waiting = [engine for engine in state.peeked.engines if engine.queue]
-    for engine in waiting[:MOST]:
+    for engine in waiting[:ROWS_OF_A_VIEW]:
         names = [str(one) if one >= 0 else "a command" for one in engine.queue]
         reasons = ", ".join(dict.fromkeys(one for one in engine.queue_stalls if one))
         text = ", ".join(names[:6]) + (f", {len(names) - 6} more" if len(names) > 6 else "")
         made.add_row(Text(engine.name.removeprefix(place), "bold"), Text(reasons, WAIT), text)
     if waiting:
         out.append(made)
-    if len(waiting) > MOST:
-        out.append(_more(len(waiting) - MOST, "queue"))
+    if len(waiting) > ROWS_OF_A_VIEW:
+        out.append(_more(len(waiting) - ROWS_OF_A_VIEW, "queue"))
     rings = [one for one in state.queues.values() if one.used or one.waiting or one.received]
     if rings:
         table = _grid("l", "r", "r", "r", "r", "l")
         table.add_row(*(Text(name, DIM) for name in ("queue", "used", "credits", "in flight", "arrived", "to")))
-        for one in rings[:MOST]:
+        for one in rings[:ROWS_OF_A_VIEW]:
             style = WAIT if one.used >= one.slots else ""
             used = Text(f"{one.used}/{one.slots}", style)
             table.add_row(Text(one.name, "bold"), used, str(one.credits), str(one.in_flight), str(one.inbox), one.target)
         out.append(table)
-        if len(rings) > MOST:
-            out.append(_more(len(rings) - MOST, "queue"))
+        if len(rings) > ROWS_OF_A_VIEW:
+            out.append(_more(len(rings) - ROWS_OF_A_VIEW, "queue"))
     return out or [Text("all queues are empty", DIM)]
 
 
@@ -253,7 +253,7 @@ def _entries(state: State) -> list[RenderableType]:
         k = entry.index
         if end[k] >= 0 and end[k] <= state.cycle:
             continue
-        if rows >= MOST or (issue[k] < 0 and later >= 4):
+        if rows >= ROWS_OF_A_VIEW or (issue[k] < 0 and later >= 4):
             break
         rows, later = rows + 1, later + (issue[k] < 0)
         what = Text("runs", WORK) if start[k] >= 0 else Text("issued", WAIT) if issue[k] >= 0 else Text("next", DIM)
@@ -288,7 +288,7 @@ def tensors(session: Session, name: str = "") -> list[RenderableType]:
     if not state.tensor_names:
         return [Text("a program has no tensors: it moves bytes that have no values", DIM)]
     made = _grid("l", "w")
-    for one in state.tensor_names[:MOST]:
+    for one in state.tensor_names[:ROWS_OF_A_VIEW]:
         values, why = state.tensor(one)
         made.add_row(Text(one, "bold"), Text("not known yet", WAIT) if values is None else tensor_text(values))
     return [made]
@@ -302,20 +302,20 @@ def waits(session: Session) -> list[RenderableType]:
     if circle and session.status == "deadlock":
         out.append(Text(circle, FAIL))
     out += [
-        Text(one.text, FAIL if one.circle and session.status == "deadlock" else WAIT if k < MOST else "")
-        for k, one in enumerate(found[:MOST])
+        Text(one.text, FAIL if one.circle and session.status == "deadlock" else WAIT if k < ROWS_OF_A_VIEW else "")
+        for k, one in enumerate(found[:ROWS_OF_A_VIEW])
     ]
-    if len(found) > MOST:
-        out.append(_more(len(found) - MOST, "wait"))
+    if len(found) > ROWS_OF_A_VIEW:
+        out.append(_more(len(found) - ROWS_OF_A_VIEW, "wait"))
     return out or [Text("nothing waits", DIM)]
 
 
 def happened(session: Session) -> list[RenderableType]:
     """The events of the last cycle."""
     found = session.here()
-    out: list[RenderableType] = [Text(f"{one.text}{f'  {one.line}' if one.line else ''}") for one in found[:MOST]]
-    if len(found) > MOST:
-        out.append(_more(len(found) - MOST, "event"))
+    out: list[RenderableType] = [Text(f"{one.text}{f'  {one.line}' if one.line else ''}") for one in found[:ROWS_OF_A_VIEW]]
+    if len(found) > ROWS_OF_A_VIEW:
+        out.append(_more(len(found) - ROWS_OF_A_VIEW, "event"))
     return out or [Text("no job started, ended or began to wait", DIM)]
 
 

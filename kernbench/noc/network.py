@@ -13,7 +13,7 @@ from kernbench.noc.routers import Ints
 PORTS = 5  #: east, west, south, north, local: inputs by the side that they face, outputs by the side to which they lead
 LOCAL = 4
 STEPS = ((1, 0), (-1, 0), (0, 1), (0, -1))
-MOST_CHANNELS, MOST_SIDE = 64, 64
+MAX_CHANNELS, MAX_SIDE = 64, 64
 
 Kind = Literal["mesh", "torus"]
 Routing = Literal["xy", "adaptive"]
@@ -40,9 +40,9 @@ class MeshSpec:
             least += 1
             sides = " for packets before and after the wrap-around link" if torus else ""
             why = f"routing: adaptive needs an escape channel{sides}"
-        self._check("columns", self.columns, 1 + torus, MOST_SIDE)
-        self._check("rows", self.rows, 1 + torus, MOST_SIDE)
-        self._check("channels", self.channels, least, MOST_CHANNELS, why)
+        self._check("columns", self.columns, 1 + torus, MAX_SIDE)
+        self._check("rows", self.rows, 1 + torus, MAX_SIDE)
+        self._check("channels", self.channels, least, MAX_CHANNELS, why)
         self._check("depth", self.depth, 1, 1 << 16)
         self._check("switch_cycles", self.switch_cycles, 0, 1 << 16)
         self._check("link_cycles", self.link_cycles, 1, 1 << 16)

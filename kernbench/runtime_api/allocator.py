@@ -117,7 +117,7 @@ def _joined(pieces: Sequence[Piece], bases: Sequence[int]) -> list[Piece]:
     return out
 
 
-MOST_HOLDERS = 4  #: the most tensors that an error names
+MAX_HOLDERS = 4  #: the most tensors that an error names
 
 
 @dataclass
@@ -202,6 +202,6 @@ class HbmAllocator:
             for name, nbytes in room.holders:
                 held[name] = held.get(name, 0) + nbytes
         largest = sorted(held.items(), key=lambda item: -item[1])
-        named = ", ".join(f"{name} ({nbytes:,})" for name, nbytes in largest[:MOST_HOLDERS])
-        more = f" and {len(largest) - MOST_HOLDERS} more" if len(largest) > MOST_HOLDERS else ""
+        named = ", ".join(f"{name} ({nbytes:,})" for name, nbytes in largest[:MAX_HOLDERS])
+        more = f" and {len(largest) - MAX_HOLDERS} more" if len(largest) > MAX_HOLDERS else ""
         return f"it is held by {named}{more}" if held else "no memory is in use: use a smaller tensor"

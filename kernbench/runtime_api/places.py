@@ -123,7 +123,7 @@ def part_of_slice(whole: Slice, line: int, part: int, parts: int) -> Slice:
     return Slice(whole.name, whole.base + part * size, size)
 
 
-MOST_AXES = 3
+MAX_AXES = 3
 Pes = int | Sequence[int | str] | None
 
 
@@ -145,8 +145,8 @@ def check_call(where: str, kernel: Callable[..., Any], args: Sequence[Any]) -> N
 def grid_of(where: str, grid: int | Sequence[int] | None, pes: int) -> tuple[int, ...]:
     """The sizes of a grid of one to three axes; None means one program for each of the `pes`."""
     sizes = (pes,) if grid is None else tuple(grid) if isinstance(grid, Iterable) else (grid,)
-    if not 1 <= len(sizes) <= MOST_AXES or not all(type(size) is int and size >= 1 for size in sizes):
-        rule = f"it must be one to {MOST_AXES} integers of at least 1, and it is {sizes}"
+    if not 1 <= len(sizes) <= MAX_AXES or not all(type(size) is int and size >= 1 for size in sizes):
+        rule = f"it must be one to {MAX_AXES} integers of at least 1, and it is {sizes}"
         raise InputError(Problem(where, rule, "grid"))
     return sizes
 

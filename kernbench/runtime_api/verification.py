@@ -13,7 +13,7 @@ from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.op_log import OpLogger, Output
 from kernbench.sim_engine.verify import Failure, Verification, compare
 
-MOST_TRACED = 8  #: number of wrong parts whose ops are looked up; each lookup scans the whole log
+MAX_TRACED = 8  #: number of wrong parts whose ops are looked up; each lookup scans the whole log
 
 
 def verify_run(
@@ -32,7 +32,7 @@ def verify_run(
         for label, (piece, values, _) in pieces.items()
         if (failure := _failure(executor.store, piece, values)) is not None
     }
-    traced = executor.verify({label: pieces[label][1] for label in list(wrong)[:MOST_TRACED]})
+    traced = executor.verify({label: pieces[label][1] for label in list(wrong)[:MAX_TRACED]})
     wrong |= {failure.tensor: failure for failure in traced.failures}
     failures = [_in_whole(one, *(pieces[label][2] if label in pieces else ("", ()))) for label, one in wrong.items()]
     ops = tuple(name for name in traced.checked if name not in pieces)  # tensors that Phase 1 computed too

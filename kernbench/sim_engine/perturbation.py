@@ -32,7 +32,7 @@ STEPS = 8  #: factors of a capacity between 1 and the slowest
 ORDERS = 1 << 31  #: of a set of ties; 0 is the order without draws
 _CHANNELS = 4  # of a DMA engine, with COMM
 _COMM = 3  # the channel of queues between PEs
-_MOST = 1 << 31  # limit of numerators and denominators
+_LIMIT = 1 << 31  # limit of numerators and denominators
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -241,7 +241,7 @@ def _slowed(plan: Plan, run: Perturbed) -> tuple[dict[str, Any], tuple[Fraction,
     for k in range(plan.channels if timed else 0, plan.links.stop):
         step = run.draws.value(CAPACITY, plan.resources[k], 0, STEPS)
         share = capacities[k] * (1 - (1 - run.ranges.slowest) * Fraction(step, STEPS))
-        if step and share > 0 and share.numerator < _MOST and share.denominator < _MOST:
+        if step and share > 0 and share.numerator < _LIMIT and share.denominator < _LIMIT:
             capacities[k] = share
             num[k], den[k] = share.numerator, share.denominator
     return {**plan.machine, "resource_num": num, "resource_den": den}, tuple(capacities)

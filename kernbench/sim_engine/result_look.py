@@ -14,8 +14,8 @@ from kernbench.sim_engine.result import Result
 from kernbench.sim_engine.summary import EngineUse, bank_conflicts, bound_share, engine_uses
 
 STATUS_COLORS = {"done": "good", "running": "accent", "aborted": "warn"}  # by name; others are failures
-MOST_ROWS = 32  # engines and resources of a kind; of more the first
-MOST_LINES = 5  # of warnings, and of entries that wait in a deadlock
+MAX_ROWS = 32  # engines and resources of a kind; of more the first
+MAX_LINES = 5  # of warnings, and of entries that wait in a deadlock
 WORK_UNITS = {"dma": "B", "te": "MAC", "ve": "op", "cpu": "launch"}
 
 
@@ -50,12 +50,12 @@ def _ending(result: Result) -> list[str]:
         lines.append(f"{counted(unfinished, 'entry')} {'has' if unfinished == 1 else 'have'} not ended")
     if result.failure is not None:
         lines.append(str(result.failure["message"]))
-    for item in result.waiting[:MOST_LINES]:
-        ids = ", ".join(map(str, item["waits_for"][:MOST_LINES]))
+    for item in result.waiting[:MAX_LINES]:
+        ids = ", ".join(map(str, item["waits_for"][:MAX_LINES]))
         what, why = (ids, f" ({item['reason']})") if ids else (item["reason"], "")
         lines.append(f"{item['id']} {item['opcode']} waits for {what} since cycle {item['since']:,}{why}")
-    lines += [f"warning: {warning['message']}" for warning in result.warnings[:MOST_LINES]]
-    rest = max(0, len(result.waiting) - MOST_LINES) + max(0, len(result.warnings) - MOST_LINES)
+    lines += [f"warning: {warning['message']}" for warning in result.warnings[:MAX_LINES]]
+    rest = max(0, len(result.waiting) - MAX_LINES) + max(0, len(result.warnings) - MAX_LINES)
     if rest:
         lines.append(f"and {rest:,} more")
     return [f"<p>{'<br>'.join(map(escape, lines))}</p>"] if lines else []
@@ -67,10 +67,10 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     cell = '<{tag} style="text-align:{side};padding:0 0.5em">{text}</{tag}>'
     lines = [[cell.format(tag="td", side=side, text=text) for side, text in zip(sides, row, strict=True)] for row in rows]
     body = [f"<tr>{''.join(line)}</tr>" for line in lines]
-    more = len(body) - MOST_ROWS
+    more = len(body) - MAX_ROWS
     if more > 0:
         style = "text-align:left;padding:0 0.5em"
-        body[MOST_ROWS:] = [f'<tr><td colspan="{len(heads)}" style="{style}">and {more:,} more</td></tr>']
+        body[MAX_ROWS:] = [f'<tr><td colspan="{len(heads)}" style="{style}">and {more:,} more</td></tr>']
     head = "".join(cell.format(tag="th", side=side, text=text) for side, text in zip(sides, heads, strict=True))
     return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
 
@@ -122,8 +122,8 @@ def _banks(result: Result) -> str:
 
 
 def draw_engines(ax: Any, result: Result) -> None:
-    """A bar an engine on a matplotlib `Axes`: busy, stalled and idle, of the first MOST_ROWS."""
-    uses = list(engine_uses(result))[:MOST_ROWS]
+    """A bar an engine on a matplotlib `Axes`: busy, stalled and idle, of the first MAX_ROWS."""
+    uses = list(engine_uses(result))[:MAX_ROWS]
     names, left = [use.name for use in uses], [0] * len(uses)
     parts = {
         "busy": [use.busy for use in uses],

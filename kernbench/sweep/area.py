@@ -12,7 +12,7 @@ from kernbench.config.load import chip_of_board
 
 METRIC = "area_mm2"
 KEY = "area_table"  #: of a spec
-MOST = 1_000_000  #: [mm2] limit of a figure, so that areas are numbers that a store can have
+LIMIT = 1_000_000  #: [mm2] limit of a figure, so that areas are numbers that a store can have
 
 
 class Area(msgspec.Struct, frozen=True):
@@ -26,9 +26,9 @@ class Area(msgspec.Struct, frozen=True):
         """The figures of a table. InputError if the table does not have them, or if they are too large."""
         figures = {name: table.figure("area", name)[0] for name in cls.__struct_fields__}
         for name, value in figures.items():
-            if value > MOST:
+            if value > LIMIT:
                 given = plain_number(value)
-                raise InputError(table.document.problem(("area", name), f"it must be at most {MOST} mm2 here", given))
+                raise InputError(table.document.problem(("area", name), f"it must be at most {LIMIT} mm2 here", given))
         return cls(*map(plain_number, figures.values()))
 
     def mm2(self, config: MachineConfig) -> float | None:
@@ -41,8 +41,8 @@ class Area(msgspec.Struct, frozen=True):
 
 
 def is_area(area: Area) -> bool:
-    """Whether the figures are numbers from 0 to MOST; those of a damaged store may be anything."""
+    """Whether the figures are numbers from 0 to LIMIT; those of a damaged store may be anything."""
     try:
-        return all(0 <= parse_rational(value) <= MOST for value in (area.sram_mm2_per_mib, area.mac_mm2))
+        return all(0 <= parse_rational(value) <= LIMIT for value in (area.sram_mm2_per_mib, area.mac_mm2))
     except ValueError:
         return False

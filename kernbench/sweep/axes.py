@@ -15,7 +15,7 @@ from kernbench.common.units import plain_number
 from kernbench.config.places import PathLike
 
 DIGITS = 6  # significant digits of a value inside a range, so that the value is the same on every host
-MOST_LEVELS = 1_000_000  #: limit of the values of one axis
+MAX_LEVELS = 1_000_000  #: limit of the values of one axis
 Scale = Literal["linear", "log"]
 Level = tuple[Any, ...]  #: a value for each name of an axis, in plain JSON types
 
@@ -51,8 +51,8 @@ class Span:
                 raise ValueError("it must say its count or its step")
             step = step or self.multiple_of or 1
             count = int((self.high - self.low) / Fraction(step)) + 1
-        if count > MOST_LEVELS:
-            raise ValueError(f"it has {count} values, and an axis has at most {MOST_LEVELS}")
+        if count > MAX_LEVELS:
+            raise ValueError(f"it has {count} values, and an axis has at most {MAX_LEVELS}")
         if step is not None:
             return list(dict.fromkeys(self._rounded(self.low + step * i) for i in range(count)))
         return list(dict.fromkeys(self.at(Fraction(i, count - 1)) if count > 1 else self.at(Fraction(0)) for i in range(count)))
@@ -138,7 +138,7 @@ DIRECTIONS: tuple[tuple[int, int, tuple[int, ...]], ...] = (
     (7, 1, (1, 3, 7, 11, 23, 15, 103)),
     (7, 4, (1, 3, 7, 13, 13, 15, 69)),
 )
-MOST_DIMENSIONS = len(DIRECTIONS) + 1
+MAX_DIMENSIONS = len(DIRECTIONS) + 1
 
 
 def random_points(count: int, dimensions: int, seed: int) -> list[tuple[Fraction, ...]]:
@@ -153,8 +153,8 @@ def sobol_points(count: int, dimensions: int, seed: int = 0) -> list[tuple[Fract
     A digital shift keeps the evenness of the sequence: each dyadic interval of an axis contains its share of every 2^k points.
     ValueError for more than 21 dimensions.
     """
-    if dimensions > MOST_DIMENSIONS:
-        raise ValueError(f"Sobol points have at most {MOST_DIMENSIONS} axes here, and this sweep varies {dimensions}")
+    if dimensions > MAX_DIMENSIONS:
+        raise ValueError(f"Sobol points have at most {MAX_DIMENSIONS} axes here, and this sweep varies {dimensions}")
     numbers = [_directions(k) for k in range(dimensions)]
     at = [_shift(seed, k) for k in range(dimensions)]
     points = []

@@ -111,7 +111,7 @@ def _by_label(table: SweepTable, names: tuple[str, ...]) -> dict[str, Entry]:
     return found
 
 
-MOST_ROWS = 20  #: of a table in Markdown
+MAX_ROWS = 20  #: of a table in Markdown
 
 
 def headline(found: Comparison, limit: Fraction | None) -> str:
@@ -174,12 +174,12 @@ def markdown(found: Comparison, limit: Fraction | None) -> str:
 
 
 def _table(title: str, pairs: Sequence[Pair]) -> Iterator[str]:
-    more = f" (the first {MOST_ROWS} of {len(pairs):,})" if len(pairs) > MOST_ROWS else ""
+    more = f" (the first {MAX_ROWS} of {len(pairs):,})" if len(pairs) > MAX_ROWS else ""
     yield f"**{title}**{more}"
     yield ""
     yield "| point | cycles A | cycles B | time |"
     yield "|:--|--:|--:|--:|"
-    for pair in pairs[:MOST_ROWS]:
+    for pair in pairs[:MAX_ROWS]:
         grown = "" if pair.growth is None else share(pair.growth, sign=True, even=True)
         yield f"| {markdown_cell(pair.label)} | {time_text(pair.a)} | {time_text(pair.b)} | {grown} |"
 

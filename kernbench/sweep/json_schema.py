@@ -6,15 +6,15 @@ from __future__ import annotations
 from typing import Any
 
 from kernbench.sweep.area import KEY
-from kernbench.sweep.axes import MOST_LEVELS
+from kernbench.sweep.axes import MAX_LEVELS
 from kernbench.sweep.goals import DERIVED, GOALS
 from kernbench.sweep.spec import SCHEMA
-from kernbench.sweep.spec.load import KEYS, KINDS, MOST_BATCH, MOST_POINTS, SAMPLERS
+from kernbench.sweep.spec.load import KEYS, KINDS, MAX_BATCH, MAX_POINTS, SAMPLERS
 
 TEXT: dict[str, Any] = {"type": "string", "minLength": 1}
 SECONDS: dict[str, Any] = {"type": "number", "exclusiveMinimum": 0}
 NUMBER: dict[str, Any] = {"anyOf": [{"type": "number"}, {"type": "string", "pattern": "^-?[0-9]+/[0-9]+$"}]}
-VALUES: dict[str, Any] = {"type": "array", "minItems": 1, "maxItems": MOST_LEVELS}
+VALUES: dict[str, Any] = {"type": "array", "minItems": 1, "maxItems": MAX_LEVELS}
 _TARGET_PARTS: dict[str, dict[str, Any]] = {"label": TEXT, "params": {"type": "object"}, "verify": {"type": "boolean"}}
 
 
@@ -33,12 +33,12 @@ def _targets() -> dict[str, Any]:
 
 def _axis() -> dict[str, Any]:
     ends = {"from": NUMBER, "to": NUMBER, "step": NUMBER}
-    how = {"count": _count(1, MOST_LEVELS), "scale": {"enum": ["linear", "log"]}, "multiple_of": _count(1)}
+    how = {"count": _count(1, MAX_LEVELS), "scale": {"enum": ["linear", "log"]}, "multiple_of": _count(1)}
     return {"anyOf": [VALUES, _object(ends | how, "from", "to")]}
 
 
 def _sample() -> dict[str, Any]:
-    points, seed = _count(1, MOST_POINTS), _count(0)
+    points, seed = _count(1, MAX_POINTS), _count(0)
     return {"oneOf": [_object({kind: points, "seed": seed}, kind) for kind in ("random", "sobol")]}
 
 
@@ -71,8 +71,8 @@ def sweep_json_schema() -> dict[str, Any]:
         "search": {
             "oneOf": [
                 _object(
-                    {"trials": _count(1, MOST_POINTS), "sampler": {"enum": list(SAMPLERS)}, "seed": _count(0, 2**32 - 1)}
-                    | {"batch": _count(1, MOST_BATCH), "prune": {"type": "boolean"}},
+                    {"trials": _count(1, MAX_POINTS), "sampler": {"enum": list(SAMPLERS)}, "seed": _count(0, 2**32 - 1)}
+                    | {"batch": _count(1, MAX_BATCH), "prune": {"type": "boolean"}},
                     "trials",
                 ),
                 _object({"largest": TEXT, "meets": TEXT}, "largest", "meets"),

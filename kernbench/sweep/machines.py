@@ -18,7 +18,7 @@ from kernbench.config.overrides import apply_overrides, parse_overrides
 from kernbench.config.places import value_at
 from kernbench.config.section import ValidationError
 
-MOST_KEPT = 4096  #: most cached sections of one name
+MAX_KEPT = 4096  #: most cached sections of one name
 
 Setting = tuple[str, Any]  #: a path and its value, in plain JSON types
 
@@ -92,7 +92,7 @@ class Machines:
         for name, field in self._fields.items():
             kept, key = self._sections[name], touched.get(name, "")
             if key not in kept:
-                if len(kept) >= MOST_KEPT:
+                if len(kept) >= MAX_KEPT:
                     del kept[next(key for key in kept if key)]  # the base stays in the cache
                 value = getattr(config, field)
                 plain = plain_value(value)

@@ -24,7 +24,7 @@ from kernbench.sweep.targets.target import Target
 from kernbench.version import VERSION
 
 LEAVE_OUT = "exclude such points with where, or write invalid: skip"
-MOST_POINTS = 10_000_000  #: limit of the points of one sweep
+MAX_POINTS = 10_000_000  #: limit of the points of one sweep
 
 
 class Task(msgspec.Struct, frozen=True, array_like=True):
@@ -96,8 +96,8 @@ def points_of(spec: Spec) -> Points:
 def _levels(spec: Spec) -> list[tuple[Level, ...]]:
     """The combinations of the axes' levels: all of them, or the drawn ones."""
     if spec.sample is None:
-        if (count := sized(spec.axes)) > MOST_POINTS:
-            rule = f"its axes make {count} points, more than {MOST_POINTS}"
+        if (count := sized(spec.axes)) > MAX_POINTS:
+            rule = f"its axes make {count} points, more than {MAX_POINTS}"
             raise InputError(Problem(_source(spec), rule, remedy="sample them"))
         return grid(spec.axes)
     draw = sobol_points if spec.sample.kind == "sobol" else random_points
@@ -190,7 +190,7 @@ def key_of(content: list[Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-_MOST_VALUES = 4
+_MAX_VALUES = 4
 
 
 def unused_axes(points: Points) -> list[str]:
@@ -212,6 +212,6 @@ def unused_axes(points: Points) -> list[str]:
 
 def _line(path: str, cases: list[tuple[object, Unused]], of: int) -> str:
     values = list(dict.fromkeys(str(value) for value, _ in cases))
-    more = f" and {len(values) - _MOST_VALUES} more" if len(values) > _MOST_VALUES else ""
-    shown, first = ", ".join(values[:_MOST_VALUES]) + more, cases[0][1]
+    more = f" and {len(values) - _MAX_VALUES} more" if len(values) > _MAX_VALUES else ""
+    shown, first = ", ".join(values[:_MAX_VALUES]) + more, cases[0][1]
     return f"{path} = {shown} has no effect in {len(cases):,} of {counted(of, 'point')}: {first.why}; {first.instead}"

@@ -31,7 +31,7 @@ from kernbench.sweep.store.tables import Row
 from kernbench.sweep.targets.target import ProgramTarget, WorkloadTarget
 
 #: a search ends if this number times the number of trials is exceeded by proposals that are not points of the sweep
-MOST_REFUSED = 20
+MAX_REFUSED = 20
 
 
 @dataclass
@@ -247,7 +247,7 @@ class _Drawn:
         self._left, self._refused = self.search.trials, 0
 
     def ask(self) -> list[Proposal]:
-        if self._left <= 0 or self._refused > MOST_REFUSED * self.search.trials:
+        if self._left <= 0 or self._refused > MAX_REFUSED * self.search.trials:
             return []
         self._trials = [self._study.ask() for _ in range(min(self._left, self.search.batch))]
         return [self._proposal(trial) for trial in self._trials]

@@ -13,7 +13,7 @@ from pathlib import Path
 from kernbench.common.errors import InputError, Problem
 
 COMMAND = "kbsim sweep submit"
-MOST_SHARDS = 100_000
+MAX_SHARDS = 100_000
 _SUBMITTED = re.compile(r"([0-9]+)(;.*)?")  # output of `sbatch --parsable`: the job, and the cluster if there are several
 _KBSIM = "from kernbench.cli.main import main; main()"
 

@@ -461,7 +461,7 @@ def _stacked(starts: list[int], ends: list[int]) -> list[int]:
     return made
 
 
-_MOST = 1 << 24  # ids below it may stand in the array: 64 MiB
+_LIMIT = 1 << 24  # ids below it may stand in the array: 64 MiB
 
 
 class IdMap:
@@ -470,7 +470,7 @@ class IdMap:
     def __init__(self, expected: int) -> None:
         self._dense = array("i")  # by id: 1 + number, 0 for none
         self._sparse: dict[int, int] = {}
-        self._limit = min(4 * max(expected, 0) + 4096, _MOST)
+        self._limit = min(4 * max(expected, 0) + 4096, _LIMIT)
 
     def __setitem__(self, key: int, number: int) -> None:
         if not 0 <= key < self._limit:

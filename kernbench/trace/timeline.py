@@ -35,7 +35,7 @@ SAMPLES: tuple[str, ...] = ("BANDWIDTH_SAMPLE", "ENGINE_SAMPLE", "BANK_SAMPLE")
 _OTHERS = ("CMD_ENQUEUE", "CMD_START", "CMD_END", "JOB_ISSUE", "STALL_EVENT", "RESUME_EVENT")
 _COMMON = {"core_id", "npu_id", "tenant_id", "thread_id"}
 _CLOCK = schema.COMMON_FIELDS[0]
-MOST_CYCLES = 2**53 - 1  #: what browsers count to
+MAX_CYCLES = 2**53 - 1  #: what browsers count to
 MAX_SPANS = 5_000_000  #: more would not fit into a page or a picture
 
 
@@ -84,8 +84,8 @@ def read_timeline(trace: Trace, cycles: tuple[int, int] | None = None) -> Timeli
     tables = {name: collector.table() for name, collector in collectors.items()}
     end = None if trace.end is None else _plain(trace.end, "TRACE_END")
     last = max([trace.meta.t_cycle, *([] if end is None else [end["cycles"]]), *(_ends(table) for table in tables.values())])
-    if last > MOST_CYCLES:
-        rule = f"a report shows cycles up to {MOST_CYCLES:,}, and not {last:,}"
+    if last > MAX_CYCLES:
+        rule = f"a report shows cycles up to {MAX_CYCLES:,}, and not {last:,}"
         raise InputError(Problem(trace.path, rule))
     made = _Builder(_plain(trace.meta, "TRACE_META"), tables, last).timeline(
         end, "" if trace.broken is None else str(trace.broken)

@@ -263,7 +263,7 @@ def of_array(kind: np.dtype[Any]) -> dtype:
     return of_own(dtype_of(kind).name)
 
 
-_INFINITE, _LEAST, _MOST = float("inf"), 2.0**-126, (2 - 2.0**-23) * 2.0**127  # of f32, normal numbers
+_INFINITE, _LEAST, _LIMIT = float("inf"), 2.0**-126, (2 - 2.0**-23) * 2.0**127  # of f32, normal numbers
 
 
 def of_number(value: bool | int | float) -> dtype:
@@ -272,7 +272,7 @@ def of_number(value: bool | int | float) -> dtype:
         return int1
     if isinstance(value, float):
         size = abs(value)  # 0, infinities and NaN match both
-        return float32 if not size or size != size or size == _INFINITE or _LEAST <= size <= _MOST else float64
+        return float32 if not size or size != size or size == _INFINITE or _LEAST <= size <= _LIMIT else float64
     if -(1 << 31) <= value < 1 << 31:
         return int32
     if 0 <= value < 1 << 32:

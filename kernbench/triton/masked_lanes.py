@@ -21,7 +21,7 @@ from kernbench.triton_emu.handle import KernelTensor
 Lanes = Callable[[], Array]  #: elements by truth values, made when somebody asks
 
 
-MOST_STEPS = 16  #: that are put off
+MAX_STEPS = 16  #: that are put off
 _NO_LINES: frozenset[str] = frozenset()
 
 
@@ -37,7 +37,7 @@ class Marks:
         self._zero = zero
         self._made: Array | None = None
         self._steps = steps
-        if steps == MOST_STEPS:  # of a loop that may be long
+        if steps == MAX_STEPS:  # of a loop that may be long
             self._made, self._zero, self._steps = self._zero() if self._zero is not None else None, None, 0
 
     @property

@@ -129,8 +129,8 @@ WHERE = "neighbour table"
 SIMPLE = "simple"  #: the protocol of queues that name none
 PlaneForm = tuple[int, int] | tuple[int, int, str | None]  #: slots, bytes of a slot, and the protocol
 OPS = ("add", "mul", "maximum", "minimum", "and", "or", "xor")  #: by which a switch combines
-MOST_SLOTS = 1 << 16  #: of a queue
-MOST_BYTES = 1 << 36  #: of a slot
+MAX_SLOTS = 1 << 16  #: of a queue
+MAX_BYTES = 1 << 36  #: of a slot
 
 
 @dataclass(frozen=True)
@@ -294,7 +294,7 @@ class Queues:
             keys.tier if tier is None else tier,
             SIMPLE if protocol is None else protocol,
         )
-        for name, value, most in (("slots", form.slots, MOST_SLOTS), ("slot_bytes", form.slot_bytes, MOST_BYTES)):
+        for name, value, most in (("slots", form.slots, MAX_SLOTS), ("slot_bytes", form.slot_bytes, MAX_BYTES)):
             if type(value) is not int or not 1 <= value <= most:
                 raise InputError(Problem("queues", f"it must be an integer from 1 to {most}", name, value))
         if form.tier not in TIERS:

@@ -25,7 +25,7 @@ from kernbench.common.interrupts import put_place
 from kernbench.triton_emu.errors import KernelError, line_of, raised_line, users_frame
 
 start_thread = _thread.start_new_thread  #: for kernbench itself, also while a machine runs
-MOST_CHARACTERS = 10_000  #: of an exception's text, past which it is not kept
+MAX_CHARACTERS = 10_000  #: of an exception's text, past which it is not kept
 #: Debuggers may trace, install handlers and start threads wherever they are called from.
 DEBUGGERS = frozenset({"bdb", "pdb", "ipdb", "IPython", "pudb", "pydevd", "_pydevd_bundle", "debugpy"})
 
@@ -73,7 +73,7 @@ def _rule(error: Caught, who: str) -> str:
         return f"{who} raised {name}, whose text cannot be had: its __str__ fails"
     if not isinstance(error, Exception):
         return f"{who} raised {name}{f': {text}' if text else ''}, which is not an Exception; raise one that is"
-    if len(text) > MOST_CHARACTERS:
+    if len(text) > MAX_CHARACTERS:
         return f"{who} raised {name}, whose text has {len(text):,} characters: {text[:200]}..."
     if not isinstance(getattr(error, "__notes__", []), list) or not _takes_fields(error):
         return f"{who} raised {name}: {text}"

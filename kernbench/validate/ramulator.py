@@ -22,7 +22,7 @@ from kernbench.config.dram_controller import complete
 from kernbench.sim_engine.machine import run_dram_load
 
 TABLE, PRESETS = "ramulator2.csv", "presets.json"  #: files in a folder of figures
-MOST_BYTES = 64 << 20  #: the largest size of each file
+MAX_BYTES = 64 << 20  #: the largest size of each file
 
 MAPS = {
     "RoBaRaCoCh": ("row bank group stack rank pseudo column", ()),
@@ -248,4 +248,4 @@ def _text(path: Path) -> str:
         raise InputError(
             Problem(str(path), "there is no such file", remedy=f"the folder must have the files {TABLE} and {PRESETS}")
         )
-    return read_bounded(path, MOST_BYTES).decode("utf-8")
+    return read_bounded(path, MAX_BYTES).decode("utf-8")

@@ -105,7 +105,7 @@ def routing_of(text: str, seed: int = 0) -> Routing:
         if 0 <= skew <= 100:
             return Routing("zipf", skew, seed=seed)
     elif text.lower().endswith((".json", ".yaml", ".yml")):
-        document = read_document(text, _MOST_BYTES)
+        document = read_document(text, _MAX_BYTES)
         shares = document.data.get("shares") if isinstance(document.data, dict) else None
         numbers = shares if isinstance(shares, list) else []
         if not any(numbers) or not all(type(one) in (int, Fraction, float) and one >= 0 for one in numbers):
@@ -134,4 +134,4 @@ def sent_rows(counts: Sequence[int], owned: Sequence[int]) -> list[list[int]]:
 
 
 EVEN = Routing()
-_MOST_BYTES = 1 << 20
+_MAX_BYTES = 1 << 20

@@ -17,7 +17,7 @@ from kernbench.config.schema import Dma, Dram, Noc, NpuConfig
 SETUPS = 16  #: a transfer is so many times as long as its setup, at least
 TILE_BYTES = 256 << 10  #: of a tile on machines where setups do not count
 TILES_AHEAD = 2  #: weight tiles that a DMA engine loads while the tensor engines use others: rings of tiles have so many places
-MOST_PART = 16  #: of the scratchpad a larger tile is one in so many, at most
+MAX_PART = 16  #: of the scratchpad a larger tile is one in so many, at most
 LAYER_PART = 8  #: the same in layers of language models, which keep less in the scratchpad beside the tiles
 
 
@@ -40,7 +40,7 @@ def setup_bytes(config: NpuConfig) -> int:
     return nbytes if SETUPS * nbytes > TILE_BYTES else 0
 
 
-def tile_sizes(config: NpuConfig, kib: Sequence[int], most_part: int = MOST_PART) -> tuple[int, ...]:
+def tile_sizes(config: NpuConfig, kib: Sequence[int], most_part: int = MAX_PART) -> tuple[int, ...]:
     """[KiB] of weight tiles, largest first: these, and larger ones where setups count."""
     larger, size = [], kib[0]
     while size << 10 < SETUPS * setup_bytes(config) and (size << 11) * most_part <= config.spm.size_bytes:

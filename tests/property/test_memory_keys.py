@@ -17,7 +17,7 @@ NUMBERS = st.integers(0, 60)
 
 @pytest.fixture(autouse=True)
 def short_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keys_module, "MOST", 3)
+    monkeypatch.setattr(keys_module, "LIMIT", 3)
 
 
 @settings(max_examples=150, deadline=None)

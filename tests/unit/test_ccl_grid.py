@@ -9,7 +9,7 @@ import pytest
 from kernbench.ccl.measure import messages
 from tests.ccl_grid import Point, Times, measured, points
 
-MOST_MESSAGES = 300_000  #: of an algorithm that is simulated in the night: more take minutes each
+MAX_MESSAGES = 300_000  #: of an algorithm that is simulated in the night: more take minutes each
 SHORT = ("all_reduce", "all_gather")
 
 
@@ -56,7 +56,7 @@ def _simulated(some: list[Point]) -> Times:
     times = Times()
     for point in some:
         for entry in point.entries:
-            if messages(point.asked(entry), point.count)[0] <= MOST_MESSAGES:
+            if messages(point.asked(entry), point.count)[0] <= MAX_MESSAGES:
                 times.simulate(point, entry)
     return times
 

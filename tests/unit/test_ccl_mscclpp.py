@@ -260,12 +260,12 @@ def test_plans_that_are_none_are_refused(tmp_path: Path, made: Json, said: str) 
 
 def test_plans_whose_steps_take_too_long_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A small file may have steps over all chunks, or thread blocks that wait for each other against their order."""
-    monkeypatch.setattr(mscclpp, "MOST_USES", 100)
+    monkeypatch.setattr(mscclpp, "MAX_USES", 100)
     copies = [op("copy", [buff("i", 0, 16)], [buff("s", 0, 16)])] * 7
     made = plan("allreduce", [gpu(rank, 2, copies, sizes=(16, 16, 16)) for rank in (0, 1)])
     with pytest.raises(InputError, match="its steps use more than 100 chunks"):
         read_mscclpp(written(tmp_path / "plan.json", made))
-    monkeypatch.setattr(mscclpp, "MOST_TURNS", 100)
+    monkeypatch.setattr(mscclpp, "MAX_TURNS", 100)
     acquire, release = ([{"name": f"sem_{what}", "semaphore_ids": [k]} for k in range(41)] for what in ("acquire", "release"))
     turns = [[acquire[k + 1], release[k]] for k in range(40)] + [[release[40]]]
     one = {**gpu(0, 2, *turns), "semaphores": [{"init_value": 0}] * 41}

@@ -127,9 +127,9 @@ def test_places_and_sizes_that_are_refused(
     (tmp_path / "old.0.et").write_bytes(b"")
     assert "but the directory is not empty; name a new directory" in refused(tmp_path)
     assert "but it must be a directory, and not a file" in refused(tmp_path / "old.0.et")
-    monkeypatch.setattr(recording, "MOST_NODES", 31)
+    monkeypatch.setattr(recording, "MAX_NODES", 31)
     assert "the trace would have 32 nodes, and at most 31 are allowed; take fewer sizes or ranks" in refused(tmp_path / "a")
-    monkeypatch.setattr(recording, "MOST_RANKS", 7)
+    monkeypatch.setattr(recording, "MAX_RANKS", 7)
     assert "the trace would have 8 ranks, and at most 7 are allowed" in refused(tmp_path / "a")
 
 

@@ -239,7 +239,7 @@ def test_a_folder_that_is_deleted_during_a_run_is_made_again(home: Path) -> None
 
 
 def test_the_file_is_bounded_and_the_oldest_results_go_first(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_results, "MOST_KEPT", 1 << 16)
+    monkeypatch.setattr(kept_results, "MAX_KEPT", 1 << 16)
     monkeypatch.setattr(kept_results, "_AT_ONCE", 10)
     monkeypatch.setattr(kept_results, "LARGEST", 4000)
     for key in range(150):

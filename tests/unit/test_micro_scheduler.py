@@ -67,9 +67,9 @@ def test_a_program_may_have_so_many_jobs_and_no_more(limits: dict[str, int], mon
     """The number of jobs is known before they are made: a program that fits in one megabyte may have billions."""
     of, config = program(PRODUCT, COPY, SUMS, {"opcode": "NOP"}), load_config(machine(**limits))
     made = len(jobs.jobs_of(of, config.spm, config.control.micro_scheduler).command)
-    monkeypatch.setattr(jobs, "MOST_JOBS", made)
+    monkeypatch.setattr(jobs, "MAX_JOBS", made)
     assert simulate(of, config).status == "done"
-    monkeypatch.setattr(jobs, "MOST_JOBS", made - 1)
+    monkeypatch.setattr(jobs, "MAX_JOBS", made - 1)
     with pytest.raises(InputError, match=rf"at most {made - 1} jobs together, and these have {made}; command \d"):
         simulate(of, config)
 

@@ -53,8 +53,8 @@ def test_the_page_loads_nothing(run: kb.Run) -> None:
 
 
 def test_many_jobs_are_joined_and_many_engines_cut(run: kb.Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(notebook, "MOST_SPANS", 100)
-    monkeypatch.setattr(notebook, "MOST_LANES", 6)
+    monkeypatch.setattr(notebook, "MAX_SPANS", 100)
+    monkeypatch.setattr(notebook, "MAX_LANES", 6)
     lanes = lanes_of(run.timeline)
     assert len(lanes.shown) == 6 and lanes.left_out == 6
     spans = sum(len(track.starts) for lane in lanes.shown for track in lane.tracks)

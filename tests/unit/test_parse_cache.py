@@ -106,7 +106,7 @@ def test_the_folder_is_named_or_the_users(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_only_the_newest_are_kept(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parse_cache, "MOST_KEPT", 3)
+    monkeypatch.setattr(parse_cache, "MAX_KEPT", 3)
     for k in range(6):
         kept(__file__, str(k), lambda: [0])
     assert len([*home.iterdir()]) == 3 and kept(__file__, "5", never) == [0]

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from kernbench.sweep.axes import MOST_DIMENSIONS, Axis, Span, drawn, grid, random_points, sobol_points
+from kernbench.sweep.axes import MAX_DIMENSIONS, Axis, Span, drawn, grid, random_points, sobol_points
 from kernbench.sweep.conditions import RULE, Condition
 
 
@@ -70,8 +70,8 @@ def test_the_first_sobol_points_are_those_of_the_paper() -> None:
 @pytest.mark.parametrize("power", [3, 6, 9])
 def test_sobol_points_fill_every_interval_of_every_axis(seed: int, power: int) -> None:
     """The property that makes them Sobol's: each of 2^k equal parts of an axis holds one of the first 2^k points."""
-    points = sobol_points(1 << power, MOST_DIMENSIONS, seed)
-    for axis in range(MOST_DIMENSIONS):
+    points = sobol_points(1 << power, MAX_DIMENSIONS, seed)
+    for axis in range(MAX_DIMENSIONS):
         assert sorted(int(point[axis] * (1 << power)) for point in points) == list(range(1 << power))
 
 

@@ -110,7 +110,7 @@ def waiting(*records: Record) -> Change:
     return change
 
 
-MOST = 2**63 - 1  # the largest integer of a trace; sums can be larger
+LIMIT = 2**63 - 1  # the largest integer of a trace; sums can be larger
 ENERGY = {"dram": 1920, "noc": 96, "spm": 0, "mac": 4, "ve": 64, "static": 0, "total": 2085}
 STORE = {"job_id": 3, "cmd_id": 3, "unit": "dma0", "reason": "queue_full", "channel": 0}
 
@@ -167,7 +167,7 @@ BROKEN: list[tuple[Change, list[str]]] = [
     (changed("ENGINE_EVENT", 1, start_cycle=9), [
         "line 39: latency: job 1 runs from 8 to 17, but its ENGINE_EVENT says 9 to 17"]),
     (changed("DMA_START", head_cycles=3), ["line 10: latency: a flow of job 0 joins at 4, but its head latency ends at 3"]),
-    (changed("DMA_START", 1, head_cycles=MOST), [
+    (changed("DMA_START", 1, head_cycles=LIMIT), [
         "line 52: latency: a flow of job 3 joins at 27, but its head latency ends at 9223372036854775830"]),
     (changed("ENGINE_EVENT", bytes=None), ["line 17: bytes: job 0 moves 64 bytes, but its ENGINE_EVENT says None"]),
     (changed("ENGINE_EVENT", bytes=32), ["line 17: bytes: job 0 moves 64 bytes, but its ENGINE_EVENT says 32"]),
@@ -212,7 +212,7 @@ BROKEN: list[tuple[Change, list[str]]] = [
     (changed("ENGINE_SAMPLE", busy_cycles=17), [
         "line 32: samples: dma0 is busy or stalled for 17 cycles of a window of 16",
         "line 75: counters: samples of dma0 add up to busy 23, but TRACE_END says 14"]),
-    (changed("ENGINE_SAMPLE", busy_cycles=16, backpressure_cycles=MOST, bank_conflict_cycles=MOST), [
+    (changed("ENGINE_SAMPLE", busy_cycles=16, backpressure_cycles=LIMIT, bank_conflict_cycles=LIMIT), [
         "line 32: samples: dma0 is busy or stalled for 18446744073709551630 cycles of a window of 16",
         "line 75: counters: samples of dma0 add up to busy 22, but TRACE_END says 14",
         "line 75: counters: samples of dma0 add up to backpressure 9223372036854775807, but TRACE_END says 0",
@@ -229,7 +229,7 @@ BROKEN: list[tuple[Change, list[str]]] = [
         "line 75: counters: samples of spm add up to grants [14, 14], but TRACE_END says [20, 20]"]),
     (changed("BANDWIDTH_SAMPLE", read_bytes=65), [
         "line 75: counters: samples of dram.ch0 add up to bytes 97, but TRACE_END says 96"]),
-    (several(*[changed("BANDWIDTH_SAMPLE", nth, read_bytes=MOST, write_bytes=2**62 - 1) for nth in (0, 2)]), [
+    (several(*[changed("BANDWIDTH_SAMPLE", nth, read_bytes=LIMIT, write_bytes=2**62 - 1) for nth in (0, 2)]), [
         "line 75: counters: samples of dram.ch0 add up to bytes 27670116110564327420, but TRACE_END says 96"]),
     (counters("te0", macs=2), ["line 75: counters: events of te0 add up to macs 16384, but TRACE_END says 2"]),
     (counters("ve0", jobs=2), ["line 75: counters: events of ve0 add up to jobs 1, but TRACE_END says 2"]),

@@ -9,7 +9,7 @@ from kernbench.config.kinds import as_npu
 from kernbench.validate.run import Options, Stand
 from kernbench.validate.suite import read_suite_data
 from kernbench.validate.suites.plans import largest_prefill, product_share
-from kernbench.workloads.transfers import MOST_PART, SETUPS, load_cycles, setup_bytes, tile_sizes
+from kernbench.workloads.transfers import MAX_PART, SETUPS, load_cycles, setup_bytes, tile_sizes
 
 DATA = read_suite_data("plans")
 LEAST = DATA.fact("least")
@@ -49,8 +49,8 @@ def test_tiles_are_larger_where_setups_count_and_the_scratchpad_has_room() -> No
         config = machine(name)
         sizes = tile_sizes(config, (256, 128))
         assert sizes[-2:] == (256, 128) and list(sizes) == sorted(sizes, reverse=True)
-        assert (sizes[0] << 10) * MOST_PART <= config.spm.size_bytes
-        assert sizes[0] << 10 >= SETUPS * setup_bytes(config) or (sizes[0] << 11) * MOST_PART > config.spm.size_bytes
+        assert (sizes[0] << 10) * MAX_PART <= config.spm.size_bytes
+        assert sizes[0] << 10 >= SETUPS * setup_bytes(config) or (sizes[0] << 11) * MAX_PART > config.spm.size_bytes
 
 
 def test_no_more_transfers_hide_their_setups_than_rings_of_tiles_have_places_for() -> None:

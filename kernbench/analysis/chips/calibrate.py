@@ -28,7 +28,7 @@ from kernbench.workloads.ops.timing import OperationTimer
 
 FOLDS = 5
 #: the most rows of a fit; if the table has more, the fit uses evenly spaced rows, and errors are computed from all rows
-MOST_ROWS = 400
+MAX_ROWS = 400
 WORST = 8  #: rows that are shown, those with the largest errors
 ONE_CLASS = "No class of operations was left out: the table has one class"
 COLUMNS = ("class", "op", "measured")  #: columns that every table must have
@@ -190,7 +190,7 @@ def _keys(operations: set[tuple[str, str]], table: Mapping[str, Any]) -> list[st
 
 
 def _even(cases: Sequence[Case]) -> list[Case]:
-    return list(cases[:: max(1, -(-len(cases) // MOST_ROWS))])
+    return list(cases[:: max(1, -(-len(cases) // MAX_ROWS))])
 
 
 def _errors(cases: Sequence[Case], machine: NpuConfig, runtime: Runtime) -> tuple[float, float]:

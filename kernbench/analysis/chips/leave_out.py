@@ -62,7 +62,7 @@ REFITTED = {
 }
 #: constants of a profile that tables of whole models determine, with the starts of its operations
 OF_MODELS = ("step_ns", "sequence_ns", "vocabulary_ns", "result_byte_ns")
-MOST_ROWS = 60  #: rows of each other table in such a fit, evenly spaced
+MAX_ROWS = 60  #: rows of each other table in such a fit, evenly spaced
 
 
 def left_out(table: Table, tables: Sequence[Table]) -> tuple[NpuConfig, Runtime]:
@@ -118,7 +118,7 @@ def _under(table: Table) -> list[Case]:
     def under(case: Case) -> Case:
         return replace(case, ask=lambda timer: case.ask(of(timer.machine)))
 
-    return [under(case) for case in table.cases[:: max(1, -(-len(table.cases) // MOST_ROWS))]]
+    return [under(case) for case in table.cases[:: max(1, -(-len(table.cases) // MAX_ROWS))]]
 
 
 def _operations(tables: Iterable[Table]) -> set[tuple[str, str]]:

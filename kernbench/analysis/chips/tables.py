@@ -32,9 +32,9 @@ Cells = Mapping[str, str]
 Value = TypeVar("Value")
 TABLE_BYTES = 16 << 20
 LAYER_CHIPS = 4  #: number of chips that share a layer in tables of the operations of a layer
-MOST_PREFILL = 2048  #: tokens of a prefill step
-MOST = 1e18  #: the largest number in a table; steps of the largest models have fewer operations
-MOST_TOKENS = 1 << 20  #: of a step
+MAX_PREFILL = 2048  #: tokens of a prefill step
+LIMIT = 1e18  #: the largest number in a table; steps of the largest models have fewer operations
+MAX_TOKENS = 1 << 20  #: of a step
 QUANTISED_GROUP = 4 / 32  #: [byte] a weight of 4 bits: a scale and a zero of 16 bits for each group of 32
 LLM_HEAD = 128  #: default head width of a table of attention
 
@@ -224,8 +224,8 @@ def _number(row: Cells, name: str) -> float:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not 0 <= value <= MOST:
-        raise ValueError(f"{name} = {text!r}, but it must be a number from 0 to {MOST:.0e}")
+    if not 0 <= value <= LIMIT:
+        raise ValueError(f"{name} = {text!r}, but it must be a number from 0 to {LIMIT:.0e}")
     return value
 
 
@@ -238,8 +238,8 @@ def _whole(row: Cells, name: str) -> int:
 
 def _tokens(row: Cells, name: str) -> int:
     value = _whole(row, name)
-    if value > MOST_TOKENS:
-        raise ValueError(f"{name} = {value}, but a step takes at most {MOST_TOKENS} tokens or sequences")
+    if value > MAX_TOKENS:
+        raise ValueError(f"{name} = {value}, but a step takes at most {MAX_TOKENS} tokens or sequences")
     return value
 
 
@@ -524,7 +524,7 @@ def _static_batch(row: Cells, context: Context) -> Case:
     each = _whole(row, "tp") or 1 if "a GPU" in row.get("unit", "") else 1
 
     def rate(timer: OperationTimer) -> float:
-        at_once = max(1, min(batch, MOST_PREFILL // max(1, before)))
+        at_once = max(1, min(batch, MAX_PREFILL // max(1, before)))
         waiting = batch
         if timer.runtime.prefill_alone:
             at_once, waiting = 1, sequences

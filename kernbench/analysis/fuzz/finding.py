@@ -20,7 +20,7 @@ from kernbench_core.numbers import CHANNELS
 
 SCHEMA = "kernbench/fuzz-finding/1"
 MAX_BYTES = 1 << 20  # [B] largest size of a file
-MOST_DRAWS = 4096  # largest number of draws in a file
+MAX_DRAWS = 4096  # largest number of draws in a file
 
 
 @dataclass(frozen=True)
@@ -209,7 +209,7 @@ class _File(msgspec.Struct):
 
 
 REMEDY = "kbsim fuzz --save DIR writes such files"
-MOST_DELAY = 1 << 40  # [cycle]
+MAX_DELAY = 1 << 40  # [cycle]
 
 
 def read_finding(path: str | os.PathLike[str]) -> Finding:
@@ -222,13 +222,13 @@ def read_finding(path: str | os.PathLike[str]) -> Finding:
         raise InputError(Problem(where, f"the file is not a finding of kbsim fuzz: {error}", remedy=REMEDY)) from None
     if plain.schema != SCHEMA:
         raise InputError(Problem(where, f"it must be {SCHEMA}", "schema", plain.schema, REMEDY))
-    if len(plain.draws) > MOST_DRAWS:
-        raise InputError(Problem(where, f"it must have at most {MOST_DRAWS} items", "draws", len(plain.draws), REMEDY))
+    if len(plain.draws) > MAX_DRAWS:
+        raise InputError(Problem(where, f"it must have at most {MAX_DRAWS} items", "draws", len(plain.draws), REMEDY))
     for k, one in enumerate(plain.draws):
         rule = ""
         if one.kind not in KINDS:
             rule = f"kind must be one of {', '.join(KINDS)}"
-        elif not 0 <= one.ordinal < 1 << 40 or not 0 < one.value <= max(ORDERS, MOST_DELAY):
+        elif not 0 <= one.ordinal < 1 << 40 or not 0 < one.value <= max(ORDERS, MAX_DELAY):
             rule = "ordinal must be 0 or more, and value more than 0"
         elif len(one.name) > 200:
             rule = "name must have at most 200 characters"
@@ -243,8 +243,8 @@ def read_finding(path: str | os.PathLike[str]) -> Finding:
 def ranges_of(where: str, latency: int, start: int, slowest: str, kinds: tuple[str, ...]) -> Ranges:
     """The ranges of the draws. InputError for values that are not allowed."""
     for name, value in (("latency", latency), ("start", start)):
-        if not 0 <= value <= MOST_DELAY:
-            raise InputError(Problem(where, f"it must be 0 to {MOST_DELAY} cycles", name, value))
+        if not 0 <= value <= MAX_DELAY:
+            raise InputError(Problem(where, f"it must be 0 to {MAX_DELAY} cycles", name, value))
     for kind in kinds:
         if kind not in KINDS:
             raise InputError(Problem(where, f"it must be one of {', '.join(KINDS)}", "kinds", kind))

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from kernbench.api.run import Run
     from kernbench.api.why import Explanation
 
-MOST_LANES = 40  #: engines; if there are more, the busiest are shown
-MOST_TRACKS = 4  #: tracks of an engine; the last track has the jobs of all further tracks
-MOST_SPANS = 20_000  #: spans of all lanes; if there are more, neighbouring spans are joined
+MAX_LANES = 40  #: engines; if there are more, the busiest are shown
+MAX_TRACKS = 4  #: tracks of an engine; the last track has the jobs of all further tracks
+MAX_SPANS = 20_000  #: spans of all lanes; if there are more, neighbouring spans are joined
 LANE = 20  #: [px] height of a lane
 WIDTH = 1000  #: width of the picture, in units of its view box
 
@@ -72,26 +72,26 @@ class Lanes:
 
 
 def lanes_of(timeline: Timeline) -> Lanes:
-    """The engines with work, in the machine's order; if there are more than MOST_LANES, the busiest."""
+    """The engines with work, in the machine's order; if there are more than MAX_LANES, the busiest."""
     spans, kinds = timeline.spans, [KINDS.index(kind) for kind in JOBS]
     jobs = np.flatnonzero(np.isin(spans["kind"], kinds))
     unit = spans["unit"][jobs]
     length = spans["end"][jobs] - spans["start"][jobs]
     busy = np.bincount(unit, weights=length, minlength=len(timeline.units)) if len(jobs) else np.zeros(len(timeline.units))
     used = np.unique(unit)
-    chosen = sorted(sorted(used.tolist(), key=lambda k: -busy[k])[:MOST_LANES])
+    chosen = sorted(sorted(used.tolist(), key=lambda k: -busy[k])[:MAX_LANES])
     opcode = timeline.commands.columns["cmd_type"]
     codes = opcode.values[np.maximum(spans["command"][jobs], 0)] if len(opcode) else np.zeros(len(jobs), np.int64)
     labels = [*(opcode.texts or ()), "job"]
     codes = np.where((spans["command"][jobs] < 0) | (codes < 0), len(labels) - 1, codes)
-    starts, row = spans["start"][jobs], np.minimum(spans["row"][jobs], MOST_TRACKS - 1)
-    gap = _gap(starts, length, unit * MOST_TRACKS + row, timeline.last)
+    starts, row = spans["start"][jobs], np.minimum(spans["row"][jobs], MAX_TRACKS - 1)
+    gap = _gap(starts, length, unit * MAX_TRACKS + row, timeline.last)
     made = []
     for k in chosen:
         kind = KINDS[int(spans["kind"][jobs][unit == k][0])]
         tracks = [
             Track(*_joined(starts[own], length[own], codes[own], gap))
-            for r in range(MOST_TRACKS)
+            for r in range(MAX_TRACKS)
             if (own := (unit == k) & (row == r)).any()
         ]
         made.append(Lane(timeline.units[k].name, kind, tracks))
@@ -99,14 +99,14 @@ def lanes_of(timeline: Timeline) -> Lanes:
 
 
 def _gap(starts: Any, lengths: Any, units: Any, last: int) -> int:
-    """[cycle] The largest gap over which neighbouring spans are joined, so that at most MOST_SPANS are left; -1: no spans are
+    """[cycle] The largest gap over which neighbouring spans are joined, so that at most MAX_SPANS are left; -1: no spans are
     joined."""
-    if len(starts) <= MOST_SPANS:
+    if len(starts) <= MAX_SPANS:
         return -1
     order = np.lexsort((starts, units))
     begin, end, unit = starts[order], (starts + lengths)[order], units[order]
     apart = np.where(unit[1:] == unit[:-1], np.maximum(begin[1:] - end[:-1], 0), last)
-    return int(np.sort(apart)[max(0, len(apart) - MOST_SPANS)])
+    return int(np.sort(apart)[max(0, len(apart) - MAX_SPANS)])
 
 
 def _joined(starts: Any, lengths: Any, codes: Any, gap: int) -> tuple[list[int], list[int], list[int], list[int]]:

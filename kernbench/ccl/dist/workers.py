@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kernbench.ccl.dist.work import Works
 
 
-MOST_POLLS = 2_000  #: in turn without any other call: the ranks poll forever
+MAX_POLLS = 2_000  #: in turn without any other call: the ranks poll forever
 
 
 @dataclass
@@ -179,7 +179,7 @@ def _serve(world: World, worker: Callable[..., object], args: tuple[Any, ...]) -
             continue
         polls = [rank for rank, (request, _) in waits.items() if isinstance(request, Poll)]
         idle += 1
-        if not polls or idle > MOST_POLLS:
+        if not polls or idle > MAX_POLLS:
             if waits:
                 world.refuse({rank: _called(request) for rank, (request, _) in waits.items()}, world.ranks.ranks)
             return

@@ -26,9 +26,9 @@ COLLECTIVE_NAMES = (
     "all_reduce", "reduce", "all_gather", "gather", "scatter", "broadcast", "all_to_all", "reduce_scatter", "reduce_scatter",
     "barrier",
 )  # fmt: skip
-MOST_BYTES = 256 << 20  # of a file
-MOST_NODES = 1 << 20  # of a file
-MOST_RANKS = 4096
+MAX_BYTES = 256 << 20  # of a file
+MAX_NODES = 1 << 20  # of a file
+MAX_RANKS = 4096
 #: What to do about control dependencies that cannot hold.
 CALLERS = "PyTorch's converter writes the caller of a node there, which ends after it: --no-control leaves these out"
 
@@ -113,14 +113,14 @@ def _files(place: Path) -> list[Path]:
     if missing is not None:
         rule = f"ranks must be 0 to {len(files) - 1}, and rank {missing} has no file"
         raise InputError(Problem(os.fspath(place), rule))
-    if len(files) > MOST_RANKS:
-        raise InputError(Problem(os.fspath(place), f"it has {len(files):,} ranks, and at most {MOST_RANKS:,} are taken"))
+    if len(files) > MAX_RANKS:
+        raise InputError(Problem(os.fspath(place), f"it has {len(files):,} ranks, and at most {MAX_RANKS:,} are taken"))
     return [files[rank] for rank in range(len(files))]
 
 
 def _read(path: Path, control: bool) -> Trace:
     source = os.fspath(path)
-    wire = _Wire(source, read_bounded(path, MOST_BYTES))
+    wire = _Wire(source, read_bounded(path, MAX_BYTES))
     if wire.at < wire.end:
         for _ in wire.message("GlobalMetadata").fields():
             pass  # its version and attributes change no time
@@ -132,8 +132,8 @@ def _read(path: Path, control: bool) -> Trace:
             node = replace(node, control=())
         if node.number in seen:
             raise Trace(source, ()).error(node, "id", "another node has it", node.number)
-        if len(nodes) == MOST_NODES:
-            raise InputError(Problem(source, f"it has more than {MOST_NODES:,} nodes"))
+        if len(nodes) == MAX_NODES:
+            raise InputError(Problem(source, f"it has more than {MAX_NODES:,} nodes"))
         seen.add(node.number)
         nodes.append(node)
     made = Trace(source, tuple(nodes))

@@ -26,7 +26,7 @@ COLLECTIVE_NAMES = {
 TYPES = ("s", "r", "cpy", "re", "rcs", "rrc", "rrs", "rrcs", "nop")
 REDUCTIONS = ("sum", "prod", "max", "min")
 NO_OP = "nop"  #: `redop` of an algorithm for which no reduction is set
-MOST_RANKS, MOST_CHUNKS, MOST_STEPS = 4096, 1 << 16, 1 << 20
+MAX_RANKS, MAX_CHUNKS, MAX_STEPS = 4096, 1 << 16, 1 << 20
 
 
 def read_msccl(path: str | os.PathLike[str]) -> ProgramEntry:
@@ -49,8 +49,8 @@ def read_msccl(path: str | os.PathLike[str]) -> ProgramEntry:
 def _schedule(root: Element) -> Program:
     root.only("gpu")
     name = root.choice("coll", tuple(COLLECTIVE_NAMES))
-    ranks = root.integer("ngpus", 2, MOST_RANKS)
-    chunks = root.integer("nchunksperloop", 1, MOST_CHUNKS)
+    ranks = root.integer("ngpus", 2, MAX_RANKS)
+    chunks = root.integer("nchunksperloop", 1, MAX_CHUNKS)
     in_place, out_of_place = (root.integer(key, 0, 1, usual) == 1 for key, usual in (("inplace", 0), ("outofplace", 1)))
     made = Program(
         name=root.text("name", "unnamed"),
@@ -59,7 +59,7 @@ def _schedule(root: Element) -> Program:
         chunks=chunks,
         in_place=in_place and (not out_of_place or "outofplace" not in root.attributes),
         ranks=((),) * ranks,
-        scratch=max((gpu.integer("s_chunks", 0, MOST_CHUNKS, 0) for gpu in root.of("gpu")), default=0),
+        scratch=max((gpu.integer("s_chunks", 0, MAX_CHUNKS, 0) for gpu in root.of("gpu")), default=0),
     )
     if (made.rules.blocks_in or made.rules.blocks_out) and chunks % ranks:
         raise root.problem(f"it must be a multiple of {ranks}, the number of gpus", "nchunksperloop", str(chunks))
@@ -84,7 +84,7 @@ def _blocks(made: Program, gpu: Element, rank: int, ranks: int) -> Iterator[Bloc
     """Return the thread blocks of a rank, in numeric order."""
     gpu.only("tb")
     has, gets = made.sizes()
-    limits = {"i": has, "o": gets, "s": gpu.integer("s_chunks", 0, MOST_CHUNKS, 0)}
+    limits = {"i": has, "o": gets, "s": gpu.integer("s_chunks", 0, MAX_CHUNKS, 0)}
     blocks = list(gpu.of("tb"))
     by_number: dict[int, Element] = {}
     for tb in blocks:
@@ -94,8 +94,8 @@ def _blocks(made: Program, gpu: Element, rank: int, ranks: int) -> Iterator[Bloc
         by_number[number] = tb
     ordered = [by_number[number] for number in range(len(blocks))]
     lengths = [len(tb.children) for tb in ordered]
-    if sum(lengths) > MOST_STEPS:
-        raise gpu.problem(f"it has {sum(lengths):,} steps, but at most {MOST_STEPS:,} are allowed")
+    if sum(lengths) > MAX_STEPS:
+        raise gpu.problem(f"it has {sum(lengths):,} steps, but at most {MAX_STEPS:,} are allowed")
     uses: dict[tuple[str, int, int], Element] = {}
     for number, tb in enumerate(ordered):
         tb.only("step")
@@ -115,12 +115,12 @@ def _step(
     step: Element, place: int, rank: int, peers: tuple[int, int], limits: dict[str, int], lengths: list[int]
 ) -> Step:
     step.only()
-    if step.integer("s", 0, MOST_STEPS, place) != place:
+    if step.integer("s", 0, MAX_STEPS, place) != place:
         raise step.problem(f"steps are numbered in their order, and this is number {place}", "s", step.text("s"))
     kind = step.choice("type", TYPES)
     made = Step(kind, None, None, 0, (), step.line)
     after: tuple[tuple[int, int], ...] = ()
-    other, wanted = step.integer("depid", -1, 1 << 20, -1), step.integer("deps", -1, MOST_STEPS, -1)
+    other, wanted = step.integer("depid", -1, 1 << 20, -1), step.integer("deps", -1, MAX_STEPS, -1)
     if other >= 0:
         if other >= len(lengths):
             raise step.problem(f"gpu {rank} has {len(lengths)} thread blocks", "depid", str(other))
@@ -132,7 +132,7 @@ def _step(
     for key, peer, needed in (("send", peers[0], made.sends), ("recv", peers[1], made.receives)):
         if needed and peer < 0:
             raise step.problem(f"its thread block has no {key}", "type", kind)
-    count = step.integer("cnt", 1, MOST_CHUNKS)
+    count = step.integer("cnt", 1, MAX_CHUNKS)
     source = _ref(step, "src", count, limits, rank) if made.reads else None
     target = _ref(step, "dst", count, limits, rank) if made.writes else None
     return Step(kind, source, target, count, after, step.line)
@@ -140,7 +140,7 @@ def _step(
 
 def _ref(step: Element, which: str, count: int, limits: dict[str, int], rank: int) -> Ref:
     buffer = step.choice(f"{which}buf", ("i", "o", "s"))
-    first = step.integer(f"{which}off", 0, MOST_CHUNKS)
+    first = step.integer(f"{which}off", 0, MAX_CHUNKS)
     if first + count > limits[buffer]:
         rule = f"chunks {first} to {first + count - 1} of {buffer} are used, and gpu {rank} has {limits[buffer]} of them"
         raise step.problem(rule, f"{which}off", str(first))

@@ -14,15 +14,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kernbench.ccl.imports.msccl import COLLECTIVE_NAMES as OF_MSCCL
-from kernbench.ccl.imports.msccl import MOST_CHUNKS, MOST_RANKS, MOST_STEPS, REDUCTIONS
+from kernbench.ccl.imports.msccl import MAX_CHUNKS, MAX_RANKS, MAX_STEPS, REDUCTIONS
 from kernbench.ccl.imports.program import Block, InSwitch, Program, ProgramEntry, Ref, Step, check, entry_of
 from kernbench.common.errors import ABSENT, InputError, Problem
 from kernbench.config.document import Document, read_document
 
 COLLECTIVE_NAMES = {**OF_MSCCL, "sendrecv": "send_recv"}
 MAX_BYTES = 64 * 2**20
-MOST_USES = 1 << 22  #: of chunks by steps: a short op may be over all chunks
-MOST_TURNS = 1 << 23  #: of thread blocks, which go on one after the other
+MAX_USES = 1 << 22  #: of chunks by steps: a short op may be over all chunks
+MAX_TURNS = 1 << 23  #: of thread blocks, which go on one after the other
 COPIES = ("copy", "cpkt", "upkt", "tpkt", "get", "put", "ppkt", "rppkt", "pws", "pwsf")
 SUMS = ("re", "repkt", "rre", "res", "respkt", "recpkt", "recspkt", "rres")
 SYNCS = ("nop", "flush", "signal", "wait", "rlxsignal", "rlxwait", "barrier", "sem_acquire", "sem_release")
@@ -85,8 +85,8 @@ class Plan:
         if not isinstance(name, str) or name not in COLLECTIVE_NAMES:
             raise self.refused(("collective",), f"it must be one of {', '.join(COLLECTIVE_NAMES)}", name)
         self.name, self.gpus = str(data.get("name", "unnamed")), self._list(data, "gpus", ())
-        if not 2 <= len(self.gpus) <= MOST_RANKS:
-            raise self.refused(("gpus",), f"a plan has 2 to {MOST_RANKS} ranks", len(self.gpus))
+        if not 2 <= len(self.gpus) <= MAX_RANKS:
+            raise self.refused(("gpus",), f"a plan has 2 to {MAX_RANKS} ranks", len(self.gpus))
         if any("inputChunks" in gpu for gpu in self.gpus):
             rule = "this plan has an older format; kernbench reads only plans with input_chunks, src_buff and dst_buff"
             raise self.refused(("gpus",), rule, remedy="generate the plan again with a newer version of MSCCL++")
@@ -130,7 +130,7 @@ class Plan:
             raise self.refused((*where, key), "it must be a list of objects")
         return value
 
-    def _number(self, data: Any, key: str, where: Where, most: int = MOST_CHUNKS) -> int:
+    def _number(self, data: Any, key: str, where: Where, most: int = MAX_CHUNKS) -> int:
         value = data.get(key) if isinstance(data, dict) else None
         if type(value) is not int or not 0 <= value <= most:
             raise self.refused((*where, key), f"it must be an integer from 0 to {most}", value)
@@ -138,7 +138,7 @@ class Plan:
 
     def _numbers(self, data: Any, key: str, where: Where) -> list[int]:
         value = data.get(key, [])
-        if not isinstance(value, list) or not all(type(one) is int and 0 <= one <= MOST_CHUNKS for one in value):
+        if not isinstance(value, list) or not all(type(one) is int and 0 <= one <= MAX_CHUNKS for one in value):
             raise self.refused((*where, key), "it must be a list of numbers from 0 on")
         return value
 
@@ -156,8 +156,8 @@ class Plan:
         idle = turns = 0
         while left:
             turns += 1
-            if turns > MOST_TURNS:
-                raise self.refused(("gpus",), f"its thread blocks wait for each other more than {MOST_TURNS:,} times")
+            if turns > MAX_TURNS:
+                raise self.refused(("gpus",), f"its thread blocks wait for each other more than {MAX_TURNS:,} times")
             rank, number, at, ops = left.popleft()
             before = len(ops)
             while ops and self._done(rank, number, at, *ops[0]):
@@ -433,10 +433,10 @@ class Plan:
         """Add a step of a rank. The step waits for earlier steps that use the same chunks."""
         self.steps += 1
         self.uses += (source.count if source else 0) + (target.count if target else 0)
-        if self.steps > MOST_STEPS:
-            raise self.refused(("gpus",), f"it has more than {MOST_STEPS:,} steps")
-        if self.uses > MOST_USES:
-            raise self.refused(("gpus",), f"its steps use more than {MOST_USES:,} chunks")
+        if self.steps > MAX_STEPS:
+            raise self.refused(("gpus",), f"it has more than {MAX_STEPS:,} steps")
+        if self.uses > MAX_USES:
+            raise self.refused(("gpus",), f"its steps use more than {MAX_USES:,} chunks")
         row = self.rows[rank].setdefault(key, new)
         me = (key, len(row.steps))
         before = {self.last[by]} if by[0] == rank and by in self.last else set()

@@ -596,11 +596,11 @@ class ProgramEntry(Entry):
         blocks = max(len(one) for one in self.program.ranks)
         there = config.pe.spm.num_banks * config.pe.spm.bank_size_bytes
         each = there // (2 * max(1, queues * SLOTS + 2 * blocks * WINDOW))
-        return replace(self, slots=SLOTS, slot_bytes=min(MOST_SLOT, max(LEAST_SLOT, 1 << max(0, each.bit_length() - 1))))
+        return replace(self, slots=SLOTS, slot_bytes=min(MAX_SLOT, max(LEAST_SLOT, 1 << max(0, each.bit_length() - 1))))
 
 
 SLOTS = 4  #: of each queue of a program
-MOST_SLOT, LEAST_SLOT = 32 << 10, 64  #: [B]
+MAX_SLOT, LEAST_SLOT = 32 << 10, 64  #: [B]
 
 
 def entry_of(program: Program, kind: str) -> ProgramEntry:

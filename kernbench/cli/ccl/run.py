@@ -271,7 +271,7 @@ def roots_of(text: str, ranks: int) -> list[int]:
     return list(dict.fromkeys(found))
 
 
-MOST_SIZES = 10_000  # limit of the sizes of a step: a typing error must not request millions
+MAX_SIZES = 10_000  # limit of the sizes of a step: a typing error must not request millions
 
 
 def run(
@@ -486,8 +486,8 @@ def _sizes(begin: str, end: str | None, factor: int | None, step: str | None) ->
             rule = f"sizes have either a step or a factor, not both (-f {factor})"
             raise InputError(Problem("kbsim ccl run", rule, "--step", step, "leave one out"))
         by = size_of("kbsim ccl run", "--step", step)
-        if (last - first) // by >= MOST_SIZES:
-            rule = f"it makes {(last - first) // by + 1:,} sizes from {begin} to {end}, and at most {MOST_SIZES:,} are run"
+        if (last - first) // by >= MAX_SIZES:
+            rule = f"it makes {(last - first) // by + 1:,} sizes from {begin} to {end}, and at most {MAX_SIZES:,} are run"
             raise InputError(Problem("kbsim ccl run", rule, "--step", step, "use a larger step"))
         return first, last, 1, by
     if last > first and factor == 1:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 PACKAGE = "kernbench.ccl.algorithms"  #: modules in it are shown without it
 MODULE = 24  # characters of a module name for which a line of 80 columns has room
-MOST_QUEUES = 4  # with messages that were never received
+MAX_QUEUES = 4  # with messages that were never received
 #: Names, units and widths.
 SIZE = (("size", "(B)", 11),)
 KIND = (("count", "(elements)", 11), ("type", "", 7), ("redop", "", 7), ("root", "", 6))
@@ -222,9 +222,9 @@ def _busiest(rows: Sequence[Row], algorithm: str) -> Iterator[widgets.Text]:
 def _unreceived(rows: Sequence[Row]) -> Iterator[widgets.Text]:
     """Messages that nobody received, of the largest size that has some."""
     for row in [row for row in rows if row.unreceived][-1:]:
-        for one in row.unreceived[:MOST_QUEUES]:
+        for one in row.unreceived[:MAX_QUEUES]:
             yield widgets.Text(f"# {row.size:,} B: {one['message']}", f"bold {WAIT}")
-        more = len(row.unreceived) - MOST_QUEUES
+        more = len(row.unreceived) - MAX_QUEUES
         if more > 0:
             yield widgets.Text(f"# and of {counted(more, 'queue')} more (all are in --json)", f"bold {WAIT}")
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from kernbench.sweep.store.tables import Row
 
 
-MOST_NOTES = 10  #: lines about damaged results
+MAX_NOTES = 10  #: lines about damaged results
 FAILED = 1  #: exit code: a point failed
 
 
@@ -225,10 +225,10 @@ def _warn(points: Points, store: Store, *, quiet: bool) -> None:
         for note in target.notes:
             output.note(f"warning: {note}")
     damaged = list(store.damaged.values())
-    for problem in damaged[:MOST_NOTES]:
+    for problem in damaged[:MAX_NOTES]:
         output.note(f"warning: {msgspec.structs.replace(problem, remedy='the point is run again')}")
-    if len(damaged) > MOST_NOTES:
-        output.note(f"warning: {len(damaged) - MOST_NOTES} more damaged results are run again")
+    if len(damaged) > MAX_NOTES:
+        output.note(f"warning: {len(damaged) - MAX_NOTES} more damaged results are run again")
 
 
 def _points(spec: Spec, quiet: bool) -> Points:
@@ -356,7 +356,7 @@ def listener(
             drawn.bar.stop()
 
 
-MOST_FAILURES = 5  # most names in the message
+MAX_FAILURES = 5  # most names in the message
 
 
 def short_names(names: Sequence[str]) -> dict[str, str]:
@@ -471,10 +471,10 @@ def outcome_text(points: Points, store: Store, outcome: Outcome, width: int) -> 
     if failures:
         yield ""
         yield widgets.Text("Failures", "bold")
-        for key, row in failures[:MOST_FAILURES]:
+        for key, row in failures[:MAX_FAILURES]:
             yield widgets.Text(f"{names[key]}: {row.status}: {row.error}".split("\n")[0])
-        if len(failures) > MOST_FAILURES:
-            yield widgets.Text(f"{len(failures) - MOST_FAILURES:,} more", "dim")
+        if len(failures) > MAX_FAILURES:
+            yield widgets.Text(f"{len(failures) - MAX_FAILURES:,} more", "dim")
     yield widgets.Text(f"{store.path}: kbsim sweep report {store.path}", "dim")
 
 

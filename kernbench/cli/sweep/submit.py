@@ -31,7 +31,7 @@ def submit(
     """Run a sweep on Slurm. Each job of a job array runs one shard, and a final job merges the stores of the shards."""
     from kernbench.common.errors import InputError, Problem
     from kernbench.sweep.points import points_of
-    from kernbench.sweep.slurm import COMMAND, MOST_SHARDS, Array
+    from kernbench.sweep.slurm import COMMAND, MAX_SHARDS, Array
     from kernbench.sweep.spec.load import load_spec
 
     for option in sbatch or ():
@@ -44,8 +44,8 @@ def submit(
             Problem(COMMAND, rule, remedy=f"remove search from {spec}, or run the sweep on one computer with kbsim sweep run")
         )
     points = len(points_of(read))
-    if shards > min(points, MOST_SHARDS):
-        rule = f"the sweep has {points} points, and an array at most {MOST_SHARDS} jobs"
+    if shards > min(points, MAX_SHARDS):
+        rule = f"the sweep has {points} points, and an array at most {MAX_SHARDS} jobs"
         raise InputError(Problem(COMMAND, rule, "--shards", shards))
     place = Path(spec).with_suffix(".sqlite") if store is None else store
     allowed = tuple(str(Path(path).absolute()) for path in allow_code or ())

@@ -140,9 +140,9 @@ def profile_tables(found: Alignment) -> Iterator[RenderableType]:
         yield made
         yield ""
         heads = [("operation", "left"), ("class", "left"), ("measured", "right"), ("simulated", "right"), ("error", "right")]
-        note = f"the first {MOST} of {len(found.pairs):,}" if len(found.pairs) > MOST else ""
+        note = f"the first {LIMIT} of {len(found.pairs):,}" if len(found.pairs) > LIMIT else ""
         made = table("Operations", [*heads, ("there called", "left")], note)
-        for pair in found.pairs[:MOST]:
+        for pair in found.pairs[:LIMIT]:
             times = duration(float(pair.measured_us) * 1000), duration(float(pair.simulated_us) * 1000)
             error = "n/a" if pair.error is None else _error(pair.error)
             made.add_row(safe(pair.operation.name, NAME), safe(pair.kind, NAME), *times, error, _names(pair.names))
@@ -152,7 +152,7 @@ def profile_tables(found: Alignment) -> Iterator[RenderableType]:
             yield ""
         heads = [("name", "left"), ("may mean", "left"), ("likeness", "right")]
         made = table("Proposals", heads, "not counted: --approve NAME takes one, --approve '*' all")
-        for proposal in found.proposals[:MOST]:
+        for proposal in found.proposals[:LIMIT]:
             made.add_row(safe(proposal.name, 40), safe(proposal.operation, 40), f"{proposal.likeness:.2f}")
         yield made
     names = {row.name for row in found.unknown} - {proposal.name for proposal in found.proposals}
@@ -168,20 +168,20 @@ def _error(error: Fraction) -> str:
     return f"{100 * float(error):+.1f}%"
 
 
-MOST = 40  #: readings that are shown; --json has all
+LIMIT = 40  #: readings that are shown; --json has all
 NAME = 24  #: [character] of a name
 
 
 def trace_align(aligned: Aligned) -> Iterator[RenderableType]:
     """The output of `kbsim trace align`."""
     lines = aligned.lines
-    note = f"the first {MOST} of {len(lines):,}" if len(lines) > MOST else "ratio: simulated over measured"
+    note = f"the first {LIMIT} of {len(lines):,}" if len(lines) > LIMIT else "ratio: simulated over measured"
     heads = [("counter", "left"), ("unit", "left"), ("cycle", "right"), ("measured", "right"), ("simulated", "right")]
     made = table("Counters", [*heads, ("ratio", "right"), ("as of", "right"), ("here called", "left")], note)  # type: ignore[list-item]
     made.columns[-1].no_wrap = False
     if not any(line.reading.unit is not None for line in lines):
         made.columns[1].width = 0
-    for line in lines[:MOST]:
+    for line in lines[:LIMIT]:
         made.add_row(*_cells(line))
     yield made
     unknown = sum(not line.counters for line in lines)

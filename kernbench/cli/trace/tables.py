@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from kernbench.trace.metric.figures import Part, Stall
 
-MOST_PARTS = 16
-MOST_STALLS = 12
+MAX_PARTS = 16
+MAX_STALLS = 12
 
 
 def safe(text: str, most: int) -> str:
@@ -60,9 +60,9 @@ def part_table(title: str, parts: Sequence[Part], width: int) -> Table:
     """Latency of phases or layers, and the busy share of TE, VE and DMA. If there are many, only the longest, in order."""
     wide = width >= WIDE
     started = [part for part in parts if part.latency is not None and (part.name is not None or part.latency)]
-    shown = sorted(started, key=lambda part: -part.active)[:MOST_PARTS]
+    shown = sorted(started, key=lambda part: -part.active)[:MAX_PARTS]
     note = "cycles with work for it, of its latency"
-    note = f"the longest {MOST_PARTS} of {len(started)}; {note}" if len(started) > len(shown) else note
+    note = f"the longest {MAX_PARTS} of {len(started)}; {note}" if len(started) > len(shown) else note
     columns: list[tuple[str, Justify]] = [(title[:-1].lower(), "left"), ("latency", "right"), ("active", "right")]
     columns += [("", "left")] if wide else []
     columns += [("TE", "right"), ("VE", "right"), ("DMA", "right"), ("MACs", "right"), ("bytes", "right")]
@@ -101,8 +101,8 @@ def _share(part: int, whole: int) -> widgets.Text:
 def stall_table(stalls: Sequence[Stall], width: int) -> Table:
     """Waits of jobs by engine and reason, the longest first."""
     total = sum(stall.cycles for stall in stalls)
-    shown = sorted(stalls, key=lambda stall: -stall.cycles)[:MOST_STALLS]
-    note = f"the longest {MOST_STALLS} of {len(stalls)}" if len(stalls) > len(shown) else f"{STALLED} share of all  {IDLE} rest"
+    shown = sorted(stalls, key=lambda stall: -stall.cycles)[:MAX_STALLS]
+    note = f"the longest {MAX_STALLS} of {len(stalls)}" if len(stalls) > len(shown) else f"{STALLED} share of all  {IDLE} rest"
     columns: list[tuple[str, Justify]] = [("engine", "left"), ("reason", "left"), ("", "left"), ("share", "right")]
     columns += [("job-cycles", "right"), ("waits", "right"), ("mean", "right"), ("open", "right")]
     made = table("Stalls", columns, note)

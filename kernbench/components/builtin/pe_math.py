@@ -20,7 +20,7 @@ from kernbench.config.schema import Ve
 
 # Results with the shape of the input, although the ops reduce whole rows.
 ROW_OPS = frozenset({"softmax", "layernorm", "rmsnorm", "cumsum", "cumprod", "sort"})
-MOST_INPUTS = 3  # regions of a job that are read
+MAX_INPUTS = 3  # regions of a job that are read
 
 
 class VectorWork(Serving):
@@ -42,7 +42,7 @@ class VectorWork(Serving):
     def orders(self, msg: Any) -> Sequence[Order]:
         inputs, out = msg.handles, msg.out
         params = self._params_of(msg, inputs[0] if inputs else out)
-        regions = [(one.addr - self.base, one.nbytes, 0) for one in inputs[:MOST_INPUTS]]
+        regions = [(one.addr - self.base, one.nbytes, 0) for one in inputs[:MAX_INPUTS]]
         regions.append((out.addr - self.base, out.nbytes, 1))
         return ((params, regions),)
 
@@ -84,7 +84,7 @@ class VectorWork(Serving):
         if op not in REDUCTIONS and op not in ROW_OPS:
             rows, length = 1, rows * length
         time = ve_service(self._ve, op, length, rows, bits)
-        regions = [(piece.addr - self.base, piece.nbytes, 0) for piece in work["operands"][:MOST_INPUTS]]
+        regions = [(piece.addr - self.base, piece.nbytes, 0) for piece in work["operands"][:MAX_INPUTS]]
         regions.append((work["out"].addr - self.base, work["out"].nbytes, 1))
         return (((time.init, ceil(time.body * self._factor), time.finalize, length * rows, length, rows, bits), regions),)
 

@@ -192,7 +192,7 @@ class VirtualMap:
         return f"the nearest {'are' if len(around) > 1 else 'is'} {' and '.join(around)}"
 
 
-MOST_BYTES = 2**63  # [B] of address space: an address is a signed 64-bit number in the core
+MAX_BYTES = 2**63  # [B] of address space: an address is a signed 64-bit number in the core
 Where = tuple[int | None, int | None, int | None]  #: SIP, cube, PE
 
 
@@ -211,7 +211,7 @@ class AddressResolver:
         for node in topology.nodes:
             self._at.setdefault((node.kind, (node.sip, node.cube, node.pe)), []).append(node.id)
         self.map = address_map(config)
-        if self.map.tcm.end > MOST_BYTES:
+        if self.map.tcm.end > MAX_BYTES:
             bits = (self.map.tcm.end - 1).bit_length()
             raise self._refusal(f"its memories take addresses of {bits} bits, and 63 is the limit")
 

@@ -200,7 +200,7 @@ class PathRouter:
         return NoPath(Problem(where, f"there is no path in the graph {graph}, which leaves out {left_out}"))
 
 
-MOST_KEPT = 4  #: a sweep seldom changes more from one point to the next; a system of 1,024 PEs takes about 20 MB
+MAX_KEPT = 4  #: a sweep seldom changes more from one point to the next; a system of 1,024 PEs takes about 20 MB
 
 Sections = tuple[Any, ...]
 
@@ -212,7 +212,7 @@ class _Known:
     router: PathRouter
 
 
-_known: deque[_Known] = deque(maxlen=MOST_KEPT)
+_known: deque[_Known] = deque(maxlen=MAX_KEPT)
 _lock = Lock()
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from kernbench.triton.arguments import TensorPointers, array_of
 
-MOST = 4096  #: largest number of elements of an argument that is searched for addresses
+LIMIT = 4096  #: largest number of elements of an argument that is searched for addresses
 LEAST = 1 << 32  #: smallest number that is treated as an address; smaller integers are offsets and sizes
 
 
@@ -27,7 +27,7 @@ def resolved(kernel: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     wanted: dict[str, list[int]] = {}
     for name, value in arguments.items():
         array = array_of(f"{kernel}: argument {name}", value)
-        if array is None or array.dtype not in (np.int64, np.uint64) or not 0 < array.size <= MOST:
+        if array is None or array.dtype not in (np.int64, np.uint64) or not 0 < array.size <= LIMIT:
             continue
         if array.flags.c_contiguous and int(array.min()) >= LEAST:
             wanted[name] = array.reshape(-1).tolist()

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 
 TOP = (1 << 63) - 1  #: no key is above
-MOST = 1024  # keys of a run; a longer one is cut in two
+LIMIT = 1024  # keys of a run; a longer one is cut in two
 
 
 def _below(run: list[int], key: int) -> int:
@@ -62,7 +62,7 @@ class Keys:
         at = _below(self._firsts, key + 1)
         run = self._runs[at]
         run.insert(_below(run, key), key)
-        if len(run) > MOST:
+        if len(run) > LIMIT:
             self._cut(at)
 
     def discard(self, keys: Sequence[int]) -> None:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 AT_ONCE = 32
 FEW = 1 << 11  #: records; with more, writing is worthwhile
 
-MOST_NAMES = 40  #: limit of units that an error message lists one by one
+MAX_NAMES = 40  #: limit of units that an error message lists one by one
 
 OPEN_ENDS = {"aborted": "TIMEOUT", "deadlock": "DEADLOCK", "failed": "CANCELLED", "interrupted": "CANCELLED"}
 
@@ -55,7 +55,7 @@ class _Ended:
 
 def _told(names: list[str]) -> str:
     """Names of units; if there are many, one of each kind."""
-    if len(names) <= MOST_NAMES:
+    if len(names) <= MAX_NAMES:
         return ", ".join(names)
     kinds = {"-" if "-" in name else re.sub("[0-9]", "", name.rpartition(".")[2]): name for name in reversed(names)}
     return f"{len(names):,} like {', '.join(reversed(kinds.values()))}"

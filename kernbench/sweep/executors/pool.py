@@ -126,9 +126,9 @@ def package_folder() -> Path:
 TICK_SECONDS = 0.1  # [s] interval in which the pool returns control
 GATHER_SECONDS = 0.05  # [s] answers that arrive within this time are read together
 AHEAD_SECONDS = 0.2  # [s] work that a process has in advance, so that no process waits for its next task
-MOST_AHEAD = 32  # limit of the tasks of a process: their messages fit into a pipe
+MAX_AHEAD = 32  # limit of the tasks of a process: their messages fit into a pipe
 GRACE_SECONDS = 5.0  # [s] after the time limit, before a process that does not answer is killed
-MOST_DEATHS = 3  # processes that may die in a task before it is given up
+MAX_DEATHS = 3  # processes that may die in a task before it is given up
 
 
 class Spawned:
@@ -265,7 +265,7 @@ class Pool:
 
     def _fill(self, source: Iterator[Task], again: deque[Task]) -> None:
         """Give every process enough tasks, beginning with those that have the fewest."""
-        ahead = max(1, min(MOST_AHEAD, int(AHEAD_SECONDS / max(self._mean, 1e-6))))
+        ahead = max(1, min(MAX_AHEAD, int(AHEAD_SECONDS / max(self._mean, 1e-6))))
         more = True
         while more and len(self._processes) < self._jobs:
             first = self._next(source, again)
@@ -338,16 +338,16 @@ class Pool:
         again.extendleft(reversed(process.tasks))
         if not process.ready:
             self._unborn += 1
-            if self._unborn >= MOST_DEATHS:
+            if self._unborn >= MAX_DEATHS:
                 rule = f"processes cannot be started here: {how}"
                 raise InputError(Problem("sweep", rule, remedy="read the messages of the worker processes"))
         if not process.ready or not process.tasks:
             return
         task = process.tasks[0]
         self._deaths[task.key] = self._deaths.get(task.key, 0) + 1
-        if self._deaths[task.key] >= MOST_DEATHS:
+        if self._deaths[task.key] >= MAX_DEATHS:
             again.popleft()
-            text = f"{MOST_DEATHS} processes died in it, the last of {how}; out of memory, or a crash"
+            text = f"{MAX_DEATHS} processes died in it, the last of {how}; out of memory, or a crash"
             yield failed_row(task.key, "crashed", text)
 
     def _overdue(self, again: deque[Task]) -> Iterator[Row]:

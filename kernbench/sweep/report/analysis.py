@@ -132,7 +132,7 @@ def _rising(levels: list[Any]) -> Callable[[tuple[Any, ...]], Any]:
     return lambda item: item[0] if numbers else 0
 
 
-MOST_GROUPS = 12  #: most levels of an axis that are used unchanged
+MAX_GROUPS = 12  #: most levels of an axis that are used unchanged
 GROUPS = 8  #: number of groups of an axis with more levels
 
 
@@ -141,7 +141,7 @@ def _cut(values: list[Any]) -> list[Any]:
 
     The numbers of values in two eighths differ by at most one.
     """
-    if len({json.dumps(value) for value in values}) <= MOST_GROUPS or not all(isinstance(v, (int, float)) for v in values):
+    if len({json.dumps(value) for value in values}) <= MAX_GROUPS or not all(isinstance(v, (int, float)) for v in values):
         return values
     order = sorted(set(values))
     starts = [len(order) * i // GROUPS for i in range(GROUPS + 1)]

@@ -25,7 +25,7 @@ from kernbench.config.overrides import parse_overrides
 from kernbench.config.places import KEY, PathLike, normal_path, value_at
 from kernbench.sweep.area import KEY as AREA_TABLE
 from kernbench.sweep.area import METRIC, Area
-from kernbench.sweep.axes import MOST_DIMENSIONS, MOST_LEVELS, Axis, Span
+from kernbench.sweep.axes import MAX_DIMENSIONS, MAX_LEVELS, Axis, Span
 from kernbench.sweep.conditions import Condition, Formula
 from kernbench.sweep.goals import DERIVED, GOALS, SYNONYMS, check_goal
 from kernbench.sweep.machines import Machines
@@ -235,8 +235,8 @@ def _values(read: Reader, given: Any, path: PathLike) -> list[Any] | None:
     if not given:
         read.refuse(path, "it must have at least one value")
         return None
-    if len(given) > MOST_LEVELS:
-        read.refuse(path, f"it has {len(given)} values, and an axis has at most {MOST_LEVELS}")
+    if len(given) > MAX_LEVELS:
+        read.refuse(path, f"it has {len(given)} values, and an axis has at most {MAX_LEVELS}")
         return None
     values = [plain(value) for value in given]
     for i, value in enumerate(values):
@@ -271,7 +271,7 @@ def _span(read: Reader, path: PathLike, sampled: bool) -> Span | None:
             (*path, "step"), "it must be greater than 0; a range with scale log needs a count instead of a step", plain(step)
         )
         return None
-    count = read.integer((*path, "count"), 1, MOST_LEVELS)
+    count = read.integer((*path, "count"), 1, MAX_LEVELS)
     multiple = read.integer((*path, "multiple_of"), 1)
     if count is not None and step is not None:
         read.refuse((*path, "count"), "a range must have either a step or a count, not both", count)
@@ -440,7 +440,7 @@ KEYS = (
     "schema", "name", "targets", "machine", "set", "axes", "zip", "where", "sample", "limits", "budget", "goals", "constraints",
     AREA_TABLE, "search", "invalid",
 )  # fmt: skip
-MOST_POINTS = 10_000_000  #: of one sweep
+MAX_POINTS = 10_000_000  #: of one sweep
 
 Source = str | os.PathLike[str] | Mapping[str, Any]
 
@@ -531,14 +531,14 @@ def _sample(read: Reader) -> Sample | None:
     if len(kinds) != 1:
         read.refuse(("sample",), "it must give the number of points; write random: N or sobol: N")
         return None
-    count = read.integer(("sample", kinds[0]), 1, MOST_POINTS)
+    count = read.integer(("sample", kinds[0]), 1, MAX_POINTS)
     seed = read.integer(("sample", "seed"), 0) or 0
     return None if count is None else Sample("random" if kinds[0] == "random" else "sobol", count, seed)
 
 
 def _check_sample(read: Reader, sample: Sample | None, axes: tuple[Axis, ...]) -> None:
-    if sample is not None and sample.kind == "sobol" and len(axes) > MOST_DIMENSIONS:
-        read.refuse(("sample",), f"Sobol points have at most {MOST_DIMENSIONS} axes", len(axes), "take random ones")
+    if sample is not None and sample.kind == "sobol" and len(axes) > MAX_DIMENSIONS:
+        read.refuse(("sample",), f"Sobol points have at most {MAX_DIMENSIONS} axes", len(axes), "take random ones")
 
 
 def _limits(read: Reader) -> Limits:
@@ -605,7 +605,7 @@ def _constraints(read: Reader, axes: tuple[Axis, ...]) -> tuple[str, ...]:
 
 SEARCH_KEYS = ("trials", "sampler", "seed", "batch", "prune", "largest", "meets")
 SAMPLERS = ("tpe", "nsga2")
-MOST_BATCH = 1000  #: most points of a batch
+MAX_BATCH = 1000  #: most points of a batch
 
 
 def _search(read: Reader, axes: tuple[Axis, ...], goals: tuple[Goal, ...], targets: int) -> Sampled | Largest | None:
@@ -624,14 +624,14 @@ def _search(read: Reader, axes: tuple[Axis, ...], goals: tuple[Goal, ...], targe
         read.refuse(("search",), "a search must have at least one axis")
     if "largest" in given or "meets" in given:
         return _largest(read, axes, given)
-    trials = read.integer(("search", "trials"), 1, MOST_POINTS)
+    trials = read.integer(("search", "trials"), 1, MAX_POINTS)
     if "trials" not in given:
         read.refuse(
             ("search",),
             "it must have the key trials (the number of points), or the keys largest (an axis) and meets (a condition)",
         )
     sampler = read.choice(("search", "sampler"), SAMPLERS, "tpe" if len(goals) == 1 else "nsga2")
-    batch = read.integer(("search", "batch"), 1, MOST_BATCH)
+    batch = read.integer(("search", "batch"), 1, MAX_BATCH)
     default = 8 if sampler == "tpe" else 32
     prune = read.flag(("search", "prune")) if "prune" in given else True
     seed = read.integer(("search", "seed"), 0, 2**32 - 1) or 0

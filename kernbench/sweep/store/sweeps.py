@@ -12,7 +12,7 @@ import msgspec
 from kernbench.common.errors import InputError, Problem, shown
 from kernbench.sweep.area import is_area
 from kernbench.sweep.goals import is_constraint, is_goal
-from kernbench.sweep.points import MOST_POINTS, Points, Task
+from kernbench.sweep.points import MAX_POINTS, Points, Task
 from kernbench.sweep.spec import Goal
 from kernbench.sweep.store import Store
 from kernbench.sweep.store.tables import DamagedError, decoded, is_plain, is_text
@@ -118,8 +118,8 @@ def read_about(store: Store, name: str) -> About:
             )
         if about.context.area is not None and not is_area(about.context.area):
             raise DamagedError("about.context.area", about.context.area, "its figures must be numbers from 0 to 1,000,000")
-        if min(about.excluded, about.invalid) < 0 or max(about.excluded, about.invalid) > MOST_POINTS:
-            raise DamagedError("about", text, f"its counts must be from 0 to {MOST_POINTS}")
+        if min(about.excluded, about.invalid) < 0 or max(about.excluded, about.invalid) > MAX_POINTS:
+            raise DamagedError("about", text, f"its counts must be from 0 to {MAX_POINTS}")
     except DamagedError as error:
         raise InputError(_damaged(store, name, error)) from None
     return about
@@ -147,8 +147,8 @@ def read_lines(store: Store, name: str) -> Iterator[Line]:
 
 
 def _line(about: About, number: Any, key: Any, target: Any, machine: Any, text: Any) -> Line:
-    if type(number) is not int or not 0 <= number < MOST_POINTS:
-        raise DamagedError("number", number, f"it must be from 0 to {MOST_POINTS - 1}")
+    if type(number) is not int or not 0 <= number < MAX_POINTS:
+        raise DamagedError("number", number, f"it must be from 0 to {MAX_POINTS - 1}")
     for column, value in (("target", target), ("machine", machine)):
         if not is_text(value):
             raise DamagedError(column, value, "it must be text")

@@ -145,7 +145,7 @@ CREATE TABLE reasons (key TEXT PRIMARY KEY, text TEXT NOT NULL) WITHOUT ROWID;
 """
 COLUMNS = "key, status, cycles, ns, jobs, jobs_hash, metrics, error, seconds"
 LARGEST = 1e100  #: limit of a number, so that means can be computed
-MOST_DEPTH = 16  #: of a value of an axis
+MAX_DEPTH = 16  #: of a value of an axis
 
 
 class DamagedError(ValueError):
@@ -261,7 +261,7 @@ def _is_time(value: Any) -> bool:
 def is_plain(value: Any, depth: int = 0) -> bool:
     """Whether the value may be a value of an axis: JSON types, numbers within limits, texts that were valid UTF-8."""
     if isinstance(value, dict):
-        return depth < MOST_DEPTH and all(is_text(key) and is_plain(item, depth + 1) for key, item in value.items())
+        return depth < MAX_DEPTH and all(is_text(key) and is_plain(item, depth + 1) for key, item in value.items())
     if isinstance(value, list | tuple):
-        return depth < MOST_DEPTH and all(is_plain(item, depth + 1) for item in value)
+        return depth < MAX_DEPTH and all(is_plain(item, depth + 1) for item in value)
     return value is None or isinstance(value, bool) or is_text(value) or _finite(value)

@@ -31,7 +31,7 @@ from kernbench.sweep.store.tables import measured
 PARAMS: dict[str, Any] = {
     "algo": None, "ranks": 8, "size": "64 KiB", "dtype": "f16", "topo": None, "slots": None, "slot_bytes": None, "tier": None,
 }  # fmt: skip
-MOST_BYTES = 1 << 40
+MAX_BYTES = 1 << 40
 _CHOICES = {"dtype": CCL_DTYPES, "topo": tuple(TOPO_NAME_TO_KIND), "tier": TIERS}
 
 
@@ -124,7 +124,7 @@ def _broken(name: str, value: Any) -> str:
         return "" if type(value) is int and value >= least else f"it must be an integer of at least {least}"
     if name in ("size", "slot_bytes"):
         try:
-            return "" if 0 < parse_size(value) <= MOST_BYTES else "it must be 1 byte to 1 TiB"
+            return "" if 0 < parse_size(value) <= MAX_BYTES else "it must be 1 byte to 1 TiB"
         except ValueError as error:
             return str(error)
     if name in _CHOICES and value not in _CHOICES[name]:

@@ -30,7 +30,7 @@ from kernbench.workloads.catalogue import WORKLOADS
 #: The sections against which a program is checked and lowered; clock, allocation, control, limits and energy are not among
 #: them.
 SECTIONS = ("dma", "dram", "noc", "llc", "spm", "te", "ve", "kv_layouts")
-MOST_KEPT = 8
+MAX_KEPT = 8
 
 
 class Plans:
@@ -52,7 +52,7 @@ class Plans:
             return msgspec.structs.replace(known[1], pe=config, machine=lower_machine(config))
         plan = plan_npu(self.program, config)
         with self._lock:
-            while len(self._kept) >= MOST_KEPT:
+            while len(self._kept) >= MAX_KEPT:
                 del self._kept[next(iter(self._kept))]
             self._kept[key] = config, plan
         return plan

@@ -25,8 +25,8 @@ from kernbench.trace.events import RECORDS, Record, encode
 from kernbench.trace.files import blocks
 from kernbench.trace.reader import Trace, why
 
-MOST_NAME = 1000  #: characters of a name or pattern
-MOST_BYTES = 64 * 2**20
+MAX_NAME = 1000  #: characters of a name or pattern
+MAX_BYTES = 64 * 2**20
 COLUMNS = ("counter", "value", "unit", "t_cycle", "t_ns")
 _NEEDED = ("counter", "value")
 
@@ -74,7 +74,7 @@ def read_readings(path: str | os.PathLike[str]) -> list[Reading]:
 
 def _csv_rows(source: str) -> Iterator[tuple[str, dict[str, Any]]]:
     try:
-        text = read_bounded(source, MOST_BYTES).decode("utf-8-sig")
+        text = read_bounded(source, MAX_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(Problem(source, f"the file cannot be read: {error.reason}")) from None
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
@@ -103,7 +103,7 @@ def _check_columns(where: str, heads: list[str]) -> None:
 
 
 def _document_rows(source: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    document = read_document(source, MOST_BYTES)
+    document = read_document(source, MAX_BYTES)
     rows = document.data.get("counters")
     if list(document.data) != ["counters"] or not isinstance(rows, list):
         raise InputError(document.problem((), 'it must be {"counters": [...]}: a list of mappings'))
@@ -149,7 +149,7 @@ def _number(where: str, name: str, row: Mapping[str, Any], least: int | None = 0
 
 def read_meanings(path: str | os.PathLike[str]) -> dict[str, Meaning]:
     """A mapping file: hardware counters by name, each a simulated one, or `{simulated: one or a list, scale: number}`."""
-    document = read_document(path, MOST_BYTES)
+    document = read_document(path, MAX_BYTES)
     return {str(name): _meaning(document, (name,), value) for name, value in document.data.items()}
 
 
@@ -162,8 +162,8 @@ def _meaning(document: Document, path: tuple[Any, ...], value: Any) -> Meaning:
     if not names or not all(isinstance(name, str) and name for name in names):
         raise InputError(document.problem(path, rule, value))
     longest = max(names, key=len)
-    if len(longest) > MOST_NAME:
-        raise InputError(document.problem(path, f"a name or pattern must have at most {MOST_NAME} characters", longest))
+    if len(longest) > MAX_NAME:
+        raise InputError(document.problem(path, f"a name or pattern must have at most {MAX_NAME} characters", longest))
     scale = given.get("scale", 1)
     try:
         exact = parse_rational(scale)

@@ -29,10 +29,10 @@ from kernbench.common.units import parse_rational
 from kernbench.config.document import MACHINE_BYTES, read_document
 from kernbench.trace.reader import Trace
 
-MOST_BYTES = 64 * 2**20
-MOST_PATTERN = 1000  #: characters
+MAX_BYTES = 64 * 2**20
+MAX_PATTERN = 1000  #: characters
 COLUMNS = ("name", "type", "duration_us")
-MOST_STARS = 3  #: the most stars of a pattern
+MAX_STARS = 3  #: the most stars of a pattern
 _PLACE = re.compile(r"(?:\*|\{([a-zA-Z]\w*)\})")
 LEAST = 0.4  #: proposals have at least this similarity
 KINDS = {"TE": "product", "VE": "vector", "DMA": "transfer"}  #: class of an operation, by the engine that works longest for it
@@ -108,7 +108,7 @@ class Rule:
 
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
-    """The compiled pattern. Numbers have at most 18 digits, and a pattern has at most MOST_STARS stars, so the time of a match
+    """The compiled pattern. Numbers have at most 18 digits, and a pattern has at most MAX_STARS stars, so the time of a match
     is bounded."""
     parts = []
     for part in _pieces(pattern):
@@ -201,7 +201,7 @@ def read_profile(path: str | os.PathLike[str]) -> list[Measured]:
     """The rows of a profile, a CSV file. InputError, with file and line, for a row that is not valid."""
     source = os.fspath(path)
     try:
-        text = read_bounded(source, MOST_BYTES).decode("utf-8-sig")
+        text = read_bounded(source, MAX_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(Problem(source, f"the file cannot be read: {error.reason}")) from None
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
@@ -260,8 +260,8 @@ def read_rules(path: str | os.PathLike[str]) -> list[Rule]:
         pattern = row.get("match", row.get("name"))
         known = {place[1] for place in map(_PLACE.fullmatch, _pieces(pattern)) if place is not None}
         lost = sorted({*re.findall(r"\{(\w+)\}", row["means"])} - known) if "match" in row else []
-        if len(pattern) > MOST_PATTERN or ("match" in row and pattern.count("*") > MOST_STARS):
-            rule = f"it must have at most {MOST_PATTERN} characters and {MOST_STARS} stars"
+        if len(pattern) > MAX_PATTERN or ("match" in row and pattern.count("*") > MAX_STARS):
+            rule = f"it must have at most {MAX_PATTERN} characters and {MAX_STARS} stars"
             problems.append(document.problem(("rules", i, "match"), rule, pattern))
         elif lost:
             rule = f"it names a number {{{lost[0]}}} that the pattern does not have"

@@ -15,7 +15,7 @@ from kernbench.trace.compare.diff import WAITS, Change, Diff, Pair, Row
 from kernbench.trace.compare.matching import PARTS, Command, Ran
 
 Kind = Literal["text", "count", "change", "share", "ratio"]
-MOST = 8  #: the most rows that are shown of a long table
+LIMIT = 8  #: the most rows that are shown of a long table
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def _without_empty_columns(table: Table) -> Table:
 def settings(diff: Diff) -> Table:
     """The settings that differ between the machines."""
     rows = [[path, _value(a), _value(b)] for path, a, b in diff.settings]
-    return Table("Machine", [("setting", "text"), ("A", "text"), ("B", "text")], rows[:MOST], _first(rows))
+    return Table("Machine", [("setting", "text"), ("A", "text"), ("B", "text")], rows[:LIMIT], _first(rows))
 
 
 def _value(value: Any) -> str:
@@ -102,8 +102,8 @@ def engines(diff: Diff) -> Table:
     for row in changed:
         busy, idle = row.values["busy"], row.values["idle"]
         rows.append([row.name, *_table_pair(busy), *(_by(row, wait) for wait in waits), idle.by])
-    note = _others(diff.engines, rows, 2 * MOST, "the same but for idle")
-    return Table("Engines", [*heads, ("idle", "change")], rows[: 2 * MOST], note)
+    note = _others(diff.engines, rows, 2 * LIMIT, "the same but for idle")
+    return Table("Engines", [*heads, ("idle", "change")], rows[: 2 * LIMIT], note)
 
 
 def resources(diff: Diff) -> Table:
@@ -117,7 +117,7 @@ def resources(diff: Diff) -> Table:
         busy, members = row.values["busy"], row.values["member_cycles"]
         sharers = [_ratio(members.a, busy.a), _ratio(members.b, busy.b)]
         rows.append([row.name, *_table_pair(row.values["bytes"]), busy.by, *sharers])
-    return Table("Channels and links", heads, rows[:MOST], _others(diff.resources, rows, MOST))
+    return Table("Channels and links", heads, rows[:LIMIT], _others(diff.resources, rows, LIMIT))
 
 
 def kinds(diff: Diff) -> Table:
@@ -128,8 +128,8 @@ def kinds(diff: Diff) -> Table:
         [row.name, row.values["commands"].a, *_table_pair(row.values["cycles"]), _share(row.values["cycles"])]
         for row in changed
     ]
-    note = _others(diff.kinds, rows, MOST)
-    return Table("Cycles by kind, from issue to end", [*heads, ("change", "change"), ("", "share")], rows[:MOST], note)
+    note = _others(diff.kinds, rows, LIMIT)
+    return Table("Cycles by kind, from issue to end", [*heads, ("change", "change"), ("", "share")], rows[:LIMIT], note)
 
 
 def commands(diff: Diff) -> Table:
@@ -138,7 +138,7 @@ def commands(diff: Diff) -> Table:
     heads += [("A", "count"), ("B", "count"), ("most of it", "text"), ("", "change")]
     grown = [pair for pair in diff.changed if pair.by > 0]
     rows = []
-    for pair in grown[:MOST]:
+    for pair in grown[:LIMIT]:
         layer = " ".join(str(one) for one in (pair.a.layer, pair.a.phase) if one is not None)
         part = pair.because
         mate = pair.b.number
@@ -173,7 +173,7 @@ def _share(change: Change) -> Fraction | None:
 
 
 def _first(rows: Sequence[Any]) -> str:
-    return f"the first {MOST} of {len(rows):,}" if len(rows) > MOST else ""
+    return f"the first {LIMIT} of {len(rows):,}" if len(rows) > LIMIT else ""
 
 
 def _others(everything: Sequence[Any], rows: Sequence[Any], most: int, alike: str = "the same") -> str:

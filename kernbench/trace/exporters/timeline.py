@@ -17,7 +17,7 @@ from kernbench.trace.events import Record
 from kernbench.trace.exporters.write import TimeUnit
 from kernbench.trace.reader import Trace
 
-MOST_NS = 2**63 - 1
+MAX_NS = 2**63 - 1
 
 
 class Clock:
@@ -29,7 +29,7 @@ class Clock:
 
     def ns(self, cycle: int) -> int:
         """Whole nanoseconds, rounded down, in 63 bits."""
-        return min(max(cycle, 0) * self._num // self._den, MOST_NS)
+        return min(max(cycle, 0) * self._num // self._den, MAX_NS)
 
     def us_text(self, cycle: int) -> bytes:
         """Microseconds as a decimal of at most nine places."""

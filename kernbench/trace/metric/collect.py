@@ -264,8 +264,8 @@ class Collector:
 
     def _tracks(self, path: str, units: Sequence[dict[str, Any]], only: Sequence[str] | None) -> None:
         """The tracks in the file."""
-        if any(len(str(pattern)) > MOST_PATTERN for pattern in only or ()):
-            raise InputError(Problem(f"{path}:1", f"a pattern must have at most {MOST_PATTERN} characters", "filter.only"))
+        if any(len(str(pattern)) > MAX_PATTERN for pattern in only or ()):
+            raise InputError(Problem(f"{path}:1", f"a pattern must have at most {MAX_PATTERN} characters", "filter.only"))
         for i, unit in enumerate(units):
             name, kind = str(unit.get("unit")), str(unit.get("component"))
             if only is not None and not any(fnmatchcase(name, str(pattern)) for pattern in only):
@@ -470,7 +470,7 @@ class _Handlers(dict[type[Record], Callable[[Record], None] | None]):
         return self[kind]
 
 
-MOST_PATTERN = 1000  #: characters, because the time to build a matcher grows with the square of this number
+MAX_PATTERN = 1000  #: characters, because the time to build a matcher grows with the square of this number
 
 
 def window_of(meta: Record) -> tuple[int, int] | None:

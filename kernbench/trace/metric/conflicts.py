@@ -9,7 +9,7 @@ from typing import Any
 
 from kernbench.trace.events import Record
 
-MOST_BANKS = 1 << 16  # of a scratchpad; limits the work that a line of a damaged file can cause
+MAX_BANKS = 1 << 16  # of a scratchpad; limits the work that a line of a damaged file can cause
 _Access = tuple[str, int, str]  # scratchpad, bank, direction
 
 
@@ -89,7 +89,7 @@ class _Banks:
         if unit.get("map") not in ("interleaved", "blocked") or not all(type(n) is int and n > 0 for n in shape):
             return None
         banks, width, size = (int(n or 0) for n in shape)
-        if banks > MOST_BANKS:
+        if banks > MAX_BANKS:
             return None
         return cls(banks, width, size, blocked=unit["map"] == "blocked")
 

@@ -16,8 +16,8 @@ from kernbench.trace.timeline import Timeline
 from kernbench.trace.why import Why, merged
 from kernbench.trace.why.causes import Part
 
-MOST_STORIES = 20_000  #: commands; in longer traces, only commands on the critical path have causes
-MOST_BY = 6  #: the most commands that a cause names as blockers
+MAX_STORIES = 20_000  #: commands; in longer traces, only commands on the critical path have causes
+MAX_BY = 6  #: the most commands that a cause names as blockers
 HINT = "A trace of level full says why: --trace-level full."
 
 
@@ -59,14 +59,14 @@ def _path(why: Why, rows: dict[int, int]) -> Table:
 def _causes(why: Why, rows: dict[int, int]) -> Table:
     """One row for each command and cause, with the cycles and the commands that caused the wait."""
     chosen = why.history.commands
-    if len(chosen) > MOST_STORIES:
+    if len(chosen) > MAX_STORIES:
         chosen = [stretch.command for stretch in why.path if stretch.command is not None]
     found: list[tuple[int, Part]] = []
     for command in chosen:
         if command.id in rows:
             parts = _by_cause(merged(why.story(command.id).spans))
             found += [(rows[command.id], part) for part in parts if part.cycles >= 1]
-    blockers = [part.by[:MOST_BY] for _, part in found]
+    blockers = [part.by[:MAX_BY] for _, part in found]
     columns = {
         "command": Column(np.array([row for row, _ in found], np.int64)),
         "cycles": Column(np.array([round(part.cycles) for _, part in found], np.int64)),

@@ -46,7 +46,7 @@ VIEWS = ("gantt", "heatmap", "phases", "roofline")
 FORMATS = ("svg", "png")
 WIDTH = 12.0  # [inch]
 LABEL, TITLE = size("label"), size("body")  # [pt]
-MOST_ROWS, MOST_LEGEND, MOST_POLYGONS = 40, 18, 20_000
+MAX_ROWS, MAX_LEGEND, MAX_POLYGONS = 40, 18, 20_000
 
 
 def picture(timeline: Timeline, view: str, form: str, *, lanes: str = "engine", coloured: str = "phase", by: str = "phase",
@@ -112,7 +112,7 @@ def _gantt(bars: Bars, own: dict[str, str], theme: Theme, timeline: Timeline) ->
     fill = np.clip(bars.busy / np.maximum(right - bars.start, 1e-9), 0.35, 1)
     faces = np.concatenate([np.array([colours[i] for i in bars.code]).reshape(-1, 3), fill[:, None]], axis=1)
     axes.add_collection(
-        PolyCollection(list(corners), facecolors=faces, edgecolors="none", rasterized=len(corners) > MOST_POLYGONS)
+        PolyCollection(list(corners), facecolors=faces, edgecolors="none", rasterized=len(corners) > MAX_POLYGONS)
     )
     axes.set(xlim=(bars.first, bars.last), ylim=(float(tops[-1]), 0), xlabel="cycle", title=_title(timeline))
     axes.set_yticks((tops[:-1] + tops[1:]) / 2, [shown(lane.label, 28) for lane in bars.lanes])
@@ -129,16 +129,16 @@ def _gantt(bars: Bars, own: dict[str, str], theme: Theme, timeline: Timeline) ->
 def _legend(figure: Figure, entries: Sequence[tuple[str, tuple[float, float, float]]]) -> None:
     from matplotlib.patches import Patch
 
-    handles = [Patch(color=hue, label=shown(label)) for label, hue in entries[:MOST_LEGEND]]
-    if len(entries) > MOST_LEGEND:
-        handles.append(Patch(color="none", label=f"{len(entries) - MOST_LEGEND} more"))
+    handles = [Patch(color=hue, label=shown(label)) for label, hue in entries[:MAX_LEGEND]]
+    if len(entries) > MAX_LEGEND:
+        handles.append(Patch(color="none", label=f"{len(entries) - MAX_LEGEND} more"))
     figure.legend(handles=handles, loc="outside lower left", ncols=6, handlelength=1, handleheight=1)
 
 
 def _heatmaps(heats: Sequence[Heat], theme: Theme, title: str) -> Figure:
     if not heats:
         raise _nothing("it has no samples")
-    heights = [max(0.5, (0.16 if len(heat.rows) <= 16 else 0.1) * min(len(heat.rows), MOST_ROWS)) for heat in heats]
+    heights = [max(0.5, (0.16 if len(heat.rows) <= 16 else 0.1) * min(len(heat.rows), MAX_ROWS)) for heat in heats]
     figure, found = _figure(
         0.8 + sum(heights) + 0.5 * len(heats), nrows=len(heats), sharex=True, squeeze=False, height_ratios=heights
     )
@@ -172,7 +172,7 @@ def _phases(timeline: Timeline, by: str, theme: Theme) -> Figure:
     groups = {label: one for label, one in grouped(timeline, by).items() if one.jobs}
     if not groups:
         raise _nothing("no job started")
-    rows = list(groups.items())[:MOST_ROWS]
+    rows = list(groups.items())[:MAX_ROWS]
     figure, (time, stalls) = _figure(1.7 + 0.3 * len(rows), ncols=2, sharey=True, width_ratios=[3, 2])
     figure.suptitle(f"{_title(timeline)}, by {by}", x=0.01, ha="left", fontsize=TITLE, fontweight="bold")
     work = {name: {"color": colour(resource_of(name), theme)} for name in JOBS}

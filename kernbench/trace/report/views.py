@@ -311,7 +311,7 @@ def _factors(table: Any) -> set[Fraction]:
     return {value for value in found if value is not None} | {Fraction(1)}
 
 
-MOST_COMMANDS = 60  #: the most lanes of a chart with one lane a command
+MAX_COMMANDS = 60  #: the most lanes of a chart with one lane a command
 LANES = ("engine", "command")
 
 
@@ -368,7 +368,7 @@ def _lanes(timeline: Timeline, by: str, rows: Ints) -> tuple[Ints, list[Lane], i
         return places[spans["unit"][rows]], [Lane(timeline.units[i].name, max(1, int(depth[i]))) for i in wanted], 0
     commands = spans["command"][rows]
     used = np.unique(commands[commands >= 0])
-    shown = used[:MOST_COMMANDS]
+    shown = used[:MAX_COMMANDS]
     opcode = timeline.commands.columns["cmd_type"]
     labels = [f"{int(timeline.commands['cmd_id'][i])} {opcode[int(i)] or ''}".rstrip() for i in shown]
     places = np.searchsorted(shown, commands)
@@ -406,7 +406,7 @@ def _longest(length: Ints, begins: Ints, counts: Ints) -> Ints:
     return order[begins]
 
 
-MOST_BINS = 4096  #: if there are more windows, a fixed number of windows is joined into each bin
+MAX_BINS = 4096  #: if there are more windows, a fixed number of windows is joined into each bin
 
 
 @dataclass(frozen=True)
@@ -435,7 +435,7 @@ class Heat:
         return np.divide(self.part, whole, out=np.zeros(self.part.shape), where=whole > 0)
 
 
-def heatmaps(timeline: Timeline, most_bins: int = MOST_BINS) -> list[Heat]:
+def heatmaps(timeline: Timeline, most_bins: int = MAX_BINS) -> list[Heat]:
     """All heatmaps for which the trace has samples."""
     grid = _Grid(timeline, most_bins)
     made = [_engines(timeline, grid, *one) for one in (("TE", "te"), ("VE", "ve"), ("DMA", "dma"))]

@@ -20,10 +20,10 @@ from kernbench.trace.why.critical_path import Stretch, UnlawfulError, critical_p
 from kernbench.trace.why.history import Command, History, check_lawful, read_history, unlawful
 from kernbench.trace.why.spans import Stories
 
-MOST_GROUPS = 4  # groups that the sentence names
+MAX_GROUPS = 4  # groups that the sentence names
 LEAST_SHARE = Fraction(1, 100)  # a group with a smaller share of the run's cycles is not named in the sentence
-MOST_NAMES = 4  # of resources that the sentence names one by one
-MOST_LINKS = 2  # at most this many of the names are links, because names of links are long
+MAX_NAMES = 4  # of resources that the sentence names one by one
+MAX_LINKS = 2  # at most this many of the names are links, because names of links are long
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ def names(resources: Iterable[str]) -> str:
             runs.append((prefix, number, number))
     others = [name for name in given if name in links or (name, None) in numbered]
     words = [f"{prefix}{low}" if low == high else f"{prefix}{low}..{high}" for prefix, low, high in runs]
-    if len(words) + len(others) > MOST_NAMES or len(others) > MOST_LINKS:
+    if len(words) + len(others) > MAX_NAMES or len(others) > MAX_LINKS:
         kind = "links" if len(links) == len(given) else "resources"
         return f"{len(given)} {kind}, most {given[0]}"
     return ", ".join([*words, *others])
@@ -216,7 +216,7 @@ def _nearly_last(path: list[Stretch]) -> list[str]:
 def _sentence(groups: list[Group], cycles: int) -> str:
     if not cycles:
         return "the run has no cycles"
-    told = [group for group in groups if group.cycles >= LEAST_SHARE * cycles][:MOST_GROUPS]
+    told = [group for group in groups if group.cycles >= LEAST_SHARE * cycles][:MAX_GROUPS]
     words: list[str] = []
     for group in told:
         share = f"{float(group.cycles / cycles):.0%}"

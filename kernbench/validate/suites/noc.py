@@ -19,7 +19,7 @@ from kernbench.validate.suite import Row, SuiteData
 
 TABLE = "booksim2.csv"  #: of a folder of figures
 COLUMNS = ("k", "traffic", "num_vcs", "packet_size", "injection_rate", "latency")  #: names of BookSim's own keys
-MOST_BYTES = 64 << 20
+MAX_BYTES = 64 << 20
 BELOW = 0.9  #: of saturation: rows at higher loads are reported and not judged
 ALLOWED = 0.02
 QUICK = 10  #: one row in so many for `--quick`
@@ -49,7 +49,7 @@ def read_figures(folder: Path) -> list[dict[str, Any]]:
     if not path.is_file():
         raise InputError(Problem(str(path), "there is no such file", remedy=f"its columns are {', '.join(COLUMNS)}"))
     found = []
-    for number, row in enumerate(csv.DictReader(read_bounded(path, MOST_BYTES).decode("utf-8").splitlines())):
+    for number, row in enumerate(csv.DictReader(read_bounded(path, MAX_BYTES).decode("utf-8").splitlines())):
         where = f"{path}:{number + 2}"
         missing = [name for name in COLUMNS if row.get(name) is None]
         if missing:

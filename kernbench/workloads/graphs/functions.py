@@ -18,7 +18,7 @@ from kernbench.workloads.graphs.graph import Array, Graph, number_of
 if TYPE_CHECKING:
     from kernbench.workloads.graphs.patterns import Patterns
 
-_MOST_NODES = 9  # of a group
+_MAX_NODES = 9  # of a group
 _TOLERANCE = 1e-5  # constants of 32 bits
 _SAMPLES: Array = np.linspace(-6.0, 6.0, 49)
 
@@ -77,7 +77,7 @@ class _Group:
                 self.found.parts.update(dict.fromkeys(others, f"part of {last.name}"))
                 return
             grown = max((self.makers[name] for name in inputs if self._inside(name)), default=None)
-            if grown is None or len(self.members) >= _MOST_NODES:
+            if grown is None or len(self.members) >= _MAX_NODES:
                 return
             self.members.add(grown)
 

@@ -20,7 +20,7 @@ from kernbench.workloads.graphs.graph import Window
 _GROUP_ROWS = 128  # of a block, for which groups of a convolution are compared
 _BLOCKS = (1, 2, 4, 8)  # of rows, for which tiles are compared
 _LONGEST = 16  # rows or columns of a tile
-_MOST_COLUMNS = 512  # of a product of tiles
+_MAX_COLUMNS = 512  # of a product of tiles
 _SPM_SHARE = 64  # of the scratchpad the inputs of a line of tiles are one in so many, at most
 
 
@@ -57,7 +57,7 @@ class GroupCosts:
         for tile in product(high, wide):
             made = tiles_of(window, tile)
             depth, width = made.positions * made.channels, prod(tile) * filters
-            if max(tile) > _LONGEST or width > _MOST_COLUMNS or not self._fits(window, tile):
+            if max(tile) > _LONGEST or width > _MAX_COLUMNS or not self._fits(window, tile):
                 continue
             outputs = made.images * prod(made.out)
             after = 2 * ceil_div(outputs * width, ve.engines)
@@ -73,10 +73,10 @@ class GroupCosts:
         found = []
         high, wide = (divisors(size) for size in window.out)
         for tile in product(high, wide):
-            if max(tile) > _LONGEST or prod(tile) > _MOST_COLUMNS or not self._fits(window, tile):
+            if max(tile) > _LONGEST or prod(tile) > _MAX_COLUMNS or not self._fits(window, tile):
                 continue
             for channels in divisors(window.channels):
-                if channels * prod(tile) <= _MOST_COLUMNS:
+                if channels * prod(tile) <= _MAX_COLUMNS:
                     found.append((self._cycles(window, tile, channels), prod(tile), tile, channels))
         if not found:
             return (1, 1), self.together(window.channels, window.positions, 1)

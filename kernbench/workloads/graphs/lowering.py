@@ -27,7 +27,7 @@ class Grouping(Protocol):
         """Rows and columns of outputs in one row of the product of a convolution whose filters read all channels."""
 
 
-MOST_ENTRIES = 1 << 18  #: limit of the entries of a program: to write more takes half a gigabyte and half a minute
+MAX_ENTRIES = 1 << 18  #: limit of the entries of a program: to write more takes half a gigabyte and half a minute
 RULES: dict[str, Rule] = {}  #: by operator; filled by the modules `ops_*`
 _OF_MICROSOFT = frozenset((
     "BiasGelu", "FastGelu", "Gelu", "GroupQueryAttention", "MultiHeadAttention", "QuickGelu", "SimplifiedLayerNormalization",
@@ -257,8 +257,8 @@ class Lowering:
 
     def limited(self, what: str, count: int) -> int:
         """Checks a number of pieces of work. Raises CannotLower if the number is above the limit of a program."""
-        if count > MOST_ENTRIES:
-            raise CannotLower(f"it has {count} {what}, and a program has at most {MOST_ENTRIES} entries")
+        if count > MAX_ENTRIES:
+            raise CannotLower(f"it has {count} {what}, and a program has at most {MAX_ENTRIES} entries")
         return count
 
 

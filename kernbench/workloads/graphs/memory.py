@@ -23,8 +23,8 @@ from kernbench.workloads.models import Matrix
 from kernbench.workloads.scratchpad import Buffer, Ring
 from kernbench.workloads.transfers import setup_bytes
 
-MOST_ELEMENTS = 1 << 36  #: of a tensor
-MOST_WAITS = 1 << 22  #: of all entries for others
+MAX_ELEMENTS = 1 << 36  #: of a tensor
+MAX_WAITS = 1 << 22  #: of all entries for others
 _LONG_SETUPS = 4  # a load is long if it takes at least so many setups
 _PIECE_BYTES = 16 << 10  # a tensor that stays is loaded in pieces of at least this, for all DMA engines
 
@@ -136,8 +136,8 @@ class Memory:
 
     def read(self, name: str, start: int, nbytes: int, ring: str = "blocks", **meta: Any) -> tuple[int, tuple[int, int]]:
         """Brings bytes of a tensor to the scratchpad, where they are not; their address, and what their readers wait for."""
-        if self.emit.waits > MOST_WAITS:
-            rule = f"its jobs wait for each other more than {MOST_WAITS} times, and a program has no more of that"
+        if self.emit.waits > MAX_WAITS:
+            rule = f"its jobs wait for each other more than {MAX_WAITS} times, and a program has no more of that"
             remedy = "make a dimension smaller, or the scratchpad larger"
             raise InputError(Problem(f"{self.lowered.graph.name}: node {meta['debug']}", rule, remedy=remedy))
         storage = self.storage(name)
@@ -273,6 +273,6 @@ def check_machine(lowered: Lowered, config: NpuConfig) -> None:
     """InputError if a tensor is larger than any program could go through in a reasonable time."""
     for number, work in lowered.jobs:
         elements = max(lowered.tensors[name].elements for name in (*read_by(work), work.out))
-        if elements > MOST_ELEMENTS:
-            rule = f"its tensors have {elements} elements, and a program has at most {MOST_ELEMENTS} of them"
+        if elements > MAX_ELEMENTS:
+            rule = f"its tensors have {elements} elements, and a program has at most {MAX_ELEMENTS} of them"
             raise InputError(Problem(config.source, rule, f"node {lowered.graph.nodes[number].name}"))

@@ -12,7 +12,7 @@ from kernbench.workloads.graphs.graph import Copy, Node, Vector
 from kernbench.workloads.graphs.lowering import CannotLower, Lowering, rule
 from kernbench.workloads.graphs.vectors import chain, combine
 
-MOST_PASSES = 512  #: over a tensor, of one operator
+MAX_PASSES = 512  #: over a tensor, of one operator
 
 
 def rows_of(at: Lowering, name: str) -> tuple[int, int]:
@@ -95,8 +95,8 @@ def network_passes(length: int) -> int:
 
 def sort(at: Lowering, x: str, length: int, passes: int) -> None:
     """So many comparisons of each element with another."""
-    if passes > MOST_PASSES:
-        raise CannotLower(f"it takes {passes} passes over its input, but an operator may take at most {MOST_PASSES}")
+    if passes > MAX_PASSES:
+        raise CannotLower(f"it takes {passes} passes over its input, but an operator may take at most {MAX_PASSES}")
     shape = at.shape(x)
     place = x
     for _ in range(passes):

@@ -21,7 +21,7 @@ from kernbench.workloads.graphs.beyond import Job, Part, parts_beyond
 from kernbench.workloads.graphs.emit.others import emit_work
 from kernbench.workloads.graphs.graph import Graph, Lowered, Product, read_by
 from kernbench.workloads.graphs.grouped import GroupCosts
-from kernbench.workloads.graphs.lowering import MOST_ENTRIES, lower_graph, missing_lines
+from kernbench.workloads.graphs.lowering import MAX_ENTRIES, lower_graph, missing_lines
 from kernbench.workloads.graphs.memory import Memory, check_machine
 from kernbench.workloads.graphs.planner import (
     GraphPlan,
@@ -36,8 +36,8 @@ from kernbench.workloads.hazards import Emitter
 from kernbench.workloads.limit import ENDLESS, StoppedError
 
 EXPLAINED = 1.5  #: threshold of cycles over the roofline above which the reason is shown
-_MOST_BEYOND = 3
-_MOST_COMPARED = 1 << 15  # limit of the entries of a program that is simulated in several variants to find the fastest
+_MAX_BEYOND = 3
+_MAX_COMPARED = 1 << 15  # limit of the entries of a program that is simulated in several variants to find the fastest
 ROLES = ("weights", "activations")
 
 
@@ -138,7 +138,7 @@ class GraphRun:
             busy.setdefault(row.op, Counter()).update(row.busy)
         engines = {kind: getattr(self.machine, kind).engines for kind in ("te", "ve", "dma")}
         found = []
-        for op, cycles in more.most_common(_MOST_BEYOND):
+        for op, cycles in more.most_common(_MAX_BEYOND):
             if cycles > 0:
                 each = {kind: busy[op][kind] // engines[kind] for kind in engines if kind != "dma" or not busy[op]["te"]}
                 kind = max(sorted(each), key=lambda kind: each[kind])
@@ -216,7 +216,7 @@ class GraphProgram:
         self.works: dict[int, int]  #: the number of the work of an entry, by the entry's id
         self.dram_used: int
         self._make(COARSE)
-        if self.lowered.jobs and len(self.program.entries) <= _MOST_COMPARED:
+        if self.lowered.jobs and len(self.program.entries) <= _MAX_COMPARED:
             self._fastest()
         if self.lowered.jobs:
             self._compare_cuts()
@@ -232,12 +232,12 @@ class GraphProgram:
         """Raises InputError if the program would be too long; the error names the node with most entries."""
         per_node = self._entries(self.plan)
         count = per_node.total()
-        if count > MOST_ENTRIES:
+        if count > MAX_ENTRIES:
             ((number, most),) = per_node.most_common(1)
             node = self.lowered.graph.nodes[number]
             rule = f"it takes about {count} entries, {most} of them for node {node.name} ({node.op}), and a program has at most"
             remedy = "make a dimension smaller, or the scratchpad larger"
-            raise InputError(Problem(self.lowered.graph.name, f"{rule} {MOST_ENTRIES}", remedy=remedy))
+            raise InputError(Problem(self.lowered.graph.name, f"{rule} {MAX_ENTRIES}", remedy=remedy))
 
     def _emit(self) -> tuple[Program, Memory]:
         graph = self.lowered.graph
@@ -253,7 +253,7 @@ class GraphProgram:
     def _make(self, grain: Grain) -> None:
         """Make the plan and the program, with the cuts that are known so far."""
         self.plan = plan_graph(self.lowered, self.machine, grain)
-        if self._entries(self.plan).total() > MOST_ENTRIES and not any(size.cut for size in self.plan.sizes):
+        if self._entries(self.plan).total() > MAX_ENTRIES and not any(size.cut for size in self.plan.sizes):
             self.plan = plan_with_cuts(self.lowered, self.machine, grain) or self.plan
         self._check_entries()
         self._take(self.plan)
@@ -268,7 +268,7 @@ class GraphProgram:
         if any(size.cut for size in self.plan.sizes) or not reloads(self.plan, self.lowered, self.machine):
             return
         cut = plan_with_cuts(self.lowered, self.machine)
-        if cut is None or cut.least_cycles >= self.plan.least_cycles or self._entries(cut).total() > MOST_ENTRIES:
+        if cut is None or cut.least_cycles >= self.plan.least_cycles or self._entries(cut).total() > MAX_ENTRIES:
             return
         whole = self._cycles(), self.plan, self.program, self.memory, self.works, self.dram_used
         self._take(cut)

@@ -31,7 +31,7 @@ TILES = (1, 2, 3, 4, 6, 8, 16)  #: column tiles of a block that are tried
 PARTS = (*range(1, 21), 22, 24, 26, 28, 30, 32, 40, 48, 64, 96, 128, 256, 512, 1024)  #: blocks along the rows that are tried
 ALMOST = (101, 100)  #: cycles of a cut with fewer entries, over the least, as a fraction
 GAIN = (20, 19)  #: factor by which a product must become faster if the tiles of a slab are loaded at once
-MOST_JOBS = 15 << 14  #: entries of a product that is cut so, at most: nearly those that a program may have
+MAX_JOBS = 15 << 14  #: entries of a product that is cut so, at most: nearly those that a program may have
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class Splitter:
         bits = tensors[work.a].bits, tensors[work.b].bits, tensors[work.out].bits
         key = (work.m, work.n, work.k, len(work.matrices), work.swapped, self.sizes.is_weight(work.b), bits, nbytes)
         if key not in self._known:
-            cuts = [cut for cut in self._cuts(work, bits, nbytes) if cut.entries(work) <= MOST_JOBS]
+            cuts = [cut for cut in self._cuts(work, bits, nbytes) if cut.entries(work) <= MAX_JOBS]
             each, joined = (_shortest([cut for cut in cuts if cut.at_once == one], work) for one in (False, True))
             gains = joined is not None and (each is None or joined.cycles * GAIN[0] < each.cycles * GAIN[1])
             self._known[key] = joined if gains else each

@@ -30,7 +30,7 @@ from kernbench.workloads.graphs.run import GraphProgram
 from kernbench.workloads.graphs.sizes import ELEMENTWISE, Size
 from kernbench.workloads.graphs.split import Cut
 
-MOST_FAULTS = 20  #: limit of the faults that are kept
+MAX_FAULTS = 20  #: limit of the faults that are kept
 #: Operators whose results differ between two runs.
 RANDOM = frozenset(("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"))
 _COLUMNS = "the columns of"
@@ -141,7 +141,7 @@ class Replay:
         return self.found
 
     def _fault(self, entry: Any, text: str) -> None:
-        if len(self.found.faults) < MOST_FAULTS:
+        if len(self.found.faults) < MAX_FAULTS:
             self.found.faults.append(f"entry {entry.id} ({entry.opcode}, {entry.meta.get('debug', '')}): {text}")
 
     def _region(self, addr: int) -> tuple[int, str]:
@@ -563,7 +563,7 @@ class Values:
             for name in node.outputs:
                 if name in self.values and self.values[name].dtype.kind == "f":
                     self.values[name] = np.full_like(self.values[name], np.nan)
-            if len(self.replay.found.faults) < MOST_FAULTS:
+            if len(self.replay.found.faults) < MAX_FAULTS:
                 missing = tensor.elements if covered is None else int((~covered).sum()) * 8 // tensor.bits
                 self.replay.found.faults.append(f"{node.name} ({node.op}): {missing} elements of {work.out} are not made")
             return

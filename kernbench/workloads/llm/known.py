@@ -18,8 +18,8 @@ from kernbench.config.schema import NpuConfig
 from kernbench.config.system import SystemConfig
 
 T = TypeVar("T")
-MOST_MACHINES = 256  #: limit of the machines whose digests are kept
-MOST_TEXTS = 4096  #: limit of the sections whose texts are kept
+MAX_MACHINES = 256  #: limit of the machines whose digests are kept
+MAX_TEXTS = 4096  #: limit of the sections whose texts are kept
 
 _DIGESTS: OrderedDict[int, tuple[MachineConfig, str]] = OrderedDict()
 
@@ -29,7 +29,7 @@ def digest_of(config: MachineConfig) -> str:
     key = id(config)
     if key not in _DIGESTS or _DIGESTS[key][0] is not config:
         _DIGESTS[key] = config, config.digest()
-        if len(_DIGESTS) > MOST_MACHINES:
+        if len(_DIGESTS) > MAX_MACHINES:
             _DIGESTS.popitem(last=False)
     return _DIGESTS[key][1]
 
@@ -46,7 +46,7 @@ def section_text(section: Any, without: tuple[str, ...] = ()) -> str:
         if isinstance(plain, dict):
             plain = {name: value for name, value in plain.items() if name not in without}
         known = _TEXTS[key] = section, json.dumps(plain, sort_keys=True)
-        if len(_TEXTS) > MOST_TEXTS:
+        if len(_TEXTS) > MAX_TEXTS:
             _TEXTS.popitem(last=False)
     return known[1]
 

@@ -8,7 +8,7 @@ from kernbench.common.errors import ABSENT, InputError
 from kernbench.config.document import Document
 from kernbench.config.places import KEY, PathLike
 
-MOST_LAYERS, MOST = 10_000, 1 << 24  #: limits of a config.json: of the number of layers, and of any other number
+MAX_LAYERS, LIMIT = 10_000, 1 << 24  #: limits of a config.json: of the number of layers, and of any other number
 GELU = ("gelu", "gelu_new", "gelu_pytorch_tanh", "gelu_fast")
 #: Keys of models that change what a layer computes, stores or moves.
 WORK = frozenset((
@@ -63,7 +63,7 @@ class Keys:
         value = self.get(name, default)
         if type(value) is not int or (value < 1 and value != default):
             raise self.refuse((name,), "it must be a positive integer", value)
-        most = MOST_LAYERS if name == "num_hidden_layers" else MOST
+        most = MAX_LAYERS if name == "num_hidden_layers" else LIMIT
         if value > most:
             raise self.refuse((name,), f"it must be at most {most}", value)
         return value

@@ -18,7 +18,7 @@ from kernbench.workloads.ops.chip_view import ChipView
 from kernbench.workloads.ops.kernel import Kernel
 from kernbench.workloads.ops.operation import Attention
 
-MOST_RESIDENT = 2  #: blocks of FlashAttention on a core, at most: its 128 threads take all registers that a thread may have
+MAX_RESIDENT = 2  #: blocks of FlashAttention on a core, at most: its 128 threads take all registers that a thread may have
 AHEAD = (9, 10)  #: major versions of the instruction set whose kernels load tiles of keys ahead: FlashAttention 3 and its like
 AHEAD_STAGES = 2  #: tiles of keys in a core's shared memory at a time, in those kernels
 EXPONENTIALS = 16  #: of a core of an NVIDIA GPU in a cycle (CUDA programming guide, not read again: assumed)
@@ -57,7 +57,7 @@ def block_of(chip: Chip, op: Attention, cost: AttentionCost) -> Block:
     else:
         rows, keys = 128, 64
     held = (rows + 2 * (AHEAD_STAGES if ahead else 1) * keys) * wide * op.element_bytes
-    return Block(rows, keys, max(1, min(MOST_RESIDENT, int(Fraction(shared) // Fraction(held)))), ahead)
+    return Block(rows, keys, max(1, min(MAX_RESIDENT, int(Fraction(shared) // Fraction(held)))), ahead)
 
 
 def plan_attention(view: ChipView, op: Attention, cost: AttentionCost) -> Kernel:

@@ -10,9 +10,9 @@ from kernbench.common.errors import InputError, Problem
 from kernbench.common.spelling import meant
 from kernbench.workloads.ops.operation import COLLECTIVES, Attention, Collective, Operation, Product, Sequences, Vector
 
-MOST_SIDE = 1 << 30  #: rows, columns, depth or cached tokens of an operation
-MOST_TOKENS = 1 << 20  #: tokens or sequences of a step
-MOST_BYTES = 1 << 40
+MAX_SIDE = 1 << 30  #: rows, columns, depth or cached tokens of an operation
+MAX_TOKENS = 1 << 20  #: tokens or sequences of a step
+MAX_BYTES = 1 << 40
 #: Vector operations by class, as tables name them.
 KINDS = {
     "norm": ("layernorm", "rmsnorm", "softmax", "norm", "final_layernorm"),
@@ -26,9 +26,9 @@ PRODUCTS = ("gemm", "mm", "bmm", "linear", "gemv", "dot")
 TYPES = tuple(name for name, one in DTYPES.items() if one.kind != "bool" and one.bits <= 32)
 #: The default of each number, its least and its largest value.
 NUMBERS: dict[str, tuple[int | None, int, int]] = {
-    "m": (1, 1, MOST_SIDE), "n": (4096, 1, MOST_SIDE), "k": (4096, 1, MOST_SIDE), "batch": (1, 0, MOST_TOKENS),
-    "kv": (1024, 0, MOST_SIDE), "prefill": (0, 0, MOST_TOKENS), "heads": (32, 1, MOST_TOKENS), "kv_heads": (8, 1, MOST_TOKENS),
-    "head_dim": (128, 1, MOST_TOKENS), "w": (None, 1, 32), "ranks": (2, 2, MOST_TOKENS), "bytes": (1 << 20, 1, MOST_BYTES),
+    "m": (1, 1, MAX_SIDE), "n": (4096, 1, MAX_SIDE), "k": (4096, 1, MAX_SIDE), "batch": (1, 0, MAX_TOKENS),
+    "kv": (1024, 0, MAX_SIDE), "prefill": (0, 0, MAX_TOKENS), "heads": (32, 1, MAX_TOKENS), "kv_heads": (8, 1, MAX_TOKENS),
+    "head_dim": (128, 1, MAX_TOKENS), "w": (None, 1, 32), "ranks": (2, 2, MAX_TOKENS), "bytes": (1 << 20, 1, MAX_BYTES),
 }  # fmt: skip
 DEFAULTS: dict[str, Any] = {name: default for name, (default, _, _) in NUMBERS.items()} | {"dtype": "f16"}
 

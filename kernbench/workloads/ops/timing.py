@@ -18,7 +18,7 @@ from kernbench.workloads.ops.products import plan_product
 from kernbench.workloads.ops.program import Launch, host_machine, launches_program, queue_room
 from kernbench.workloads.ops.vectors import plan_vector
 
-MOST_ENTRIES = 20_000  #: jobs or transfers of one part of a kernel
+MAX_ENTRIES = 20_000  #: jobs or transfers of one part of a kernel
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ class OperationTimer:
 
     def _check_size(self, launches: tuple[Launch, ...]) -> None:
         """InputError if the command queue would be too long to simulate."""
-        most = float(queue_room(self._machine)) * MOST_ENTRIES
+        most = float(queue_room(self._machine)) * MAX_ENTRIES
         for one in launches:
             kernel = one.kernel
             work = max(one.launch, one.behind, one.sync, kernel.start, kernel.body, kernel.after, kernel.nbytes)

@@ -21,8 +21,8 @@ from kernbench.workloads.parallel.run import job_programs, run_model, shared_lay
 
 SIMULATED = 6  #: number of layouts that are simulated
 HAND_OFF = 500  #: [cycle] assumed by estimates: the latencies of a load, a send and a store
-MOST_SHARDS = 64  #: limit, because a layer on more PEs takes minutes to simulate
-MOST_RANKS = 16  #: limit of the ranks of a context
+MAX_SHARDS = 64  #: limit, because a layer on more PEs takes minutes to simulate
+MAX_RANKS = 16  #: limit of the ranks of a context
 
 
 @dataclass(slots=True)
@@ -121,12 +121,12 @@ def _layouts(model: Model, config: NpuConfig | SystemConfig, job: Job) -> Iterat
     layers = job.layers or model.layers
     powers = [1 << k for k in range(pes.bit_length()) if 1 << k <= pes]
     stages = sorted({*powers, *(n for n in range(1, layers + 1) if layers % n == 0)})
-    for tp in (one for one in powers if one <= MOST_SHARDS):
+    for tp in (one for one in powers if one <= MAX_SHARDS):
         for pp in (one for one in stages if one <= (1 if job.predicting else layers)):
             for dp in (one for one in powers if one <= job.batch and tp * pp * one <= pes):
-                for cp in (one for one in powers if one <= MOST_RANKS and tp * pp * dp * one <= pes):
+                for cp in (one for one in powers if one <= MAX_RANKS and tp * pp * dp * one <= pes):
                     layout = shared_layout(model, job, Layout(tp, pp, dp, cp=cp))
-                    if layout.stage_pes > MOST_SHARDS:
+                    if layout.stage_pes > MAX_SHARDS:
                         continue
                     try:
                         check_layout(layout, model, config, job.batch, layers)

@@ -16,8 +16,8 @@ from kernbench.workloads.serving.statistics import PERCENTILES
 STATISTICS = ("mean", "median", *(f"p{percent}" for percent in PERCENTILES))
 _UNITS = {"us": 1e-3, "ms": 1.0, "s": 1e3}
 _TARGET = re.compile(r"\s*(\w+)\s+(\w+)\s*<=?\s*([0-9.]+)\s*(us|ms|s)\s*")
-_MOST_RUNS = 60  #: limit of the runs of one seed
-_MOST_BACKLOG = 0.5  #: limit for a run whose latencies count
+_MAX_RUNS = 60  #: limit of the runs of one seed
+_MAX_BACKLOG = 0.5  #: limit for a run whose latencies count
 BACKLOG = "backlog at the last arrival"  #: the missed target if a run ends before its latencies have grown
 _START_RATE = 1.0  #: [request/s] first rate of the search
 
@@ -196,7 +196,7 @@ def _of_seed(
     """Double or halve the rate until one rate meets the targets and one misses them, and then bisect between them by their
     geometric mean."""
     met, missed, rate, runs, bound = 0.0, math.inf, start, 0, ""
-    while runs < _MOST_RUNS and least <= rate <= most:
+    while runs < _MAX_RUNS and least <= rate <= most:
         runs += 1
         late = _missed(run(rate, seed), targets)
         if late is None:
@@ -224,4 +224,4 @@ def _missed(result: ServingResult, targets: Sequence[Target]) -> str | None:
         factor = math.inf if value is None else value / target.limit_ms
         if factor >= worst:
             worst, name = factor, str(target)
-    return BACKLOG if name is None and result.backlog > _MOST_BACKLOG else name
+    return BACKLOG if name is None and result.backlog > _MAX_BACKLOG else name

@@ -19,7 +19,7 @@ from kernbench.workloads.serving.scenario import Scenario
 
 SCHEMA = "kernbench/fleet/1"
 _BYTES = 1 << 20
-_MOST = 4096  #: limit of the engines of a group
+_LIMIT = 4096  #: limit of the engines of a group
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,9 @@ _YES = _Key({"type": "boolean"}, lambda one: isinstance(one, bool), "it must be 
 
 #: Keys of a group. Keys that a group does not have are those of the command.
 GROUP: dict[str, _Key] = {
-    "config": _text(), "count": _count(1, _MOST), "role": _text(*ROLES), "set": _SETS,
-    "tp": _count(1, _MOST), "pp": _count(1, _MOST), "dp": _count(1, _MOST), "ep": _YES, "w": _count(1, 64), "a": _count(1, 64),
+    "config": _text(), "count": _count(1, _LIMIT), "role": _text(*ROLES), "set": _SETS,
+    "tp": _count(1, _LIMIT), "pp": _count(1, _LIMIT), "dp": _count(1, _LIMIT), "ep": _YES, "w": _count(1, 64),
+    "a": _count(1, 64),
     "runtime": _text(), "max_num_seqs": _count(1), "max_num_batched_tokens": _count(1),
     "num_gpu_blocks": _count(2), "max_model_len": _count(2), "gpu_memory_utilization": _SHARE, "host_link_gb_s": _count(1),
 }  # fmt: skip

@@ -18,7 +18,7 @@ from kernbench.workloads.models.files import load_model
 from kernbench.workloads.serving.board import PYTHON, Spelling, chip_under_profile
 from kernbench.workloads.serving.machine_step import ChipStep, OperationTime
 
-MOST_CHIPS = 64  #: chips that a refusal recommends at most
+MAX_CHIPS = 64  #: chips that a refusal recommends at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ def _chip(machine: NpuConfig | SystemConfig | str, tp: int, spelling: Spelling) 
     found = load_config(machine) if isinstance(machine, str) else machine
     chip = chip_under_profile(found, tp, spelling=spelling)
     if chip is not None:
-        return chip, MOST_CHIPS if found.chip is not None else cast("SystemConfig", found).system.sips
+        return chip, MAX_CHIPS if found.chip is not None else cast("SystemConfig", found).system.sips
     rule = "a runtime profile times the kernels of a chip, and this machine is no chip"
     raise InputError(Problem(found.source, rule, remedy="take a100, or another chip of kbsim config list"))
 

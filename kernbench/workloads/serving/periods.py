@@ -14,7 +14,7 @@ from kernbench.workloads.serving.machine_step import MachineStep
 from kernbench.workloads.serving.result import TPOT_PARTS, TTFT_PARTS, ServingResult, Window
 from kernbench.workloads.serving.timeline import Interval, Timeline
 
-MOST_PERIODS = 1024
+MAX_PERIODS = 1024
 _DEFAULT_PERIODS = 12
 
 #: The first change to try, by the largest part.
@@ -161,8 +161,8 @@ def periods_of(result: ServingResult, groups: Sequence[EngineGroup], every_s: fl
         each = max(1, -(-count // _DEFAULT_PERIODS))
     else:
         each = max(1, round(every_s * 1e9 / line.length_ns))
-        if every_s * 1e9 * MOST_PERIODS < result.end_ns:
-            rule = f"it gives more than {MOST_PERIODS} periods of a run of {result.end_ns / 1e9:.6g} s"
+        if every_s * 1e9 * MAX_PERIODS < result.end_ns:
+            rule = f"it gives more than {MAX_PERIODS} periods of a run of {result.end_ns / 1e9:.6g} s"
             raise InputError(Problem("kbsim serve why", rule, "--every", every_s))
     for group in groups:
         group.timeline.coarsen(line.length_ns)

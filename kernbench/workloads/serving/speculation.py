@@ -17,7 +17,7 @@ Method = Literal["draft_model", "ngram"]
 METHODS: tuple[Method, ...] = ("draft_model", "ngram")
 _WHERE = "speculative_config"
 _ACCEPTANCE = ("synthetic_acceptance_rates", "synthetic_acceptance_length", "acceptance_rate")
-_MOST = 64  #: limit of the drafts of a step
+_LIMIT = 64  #: limit of the drafts of a step
 _MASK = (1 << 64) - 1
 
 
@@ -50,8 +50,8 @@ class Speculation:
             rule = "draft_model needs the model of the drafts" if self.model is None else "ngram has no model"
             raise InputError(Problem(_WHERE, rule, "model", self.model))
         falls = all(after <= before for before, after in zip((1.0, *self.rates), (*self.rates, 0.0), strict=True))
-        if not self.rates or not falls or len(self.rates) > _MOST:
-            rule = f"it must be a list of 1 to {_MOST} numbers from 0 to 1 that do not increase"
+        if not self.rates or not falls or len(self.rates) > _LIMIT:
+            rule = f"it must be a list of 1 to {_LIMIT} numbers from 0 to 1 that do not increase"
             raise InputError(Problem(_WHERE, rule, "synthetic_acceptance_rates", list(self.rates)))
         if not 0 <= self.match_rate <= 1 or (self.method != "ngram" and self.match_rate != 1):
             rule = "it must be from 0 to 1, and is for ngram only"
@@ -104,8 +104,8 @@ def parse_speculation(text: str | Mapping[str, Any]) -> Speculation:
             rule = f"there is no such key; there are {', '.join(known)}"
             raise InputError(Problem(_WHERE, rule, name, plain[name], meant(str(name), known)))
     count, model = plain.get("num_speculative_tokens"), plain.get("model")
-    if type(count) is not int or not 1 <= count <= _MOST:
-        raise InputError(Problem(_WHERE, f"it must be an integer from 1 to {_MOST}", "num_speculative_tokens", count))
+    if type(count) is not int or not 1 <= count <= _LIMIT:
+        raise InputError(Problem(_WHERE, f"it must be an integer from 1 to {_LIMIT}", "num_speculative_tokens", count))
     if model is not None and not isinstance(model, str):
         raise InputError(Problem(_WHERE, "it must be the name or file of a model", "model", model))
     rates = _rates(plain, count)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from kernbench.workloads.serving.scheduler import StepBatch, Tokens
 
-MOST = 1024  #: limit of the intervals; above it, pairs of neighbours are merged
+LIMIT = 1024  #: limit of the intervals; above it, pairs of neighbours are merged
 _FIRST_NS = 10_000_000  #: [ns] initial length of an interval
 
 
@@ -77,7 +77,7 @@ class Timeline:
     def at(self, now_ns: int) -> Interval:
         """The interval that contains this time."""
         place = now_ns // self.length_ns
-        while place >= MOST:
+        while place >= LIMIT:
             self.coarsen(2 * self.length_ns)
             place = now_ns // self.length_ns
         while place >= len(self.intervals):

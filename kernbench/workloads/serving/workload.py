@@ -20,8 +20,8 @@ from kernbench.workloads.serving.request import Request
 
 Dataset = Literal["random", "sharegpt", "burstgpt", "prefix_repetition", "custom"]
 DATASETS: tuple[Dataset, ...] = ("random", "sharegpt", "burstgpt", "prefix_repetition", "custom")
-MOST_TOKENS = 1 << 24  #: limit of the tokens of one request
-MOST_LINE = 1 << 20  #: [byte] limit of a line of a file
+MAX_TOKENS = 1 << 24  #: limit of the tokens of one request
+MAX_LINE = 1 << 20  #: [byte] limit of a line of a file
 SHAREGPT_BYTES = 1 << 30  #: [byte] limit of a file of conversations
 TOKEN_BYTES = 4  #: [byte] of text for each token, if a file has text instead of counts
 
@@ -238,11 +238,11 @@ class Workload:
 
 def _json_lines(path: str, file: IO[str], names: tuple[str, ...]) -> Iterator[tuple[str, dict[str, Any]]]:
     number = 0
-    while line := file.readline(MOST_LINE):
+    while line := file.readline(MAX_LINE):
         number += 1
         where = f"{path}:{number}"
-        if len(line) == MOST_LINE:
-            raise InputError(Problem(where, f"a line must be shorter than {MOST_LINE} characters"))
+        if len(line) == MAX_LINE:
+            raise InputError(Problem(where, f"a line must be shorter than {MAX_LINE} characters"))
         if not line.strip():
             continue
         try:
@@ -301,6 +301,6 @@ def _count(where: str, row: dict[str, Any], name: str, least: int = 1) -> int:
         found = None if isinstance(value, bool) else float(value)  # type: ignore[arg-type]  # what is no number is caught
     except (TypeError, ValueError, OverflowError):
         found = None
-    if found is None or not least <= found <= MOST_TOKENS or found != int(found):
-        raise InputError(Problem(where, f"it must be an integer from {least} to {MOST_TOKENS}", name, value))
+    if found is None or not least <= found <= MAX_TOKENS or found != int(found):
+        raise InputError(Problem(where, f"it must be an integer from {least} to {MAX_TOKENS}", name, value))
     return int(found)

@@ -16,8 +16,8 @@ from kernbench.common.errors import ABSENT, MAX_PROBLEMS_SHOWN, InputError, Prob
 if TYPE_CHECKING:
     import onnx
 
-MOST_NODES = 100_000  #: of a graph, local functions written out
-MOST_DIMENSIONS = 32  #: of a tensor
+MAX_NODES = 100_000  #: of a graph, local functions written out
+MAX_DIMENSIONS = 32  #: of a tensor
 #: What shapes are computed with, each in time and memory that go with its elements.
 FOLDED = frozenset((
     "Abs", "Acos", "Add", "And", "ArgMax", "ArgMin", "Cast", "CastLike", "Ceil", "Clip", "Compress", "Concat", "Constant",
@@ -91,8 +91,8 @@ def check_functions(model: onnx.ModelProto, where: str) -> None:
     for key in order:
         sizes[key] = sum(sizes.get(call, 1) for call in _calls(functions[key].node))
     count = sum(sizes.get(call, 1) for call in _calls(model.graph.node))
-    if count > MOST_NODES:
-        rule = f"it has {count} nodes with its functions written out, and a graph has at most {MOST_NODES}"
+    if count > MAX_NODES:
+        rule = f"it has {count} nodes with its functions written out, and a graph has at most {MAX_NODES}"
         raise InputError(Problem(where, rule))
 
 
@@ -109,8 +109,8 @@ def check_model(model: onnx.ModelProto, where: str) -> None:
     """InputError with all that is wrong, each with the node or tensor, the value and the rule."""
     checks = Checks(where)
     count = sum(1 for _ in nodes_in(model.graph))
-    if count > MOST_NODES:
-        raise InputError(Problem(where, f"it has {count} nodes, but a graph may have at most {MOST_NODES}"))
+    if count > MAX_NODES:
+        raise InputError(Problem(where, f"it has {count} nodes, but a graph may have at most {MAX_NODES}"))
     opsets = _opsets(model, checks)
     checks.end()
     _tensors(model.graph, checks)
@@ -183,8 +183,8 @@ def check_tensor(tensor: onnx.TensorProto, what: str, checks: Checks) -> None:
 
 
 def _rank(what: str, rank: int, checks: Checks) -> None:
-    if rank > MOST_DIMENSIONS:
-        checks.refuse(what, f"it has {rank} dimensions, and a tensor has at most {MOST_DIMENSIONS}")
+    if rank > MAX_DIMENSIONS:
+        checks.refuse(what, f"it has {rank} dimensions, and a tensor has at most {MAX_DIMENSIONS}")
 
 
 def _edges(graph: onnx.GraphProto, checks: Checks, outer: frozenset[str] = frozenset(), where: str = "") -> None:

@@ -15,13 +15,13 @@ import numpy as np
 
 from kernbench.common.errors import InputError, Problem
 from kernbench.workloads.graphs.graph import Array
-from kernbench.workloads.graphs.onnx.check import FOLDED, MOST_NODES, domain_of, graphs_in, name_of, nodes_in
+from kernbench.workloads.graphs.onnx.check import FOLDED, MAX_NODES, domain_of, graphs_in, name_of, nodes_in
 
 if TYPE_CHECKING:
     import onnx
 
 CONTROL_FLOW = ("If", "Loop", "Scan")
-LARGEST_BOUND = MOST_NODES  #: of iterations; each is at least one node
+LARGEST_BOUND = MAX_NODES  #: of iterations; each is at least one node
 #: Whether a loop goes on is computed with values of at most so many elements, by operators without outputs of any size: three
 #: inputs then give 2^24 elements at most.
 _LARGEST_VALUE = 256
@@ -130,8 +130,8 @@ class Writer:
                 self.made.append(node)
                 continue
             found = True
-            if len(self.made) + len(graph.node) - number > MOST_NODES:
-                rule = f"with its iterations written out the graph has more than {MOST_NODES} nodes"
+            if len(self.made) + len(graph.node) - number > MAX_NODES:
+                rule = f"with its iterations written out the graph has more than {MAX_NODES} nodes"
                 raise InputError(
                     Problem(f"{self.where}: node {name} ({node.op_type})", rule, remedy="lower the bound of the loop")
                 )
@@ -243,8 +243,8 @@ class Writer:
 
     def _limit(self, node: onnx.NodeProto, name: str, body: onnx.GraphProto, count: int) -> None:
         total = count * (len(body.node) + 1)
-        if total > MOST_NODES:
-            rule = f"its {count} iterations have {total} nodes, and a graph has at most {MOST_NODES}"
+        if total > MAX_NODES:
+            rule = f"its {count} iterations have {total} nodes, and a graph has at most {MAX_NODES}"
             raise InputError(Problem(f"{self.where}: node {name} ({node.op_type})", rule, remedy="export the model with fewer"))
 
     def _scan(self, node: onnx.NodeProto, name: str) -> bool:

@@ -21,7 +21,7 @@ from kernbench.common.units import parse_size
 from kernbench.config import SystemConfig
 from kernbench.config.allowed_code import AllowCode, AllowedCode
 from kernbench.config.document import MACHINE_BYTES, Document, read_document
-from kernbench.config.file_kinds import check_kind
+from kernbench.config.file_kinds import check_kind, expecting
 from kernbench.config.places import KEY, PathLike
 from kernbench.config.system.links import WITH_SWITCHES
 
@@ -163,7 +163,8 @@ def read_registry(*files: Path, allow_code: AllowCode = ()) -> Registry:
     package = Path(str(importlib.resources.files("kernbench.configs").joinpath("ccl.yaml")))
     found = Registry((), 1, 1, "tcm")
     for path in (package, *files):
-        document = read_document(path, MACHINE_BYTES)
+        with expecting(path, "algorithms"):
+            document = read_document(path, MACHINE_BYTES)
         _check_keys(document)
         entries = {one.full_name: one for one in found.entries}
         entries |= {one.full_name: one for one in _entries(document, path.parent, allowed)}

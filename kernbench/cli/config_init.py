@@ -146,6 +146,8 @@ def _described(
     nccl: Path | None, astra: Path | None, system: Path | None, nodes: int
 ) -> list[NodeDescription | AstraSystem]:
     """What files of other tools say: first the SIPs and their links, then the rest."""
+    from kernbench.config.file_kinds import expecting
+
     found: list[NodeDescription | AstraSystem] = []
     if nccl is not None and astra is not None:
         rule = "--nccl-topology and --astra-network both define the SIPs"
@@ -153,18 +155,21 @@ def _described(
     if nccl is not None:
         from kernbench.config.nccl_topology import read_nccl_topology
 
-        found.append(read_nccl_topology(nccl, nodes))
+        with expecting(nccl, "nccl"):
+            found.append(read_nccl_topology(nccl, nodes))
     elif nodes > 1:
         rule = "the number of nodes belongs to the file of --nccl-topology"
         raise InputError(Problem("kbsim config init", rule, "--nodes", nodes, "leave it out"))
     if astra is not None:
         from kernbench.config.astra_sim import read_astra_network
 
-        found.append(read_astra_network(astra))
+        with expecting(astra, "astra_network"):
+            found.append(read_astra_network(astra))
     if system is not None:
         from kernbench.config.astra_system import read_astra_system
 
-        found.append(read_astra_system(system))
+        with expecting(system, "astra_system"):
+            found.append(read_astra_system(system))
     return found
 
 

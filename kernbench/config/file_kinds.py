@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
 
 import msgspec
@@ -23,6 +25,8 @@ class FileKind(msgspec.Struct, frozen=True):
     keys: tuple[str, ...] = ()  #: a mapping with all of these keys is of this kind
     schemas: tuple[str, ...] = ()  #: a file whose `schema` begins with one of these is of this kind
     endings: tuple[str, ...] = ()  #: a file whose name has one of these endings is of this kind
+    any_key: tuple[str, ...] = ()  #: a mapping with one of these keys is of this kind
+    root: str = ""  #: an XML file whose first element has this name is of this kind
 
 
 KINDS: Final[Mapping[str, FileKind]] = {
@@ -48,6 +52,28 @@ KINDS: Final[Mapping[str, FileKind]] = {
         "a file of algorithms", "to use the algorithms: kbsim ccl run COLLECTIVE --ccl {file}", (), ("kernbench/ccl/",)
     ),
     "runtime": FileKind("a runtime profile", "to use the profile: kbsim op --runtime {file}", (), ("kernbench/runtime/",)),
+    "nccl": FileKind(
+        "a topology file of NCCL", "to make a machine from it: kbsim config init MACHINE.yaml --nccl-topology {file}",
+        root="system",
+    ),
+    "msccl": FileKind(
+        "an algorithm of MSCCL", "to run the algorithm on a machine: kbsim ccl run --msccl {file} -c MACHINE", root="algo"
+    ),
+    "mscclpp": FileKind(
+        "an execution plan of MSCCL++", "to run the plan on a machine: kbsim ccl run --msccl {file} -c MACHINE",
+        ("collective", "gpus"),
+    ),
+    "chakra": FileKind(
+        "a Chakra trace", "to replay all ranks of the trace: kbsim ccl replay {prefix} -c MACHINE", endings=(".et",)
+    ),
+    "astra_network": FileKind(
+        "a network file of ASTRA-sim", "to make a machine from it: kbsim config init MACHINE.yaml --astra-network {file}",
+        ("topology", "npus_count"),
+    ),
+    "astra_system": FileKind(
+        "a system file of ASTRA-sim", "to make a machine from it: kbsim config init MACHINE.yaml --astra-system {file}",
+        any_key=("all-reduce-implementation", "endpoint-delay", "scheduling-policy", "local-mem-bw"),
+    ),
     "bench": FileKind("a Python file", "to run the bench in the file: kbsim run {file}", (), (), (".py",)),
 }  # fmt: skip
 #: The command to suggest if a file of one kind is given instead of one of another, if it is not the usual one: (found, wanted).
@@ -81,7 +107,7 @@ def kind_of(data: Any) -> str:
     for name, kind in KINDS.items():
         if isinstance(schema, str) and schema.startswith(kind.schemas) and kind.schemas:
             return name
-        if kind.keys and all(key in data for key in kind.keys):
+        if (kind.keys and all(key in data for key in kind.keys)) or any(key in data for key in kind.any_key):
             return name
     return "machine" if data and len(_OF_MACHINES & set(data)) * 2 >= len(data) else ""
 
@@ -96,7 +122,11 @@ def other_kind(source: str, found: str, wanted: str, remedy: str = "") -> Proble
     """The refusal of a file of another kind than expected, with the command to use for it."""
     remedy = remedy or _INSTEAD.get((found, wanted), KINDS[found].usual)
     rule = f"this is {KINDS[found].noun}, but {KINDS[wanted].noun} is expected"
-    return Problem(source, rule, remedy=remedy.replace("{file}", source).replace("{stem}", os.path.splitext(source)[0]))
+    stem = os.path.splitext(source)[0]
+    named = {"{file}": source, "{stem}": stem, "{prefix}": os.path.splitext(stem)[0]}  # a Chakra trace is PREFIX.RANK.et
+    for name, text in named.items():
+        remedy = remedy.replace(name, text)
+    return Problem(source, rule, remedy=remedy)
 
 
 def check_kind(source: str, data: Any, wanted: str) -> None:
@@ -104,6 +134,23 @@ def check_kind(source: str, data: Any, wanted: str) -> None:
     found = kind_of(data)
     if found not in ("", wanted):
         raise InputError(other_kind(source, found, wanted))
+
+
+def _xml_kind(content: bytes) -> str:
+    """The kind of an XML file by its first element, after comments and declarations; empty for other files."""
+    element = re.match(rb"\s*(?:<\?.*?\?>\s*|<!--.*?-->\s*|<![^>]*>\s*)*<([A-Za-z]+)", content, re.DOTALL)
+    name = element[1].decode() if element else ""
+    return next((kind for kind, about in KINDS.items() if about.root and about.root == name), "")
+
+
+@contextmanager
+def expecting(path: str | os.PathLike[str], wanted: str) -> Iterator[None]:
+    """Read a file inside a `with` block. If the file is not valid and is of another kind, InputError says so."""
+    try:
+        yield
+    except InputError:
+        check_file(os.fspath(path), wanted)
+        raise
 
 
 def check_file(path: str, wanted: str) -> None:
@@ -115,6 +162,7 @@ def check_file(path: str, wanted: str) -> None:
         content = read_bounded(path, HEAD_BYTES)
         if content.startswith(_SQLITE):
             found = "store"
+        found = _xml_kind(content) or found
         suffix = os.path.splitext(path)[1].lower()
         if suffix in FORMATS:
             found = kind_of(text_document(decoded(path, content), path, suffix).data) or found

@@ -15,7 +15,7 @@ from kernbench.config.allowed_code import AllowCode, AllowedCode
 from kernbench.config.datasheet import is_datasheet, machine_document
 from kernbench.config.document import FORMATS, MACHINE_BYTES, Document, data_document, path_text, read_document
 from kernbench.config.dram_files import with_files, without_files
-from kernbench.config.file_kinds import check_kind
+from kernbench.config.file_kinds import check_kind, expecting
 from kernbench.config.machine import MachineConfig
 from kernbench.config.origins import Origins
 from kernbench.config.overrides import Override, apply_overrides, parse_overrides
@@ -208,7 +208,9 @@ def _document(source: Source, max_bytes: int) -> tuple[Document, Path | None]:
         )
         raise InputError(Problem(source, rule, remedy=remedy))
     if isinstance(source, (str, os.PathLike)):
-        return read_document(source, max_bytes, empty="to create a machine file with all keys: kbsim config init"), Path(source)
+        with expecting(source, "machine"):
+            found = read_document(source, max_bytes, empty="to create a machine file with all keys: kbsim config init")
+        return found, Path(source)
     if not isinstance(source, Mapping):
         rule = f"it must be a name, a file, a mapping or a machine, and it is of type {type(source).__name__}"
         several = isinstance(source, (list, tuple)) and source and isinstance(source[0], str)

@@ -76,7 +76,7 @@ def test_another_machine_to_start_from_and_values_of_the_user(kbsim: Kbsim) -> N
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("<algo/>", "node.xml:1: algo: the first element of a topology of NCCL is <system>"),
+        ("<node/>", "node.xml:1: node: the first element of a topology of NCCL is <system>"),
         ("<system/>", "a <system> has <cpu> elements, and the GPUs are in them"),
         (node(), "a node has at least two <gpu>, and here are 0"),
         (node('<gpu dev="0" sm="80"/>', gpu(1)), "node.xml:3: gpu: a <gpu> is in the <pci> element of its device"),

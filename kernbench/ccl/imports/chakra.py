@@ -104,6 +104,8 @@ def _files(place: Path) -> list[Path]:
         remedy = "give a directory, or the prefix of the files, which is the part before .0.et"
         if place.suffix == ".json" or (place.is_dir() and any(place.glob("*.json"))):
             remedy = "traces in JSON are not read: convert them with chakra_converter PyTorch (PREFIX.RANK.et)"
+        if one := re.fullmatch(r"(.+)\.[0-9]+\.et", place.name):
+            remedy = f"give the prefix of all ranks: {place.with_name(one[1])}"
         raise InputError(Problem(os.fspath(place), rule, remedy=remedy))
     if len(found) > 1:
         rule = f"it has traces of several prefixes: {', '.join(found)}"

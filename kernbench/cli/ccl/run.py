@@ -426,8 +426,13 @@ def _entries_of(registry: Registry, collective: str | None, algo: str | None, ms
     """The algorithms of `ring,torus`; `all` means every algorithm of the collective, including those of files."""
     from kernbench.ccl.imports.msccl import read_msccl
     from kernbench.ccl.imports.mscclpp import read_mscclpp
+    from kernbench.config.file_kinds import expecting
 
-    found: list[Entry] = [read_mscclpp(path) if path.suffix == ".json" else read_msccl(path) for path in msccl]
+    found: list[Entry] = []
+    for path in msccl:
+        plan = path.suffix == ".json"
+        with expecting(path, "mscclpp" if plan else "msccl"):
+            found.append(read_mscclpp(path) if plan else read_msccl(path))
     named = found[0].collective if collective is None and found else collective
     if named is None:
         rule = "a collective must be named"

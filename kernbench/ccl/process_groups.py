@@ -23,6 +23,12 @@ class ProcessGroup:
         """Return the number of ranks."""
         return len(self.ranks)
 
+    def name(self) -> str:
+        """Return the name that the calling worker gave to `init_process_group`."""
+        from kernbench.ccl.dist.workers import this_worker  # of a package that imports this module
+
+        return this_worker().backend
+
     def rank_of(self, rank: int) -> int:
         """Return the rank in the group for a rank of the world, or -1 if it is not a member."""
         return self.ranks.index(rank) if rank in self.ranks else -1

@@ -18,10 +18,8 @@ import sys
 
 from kernbench.ccl.dist import nn
 from kernbench.ccl.dist.collectives import (
-    ReduceOp,
     Tensors,
     _coalescing_manager,
-    _make_nccl_premul_sum,
     all_gather,
     all_gather_coalesced,
     all_gather_into_tensor,
@@ -33,6 +31,8 @@ from kernbench.ccl.dist.collectives import (
     barrier,
     broadcast,
     gather,
+    gather_into_tensor,
+    gather_single,
     monitored_barrier,
     reduce,
     reduce_scatter,
@@ -41,7 +41,16 @@ from kernbench.ccl.dist.collectives import (
     scatter,
 )
 from kernbench.ccl.dist.device_mesh import DeviceMesh, init_device_mesh
-from kernbench.ccl.dist.errors import ArgumentError, AxisError, DistError, ProcessRaisedException, TensorTypeError
+from kernbench.ccl.dist.errors import (
+    ArgumentError,
+    AxisError,
+    DistBackendError,
+    DistError,
+    DistNetworkError,
+    DistStoreError,
+    ProcessRaisedException,
+    TensorTypeError,
+)
 from kernbench.ccl.dist.object_collectives import (
     all_gather_object,
     broadcast_object_list,
@@ -57,9 +66,11 @@ from kernbench.ccl.dist.process_groups import (
     GroupMember,
     destroy_process_group,
     get_backend,
+    get_default_backend_for_device,
     get_global_rank,
     get_group_rank,
     get_node_local_rank,
+    get_pg_count,
     get_process_group_ranks,
     get_rank,
     get_world_size,
@@ -72,12 +83,17 @@ from kernbench.ccl.dist.process_groups import (
     is_mpi_available,
     is_nccl_available,
     is_torchelastic_launched,
+    is_ucc_available,
+    is_xccl_available,
     new_group,
     new_subgroups,
     new_subgroups_by_enumeration,
     split_group,
+    supports_complex,
 )
+from kernbench.ccl.dist.reduce_op import RedOpType, ReduceOp, _make_nccl_premul_sum
 from kernbench.ccl.dist.scripts import run_script
+from kernbench.ccl.dist.stores import TIMEOUT as default_pg_timeout
 from kernbench.ccl.dist.stores import FileStore, HashStore, PrefixStore, Store, TCPStore, _get_default_store
 from kernbench.ccl.dist.tensors import from_numpy, launch, to_numpy
 from kernbench.ccl.dist.work import Future, Work
@@ -93,7 +109,10 @@ __all__ = [
     "AxisError",
     "Backend",
     "DeviceMesh",
+    "DistBackendError",
     "DistError",
+    "DistNetworkError",
+    "DistStoreError",
     "FileStore",
     "Future",
     "GroupMember",
@@ -103,6 +122,7 @@ __all__ = [
     "PrefixStore",
     "ProcessGroup",
     "ProcessRaisedException",
+    "RedOpType",
     "ReduceOp",
     "Store",
     "TCPStore",
@@ -126,15 +146,20 @@ __all__ = [
     "batch_isend_irecv",
     "broadcast",
     "broadcast_object_list",
+    "default_pg_timeout",
     "destroy_process_group",
     "distributed_c10d",
     "from_numpy",
     "gather",
+    "gather_into_tensor",
     "gather_object",
+    "gather_single",
     "get_backend",
+    "get_default_backend_for_device",
     "get_global_rank",
     "get_group_rank",
     "get_node_local_rank",
+    "get_pg_count",
     "get_process_group_ranks",
     "get_rank",
     "get_world_size",
@@ -149,6 +174,8 @@ __all__ = [
     "is_mpi_available",
     "is_nccl_available",
     "is_torchelastic_launched",
+    "is_ucc_available",
+    "is_xccl_available",
     "isend",
     "launch",
     "monitored_barrier",
@@ -169,5 +196,6 @@ __all__ = [
     "send_object_list",
     "spawn",
     "split_group",
+    "supports_complex",
     "to_numpy",
 ]

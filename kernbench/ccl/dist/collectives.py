@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from typing import Any
 
 from kernbench.ccl.collectives import COLLECTIVES
 from kernbench.ccl.dist.errors import ArgumentError
 from kernbench.ccl.dist.process_groups import group_of, members_only, root_of
+from kernbench.ccl.dist.reduce_op import RedOpType, check_type, reduction_of
 from kernbench.ccl.dist.tensors import Given
 from kernbench.ccl.dist.work import Work, Works, together
 from kernbench.ccl.dist.workers import joined
@@ -23,26 +24,6 @@ from kernbench.ccl.streams import Copy
 from kernbench.common.dtypes import dtype_of
 from kernbench.common.errors import Problem
 
-
-class ReduceOp:
-    """The reductions, with the names of `torch.distributed.ReduceOp`."""
-
-    SUM: ClassVar[Reduction] = SUM
-    AVG: ClassVar[Reduction] = Reduction("avg")
-    MAX: ClassVar[Reduction] = Reduction("max")
-    MIN: ClassVar[Reduction] = Reduction("min")
-    PRODUCT: ClassVar[Reduction] = Reduction("prod")
-    BAND: ClassVar[Reduction] = Reduction("band")  #: reductions of bits, for integers and truth values
-    BOR: ClassVar[Reduction] = Reduction("bor")
-    BXOR: ClassVar[Reduction] = Reduction("bxor")
-
-    @staticmethod
-    def PREMUL_SUM(factor: float) -> Reduction:
-        """Return a reduction that multiplies the elements of each rank by `factor` and adds the products."""
-        return Reduction("premul_sum", float(factor))
-
-
-_make_nccl_premul_sum = ReduceOp.PREMUL_SUM
 Tensors = Any  #: a tensor, or a list of them
 
 
@@ -54,7 +35,7 @@ def _collective(
     out: LocalTensor | None,
     async_op: bool,
     *,
-    op: Any = SUM,
+    op: Reduction = SUM,
     root: int | None = None,
     before: Sequence[Copy] = (),
     after: Sequence[Copy] = (),
@@ -64,13 +45,10 @@ def _collective(
     Raises InputError if the sizes of the tensors do not fit.
     """
     collective, ranks, where = COLLECTIVES[name], group.size(), f"dist.{given.name}"
-    if not isinstance(op, Reduction):
-        known = "SUM, AVG, MAX, MIN, PRODUCT, PREMUL_SUM, BAND, BOR and BXOR"
-        raise ArgumentError(Problem(where, f"the reductions are {known} of dist.ReduceOp", "op", str(op)))
     if given.flags and op.name in FLOATS_ONLY:
         raise ArgumentError(Problem(where, "elements are bool, which cannot be multiplied or divided", "op", op.name))
     if given.flags and op == SUM:
-        op = ReduceOp.MAX  # the sum of truth values says whether one of them is true
+        op = Reduction("max")  # the sum of truth values says whether one of them is true
     if given.complex and given.reduces and op.name not in ("sum", *FLOATS_ONLY):
         rule = "elements are complex numbers, which are reduced by SUM, AVG or PREMUL_SUM"
         raise ArgumentError(Problem(where, rule, "op", op.name))
@@ -83,13 +61,13 @@ def _collective(
         if (x.size, out.size) != sizes:
             rule = f"tensors of {x.size} and {out.size} elements do not fit for {ranks} ranks"
             raise ArgumentError(Problem(where, rule))
-    op.check(where, dtype)
+    check_type(where, op, dtype)
     form = (root, op, dtype, count)
     return given.call(Post(name, group, form, (x, out, before, after), async_op))
 
 
 @members_only()
-def all_reduce(tensor: Any, op: Any = SUM, group: ProcessGroup | None = None, async_op: bool = False) -> Work | None:
+def all_reduce(tensor: Any, op: Any = RedOpType.SUM, group: ProcessGroup | None = None, async_op: bool = False) -> Work | None:
     """Reduce the tensors of all ranks, and write the result to the tensor of every rank.
 
     Parameters
@@ -115,7 +93,7 @@ def all_reduce(tensor: Any, op: Any = SUM, group: ProcessGroup | None = None, as
     """
     given, members = Given("all_reduce", reduces=True), group_of("all_reduce", group)
     local = given.one(tensor, written=True)
-    return _collective(given, "all_reduce", members, local, local, async_op, op=op)
+    return _collective(given, "all_reduce", members, local, local, async_op, op=reduction_of("dist.all_reduce", op))
 
 
 @members_only()
@@ -140,7 +118,7 @@ def broadcast(
 def reduce(
     tensor: Any,
     dst: int | None = 0,
-    op: Any = SUM,
+    op: Any = RedOpType.SUM,
     group: ProcessGroup | None = None,
     async_op: bool = False,
     group_dst: int | None = None,
@@ -152,7 +130,7 @@ def reduce(
     given, members = Given("reduce", reduces=True), group_of("reduce", group)
     root = root_of("reduce", members, "dst", dst, group_dst)
     local = given.one(tensor, written=root == given.me.rank)
-    return _collective(given, "reduce", members, local, local, async_op, op=op, root=root)
+    return _collective(given, "reduce", members, local, local, async_op, op=reduction_of("dist.reduce", op), root=root)
 
 
 @members_only()
@@ -204,7 +182,7 @@ def _of_each_root(
     group: ProcessGroup,
     pairs: Sequence[tuple[LocalTensor, LocalTensor]],
     async_op: bool,
-    op: Any = SUM,
+    op: Reduction = SUM,
 ) -> Any:
     """Post a collective for each root, with a tensor and a result. Results are copied to the host after the last one."""
     back, works = given.back, []
@@ -225,7 +203,7 @@ def _check_blocks(given: Given, group: ProcessGroup, blocks: Sequence[LocalTenso
 
 @members_only()
 def reduce_scatter_tensor(
-    output: Any, input: Any, op: Any = SUM, group: ProcessGroup | None = None, async_op: bool = False
+    output: Any, input: Any, op: Any = RedOpType.SUM, group: ProcessGroup | None = None, async_op: bool = False
 ) -> Work | None:
     """Reduce the `input` tensors of all ranks, and write block r of the result to `output` of rank r.
 
@@ -233,7 +211,7 @@ def reduce_scatter_tensor(
     """
     given, members = Given("reduce_scatter", reduces=True), group_of("reduce_scatter", group)
     y, x = given.one(output, written=True), given.one(input)
-    return _collective(given, "reduce_scatter", members, x, y, async_op, op=op)
+    return _collective(given, "reduce_scatter", members, x, y, async_op, op=reduction_of("dist.reduce_scatter", op))
 
 
 reduce_scatter_single = reduce_scatter_tensor
@@ -241,7 +219,7 @@ reduce_scatter_single = reduce_scatter_tensor
 
 @members_only()
 def reduce_scatter(
-    output: Any, input_list: Tensors, op: Any = SUM, group: ProcessGroup | None = None, async_op: bool = False
+    output: Any, input_list: Tensors, op: Any = RedOpType.SUM, group: ProcessGroup | None = None, async_op: bool = False
 ) -> Work | None:
     """Reduce the inputs of all ranks, and write block r of the result to `output` of rank r.
 
@@ -250,15 +228,15 @@ def reduce_scatter(
     if not isinstance(input_list, list | tuple):
         return reduce_scatter_tensor(output, input_list, op, group, async_op)
     given, members = Given("reduce_scatter", reduces=True), group_of("reduce_scatter", group)
-    y = given.one(output, written=True)
+    reduction, y = reduction_of("dist.reduce_scatter", op), given.one(output, written=True)
     inputs = [given.one(one) for one in input_list]
     if len({one.size for one in inputs}) > 1:  # each rank is the root of a reduce
         _check_blocks(given, members, inputs, y)
         pairs = [(x, y if rank == given.me.rank else x) for rank, x in zip(members.ranks, inputs, strict=True)]
-        works: Work | None = _of_each_root(given, "reduce", members, pairs, async_op, op)
+        works: Work | None = _of_each_root(given, "reduce", members, pairs, async_op, reduction)
         return works
     room, copies = _to_blocks(given, members, inputs, y)
-    return _collective(given, "reduce_scatter", members, room, y, async_op, op=op, before=copies)
+    return _collective(given, "reduce_scatter", members, room, y, async_op, op=reduction, before=copies)
 
 
 @members_only()
@@ -287,6 +265,22 @@ def gather(
             order = [*copies[at:], *copies[:at]]  # the root is the first rank of the algorithm
             copies = [(one[0], other[1], *one[2:]) for one, other in zip(copies, order, strict=True)]
     return _collective(given, "gather", members, x, out, async_op, root=root, after=copies)
+
+
+def gather_into_tensor(
+    tensor: Any,
+    gather_tensor: Any = None,
+    dst: int | None = 0,
+    group: ProcessGroup | None = None,
+    async_op: bool = False,
+    group_dst: int | None = None,
+) -> Work | None:
+    """Collect the tensors of all ranks in `gather_tensor` of rank `dst`, as `gather` does."""
+    work: Work | None = gather(tensor, gather_tensor, dst, group, async_op, group_dst)
+    return work
+
+
+gather_single = gather_into_tensor
 
 
 @members_only()
@@ -424,7 +418,7 @@ def all_to_all(
 
 
 def all_reduce_coalesced(
-    tensors: Sequence[Any], op: Any = SUM, group: ProcessGroup | None = None, async_op: bool = False
+    tensors: Sequence[Any], op: Any = RedOpType.SUM, group: ProcessGroup | None = None, async_op: bool = False
 ) -> Any:
     """Reduce each tensor of a list over all ranks, one after another, in place."""
     return together([all_reduce(one, op, group, async_op=True) for one in tensors], async_op)
@@ -464,9 +458,13 @@ def _coalescing_manager(group: ProcessGroup | None = None, device: Any = None, a
 
 
 @members_only()
-def barrier(group: ProcessGroup | None = None, async_op: bool = False, **ignored: Any) -> Work | None:
-    """Wait until all ranks of the group have called `barrier`."""
+def barrier(
+    group: ProcessGroup | None = None, async_op: bool = False, device_ids: Any = None, timeout: Any = None
+) -> Work | None:
+    """Wait until all ranks of the group have called `barrier`. `device_ids` and `timeout` have no effect."""
     return _collective(Given("barrier"), "barrier", group_of("barrier", group), None, None, async_op)
 
 
-monitored_barrier = barrier
+def monitored_barrier(group: ProcessGroup | None = None, timeout: Any = None, wait_all_ranks: bool = False) -> None:
+    """Wait until all ranks of the group have called `monitored_barrier`. `timeout` and `wait_all_ranks` have no effect."""
+    barrier(group)

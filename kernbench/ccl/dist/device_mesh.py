@@ -173,8 +173,10 @@ class DeviceMesh:
         return self.device_type, self.mesh_dim_names, self.shape, self._ranks.tobytes()
 
     def __repr__(self) -> str:
-        axes = zip(self.mesh_dim_names or range(self.ndim), self.shape, strict=True)
-        return f"DeviceMesh(({', '.join(f'{name}={size}' for name, size in axes)}), {self.device_type!r})"
+        strides = tuple(one // self._ranks.itemsize for one in self._ranks.strides)
+        named = (f"{name}={size}" for name, size in zip(self.mesh_dim_names or (), self.shape, strict=False))
+        axes = f"({', '.join(named)})" if self.mesh_dim_names else str(self.shape)
+        return f"DeviceMesh({axes}, {self.device_type!r}, stride={strides})"
 
 
 def init_device_mesh(

@@ -10,8 +10,15 @@ class DistError(InputError, RuntimeError):
     """The calls of the ranks do not match, or no rank can continue. The run ends."""
 
 
-class ArgumentError(InputError, ValueError):
-    """A call has an argument that is not valid, or the worker has not joined the group of all workers."""
+#: The names of torch for errors of its backends: no rank can continue.
+DistBackendError = DistNetworkError = DistStoreError = DistError
+
+
+class ArgumentError(InputError, ValueError, RuntimeError):
+    """A call has an argument that is not valid, or the worker has not joined the group of all workers.
+
+    Which of the two exceptions torch raises depends on its backend.
+    """
 
 
 class TensorTypeError(InputError, TypeError):
@@ -28,5 +35,5 @@ class ProcessRaisedException(KernelFailed):
         self.error_index = rank
 
 
-class AxisError(InputError, KeyError):
-    """A device mesh has no such axis."""
+class AxisError(InputError, KeyError, IndexError, RuntimeError):
+    """A device mesh has no such axis. torch raises KeyError for a name, IndexError for a number, RuntimeError for None."""

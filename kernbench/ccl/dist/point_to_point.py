@@ -76,11 +76,15 @@ class P2POp:
     tag: int = 0
     group_peer: int | None = None
 
+    def __post_init__(self) -> None:
+        if self.op not in (isend, irecv):
+            raise ArgumentError(Problem("dist.P2POp", "it must be dist.isend or dist.irecv", "op", str(self.op)))
+
 
 def batch_isend_irecv(p2p_op_list: Sequence[P2POp]) -> list[Work]:
     """Start several sends and receives together. They run at the same time, in any order."""
     for one in p2p_op_list:
-        if not isinstance(one, P2POp) or one.op not in (isend, irecv):
-            rule = "it must be a list of dist.P2POp objects whose op is dist.isend or dist.irecv"
+        if not isinstance(one, P2POp):
+            rule = "it must be a list of dist.P2POp objects"
             raise ArgumentError(Problem("dist.batch_isend_irecv", rule))
     return [one.op(one.tensor, one.peer, one.group, one.tag, one.group_peer) for one in p2p_op_list]

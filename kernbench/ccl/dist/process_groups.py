@@ -18,16 +18,27 @@ from kernbench.common.errors import Problem
 BACKENDS = ("kernbench", "gloo", "nccl", "mpi")  #: names that init_process_group takes; all mean the machine
 
 
-def init_process_group(backend: str | None = "kernbench", **ignored: Any) -> None:
+def init_process_group(
+    backend: str | None = "kernbench",
+    init_method: str | None = None,
+    timeout: Any = None,
+    world_size: int = -1,
+    rank: int = -1,
+    store: Any = None,
+    group_name: str = "",
+    pg_options: Any = None,
+    device_id: Any = None,
+) -> None:
     """Join the group of all workers.
 
     Parameters
     ----------
     backend
         "kernbench", or a name that programs for GPUs and CPUs use: "gloo", "nccl" or "mpi". All names mean the machine.
-    ignored
-        `rank` and `world_size` must be the values of this worker if they are given. Other parameters, such as addresses,
-        stores and time limits, are ignored.
+    rank, world_size
+        If given, the values of this worker.
+    init_method, timeout, store, group_name, pg_options, device_id
+        Parameters of torch without effect.
 
     Raises
     ------
@@ -37,10 +48,10 @@ def init_process_group(backend: str | None = "kernbench", **ignored: Any) -> Non
     if backend is not None and str(backend).partition(":")[2] not in BACKENDS and backend not in BACKENDS:
         raise ArgumentError(Problem("dist.init_process_group", "it must be kernbench", "backend", backend))
     me = this_worker()
-    for name, mine in (("rank", me.rank), ("world_size", me.world.ranks.size())):
-        if ignored.get(name, -1) not in (-1, mine):
+    for name, given, mine in (("rank", rank, me.rank), ("world_size", world_size, me.world.ranks.size())):
+        if given not in (-1, None, mine):
             rule = f"it is {mine}: dist.spawn numbers the workers"
-            raise ArgumentError(Problem(f"dist.init_process_group of rank {me.rank}", rule, name, ignored[name]))
+            raise ArgumentError(Problem(f"dist.init_process_group of rank {me.rank}", rule, name, given))
     if me.ready:
         rule = f"rank {me.rank} has already joined the group of all workers"
         raise ArgumentError(Problem("dist.init_process_group", rule, remedy="call dist.destroy_process_group() first"))
@@ -71,6 +82,25 @@ def is_nccl_available() -> bool:
 
 is_mpi_available = is_nccl_available
 is_torchelastic_launched = is_nccl_available
+
+
+is_ucc_available = is_nccl_available
+is_xccl_available = is_nccl_available
+
+
+def supports_complex(reduce_op: Any) -> bool:
+    """Return whether complex numbers can be reduced in this way."""
+    return str(getattr(reduce_op, "op", reduce_op)) in ("RedOpType.SUM", "RedOpType.AVG", "RedOpType.PREMUL_SUM")
+
+
+def get_default_backend_for_device(device: Any) -> str:
+    """Return "gloo", because tensors of torch are on the CPU."""
+    return "gloo"
+
+
+def get_pg_count() -> int:
+    """Return the number of groups that this worker has made, with the group of all workers."""
+    return 1 + sum(joined("get_pg_count").made.values())
 
 
 def is_backend_available(backend: str) -> bool:
@@ -106,8 +136,10 @@ def get_rank(group: ProcessGroup | None = None) -> int:
 
 
 def get_node_local_rank(fallback_rank: int | None = None) -> int:
-    """Return the rank of this worker, because all PEs are in one machine."""
-    return this_worker().rank
+    """Return the rank in the node of a script of `torchrun`, else `fallback_rank`, else the rank of this worker."""
+    me = this_worker()
+    there = me.environment.get("LOCAL_RANK", fallback_rank)
+    return me.rank if there is None else int(there)
 
 
 def get_world_size(group: ProcessGroup | None = None) -> int:
@@ -188,10 +220,20 @@ def members_only(otherwise: Any = None) -> Callable[[Call], Call]:
     return decorate
 
 
-def new_group(ranks: Sequence[int] | None = None, **ignored: Any) -> ProcessGroup:
-    """Return a group of these ranks; None means all ranks.
+def new_group(
+    ranks: Sequence[int] | None = None,
+    timeout: Any = None,
+    backend: str | None = None,
+    pg_options: Any = None,
+    use_local_synchronization: bool = False,
+    group_desc: str | None = None,
+    device_id: Any = None,
+    sort_ranks: bool = True,
+) -> ProcessGroup:
+    """Return a group of these ranks; None means all ranks. With `sort_ranks=False`, the ranks keep their order.
 
     Ranks that are not members also get the group. Their calls with the group have no effect: they return None with a warning.
+    The other parameters of torch have no effect.
     """
     me = joined("new_group")
     every = me.world.ranks.ranks
@@ -200,13 +242,23 @@ def new_group(ranks: Sequence[int] | None = None, **ignored: Any) -> ProcessGrou
     if len(chosen) != len(given) or not chosen or len(set(chosen)) < len(chosen) or not set(chosen) <= set(every):
         rule = f"it must be different ranks from 0 to {len(every) - 1}"
         raise ArgumentError(Problem(f"dist.new_group of rank {me.rank}", rule, "ranks", str(list(given))))
-    chosen = tuple(sorted(chosen))
+    chosen = tuple(sorted(chosen)) if sort_ranks else chosen
     me.made[chosen] = me.made.get(chosen, 0) + 1
     return ProcessGroup(chosen, me.made[chosen])
 
 
-def new_subgroups(group_size: int | None = None, **ignored: Any) -> tuple[ProcessGroup, list[ProcessGroup]]:
-    """Divide all ranks into groups of `group_size` consecutive ranks. Return the group of this rank, and all groups."""
+def new_subgroups(
+    group_size: int | None = None,
+    group: ProcessGroup | None = None,
+    timeout: Any = None,
+    backend: str | None = None,
+    pg_options: Any = None,
+    group_desc: str | None = None,
+) -> tuple[ProcessGroup, list[ProcessGroup]]:
+    """Divide all ranks into groups of `group_size` consecutive ranks. Return the group of this rank, and all groups.
+
+    The other parameters of torch have no effect.
+    """
     me = joined("new_subgroups")
     size = me.world.ranks.size()
     many = size if group_size is None else group_size
@@ -217,10 +269,16 @@ def new_subgroups(group_size: int | None = None, **ignored: Any) -> tuple[Proces
 
 
 def new_subgroups_by_enumeration(
-    ranks_per_subgroup_list: Sequence[Sequence[int]], **ignored: Any
+    ranks_per_subgroup_list: Sequence[Sequence[int]],
+    timeout: Any = None,
+    backend: str | None = None,
+    pg_options: Any = None,
+    group_desc: str | None = None,
 ) -> tuple[ProcessGroup | None, list[ProcessGroup]]:
-    """Make a group of each list of ranks. No rank may be in two lists. Return the group of this rank, or None, and all
-    groups."""
+    """Make a group of each list of ranks. No rank may be in two lists. Return the group of this rank, or None, and all groups.
+
+    The other parameters of torch have no effect.
+    """
     me = joined("new_subgroups_by_enumeration")
     every = [rank for ranks in ranks_per_subgroup_list for rank in ranks]
     if len(set(every)) < len(every):
@@ -232,11 +290,17 @@ def new_subgroups_by_enumeration(
 
 @members_only()
 def split_group(
-    parent_pg: ProcessGroup | None = None, split_ranks: Sequence[Sequence[int]] | None = None, **ignored: Any
+    parent_pg: ProcessGroup | None = None,
+    split_ranks: Sequence[Sequence[int]] | None = None,
+    timeout: Any = None,
+    pg_options: Any = None,
+    group_desc: str | None = None,
+    backend: str | None = None,
 ) -> ProcessGroup | None:
     """Divide a group into groups of these lists of its ranks. Return the group of this rank, or None if it is in no list.
 
     All ranks of `parent_pg` make the call; None means all workers. The numbers in `split_ranks` are ranks in `parent_pg`.
+    The other parameters of torch have no effect.
     """
     parent = group_of("split_group", parent_pg)
     many, lists = parent.size(), [list(map(integer, ranks)) for ranks in split_ranks or ()]

@@ -37,10 +37,16 @@ class Work:
         """Return the other rank of a receive among all workers, or -1 if no rank has sent yet."""
         return next((rank for rank in self.operation.ranks if rank != self.me), -1)
 
+    def synchronize(self) -> None:
+        """Wait until the call has ended."""
+        self.wait()
+
     def _source_rank(self) -> int:
         """Return the rank in the group from which the tensor of a receive came. The receive must have ended."""
         assert self.group is not None
         return self.group.rank_of(self.sender())
+
+    source_rank = _source_rank
 
     def is_success(self) -> bool:
         """Return whether the call has ended. A call that is not valid ends the run with an error."""

@@ -12,8 +12,8 @@ from typing import Any
 
 from kernbench.ccl.dist import collectives
 from kernbench.ccl.dist.process_groups import get_rank, get_world_size, group_of
+from kernbench.ccl.dist.reduce_op import RedOpType
 from kernbench.ccl.process_groups import ProcessGroup
-from kernbench.ccl.reduction import SUM
 
 Tensor = Any  #: a tensor of torch
 Group = ProcessGroup | None
@@ -42,7 +42,7 @@ def _apply(run: Callable[..., Any], back: Callable[..., Sequence[Tensor]], *tens
     return _function().apply(run, back, *tensors)
 
 
-def all_reduce(tensor: Tensor, op: Any = SUM, group: Group = None) -> Tensor:
+def all_reduce(tensor: Tensor, op: Any = RedOpType.SUM, group: Group = None) -> Tensor:
     """Return the reduced tensors of all ranks. The gradient is reduced in the same way."""
 
     def run(x: Tensor) -> Tensor:
@@ -62,13 +62,13 @@ def broadcast(tensor: Tensor, src: int, group: Group = None) -> Tensor:
         return out
 
     def back(gradient: Tensor) -> Sequence[Tensor]:
-        found = reduce(gradient, src, SUM, group)
+        found = reduce(gradient, src, RedOpType.SUM, group)
         return (found if get_rank() == src else found.new_zeros(found.shape),)
 
     return _apply(run, back, tensor)
 
 
-def reduce(tensor: Tensor, dst: int, op: Any = SUM, group: Group = None) -> Tensor:
+def reduce(tensor: Tensor, dst: int, op: Any = RedOpType.SUM, group: Group = None) -> Tensor:
     """Return the reduced tensors of all ranks on rank `dst`. Each rank gets the gradient of rank `dst`."""
 
     def run(x: Tensor) -> Tensor:
@@ -88,13 +88,13 @@ def all_gather(tensor: Tensor, group: Group = None) -> tuple[Tensor, ...]:
         return outs
 
     def back(*gradients: Tensor) -> Sequence[Tensor]:
-        return (reduce_scatter(tensor.new_empty(tensor.shape), gradients, SUM, group),)
+        return (reduce_scatter(tensor.new_empty(tensor.shape), gradients, RedOpType.SUM, group),)
 
     found: tuple[Tensor, ...] = _apply(run, back, tensor)
     return found
 
 
-def reduce_scatter(output: Tensor, input_list: Sequence[Tensor], op: Any = SUM, group: Group = None) -> Tensor:
+def reduce_scatter(output: Tensor, input_list: Sequence[Tensor], op: Any = RedOpType.SUM, group: Group = None) -> Tensor:
     """Return the block of this rank of the reduced inputs, in `output`. The gradients are those of all ranks."""
 
     def run(*inputs: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from typing import Any
 
 from kernbench.validate.figures import error_svg, figure_svg
 from kernbench.validate.page import COLUMNS, NUMBERS, cells, headline, largest, reasons, share_text
-from kernbench.validate.run import SUITES, Options, Stand, SuiteRun, run_suite
+from kernbench.validate.run import SUITES, Options, Runner, SuiteRun, run_suite
 
 SUBSETS = ("noc", "noc_mesh", "plans")  #: suites that take too long in full for a build
 #: With KERNBENCH_DOCS_QUICK=1 a build runs the subsets of these suites: for a test of the build itself. Other tests run all.
@@ -42,7 +42,7 @@ EXPLAINED = {
 
 def validation_tables() -> dict[str, str]:
     """File name: MyST text."""
-    runs = [run_suite(name, Stand(Options(quick=QUICK or name in SUBSETS))) for name in SHOWN]
+    runs = [run_suite(name, Runner(Options(quick=QUICK or name in SUBSETS))) for name in SHOWN]
     held = [run for run in runs if run.data.suite not in GOALS]
     if any(row.case not in EXPLAINED.get(run.data.suite, ()) for run in held for row in run.failed):
         raise RuntimeError(f"kbsim validate: {headline(runs)}")

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from kernbench.api.answer import Answer, Row
 from kernbench.common.look.palette import colour
 from kernbench.validate.page import headline
-from kernbench.validate.run import Options, Stand, SuiteRun, chosen, run_suites
+from kernbench.validate.run import Options, Runner, SuiteRun, chosen, run_suites
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -96,4 +96,4 @@ def validate(
     names = chosen([suites] if isinstance(suites, str) else list(suites))
     places = {"scalesim": scalesim, "topologies": topologies, "traces": traces, "ramulator": ramulator, "booksim": booksim}
     options = Options(quick=quick, **{name: None if place is None else Path(place) for name, place in places.items()})
-    return Validation(tuple(run_suites(names, Stand(options))))
+    return Validation(tuple(run_suites(names, Runner(options))))

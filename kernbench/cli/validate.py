@@ -112,7 +112,7 @@ def validate(
     """Compare simulated results with closed forms and published figures; exit with 1 if an error exceeds its tolerance."""
     from kernbench.common.errors import InputError, Problem
     from kernbench.common.files import check_writable
-    from kernbench.validate.run import Options, Stand, chosen, run_suite
+    from kernbench.validate.run import Options, Runner, chosen, run_suite
 
     for option, folder in (("--data", data), ("--ramulator", ramulator), ("--booksim", booksim)):
         if folder is not None and not folder.is_dir():
@@ -123,10 +123,10 @@ def validate(
     if report is not None:
         check_writable(report)
     folders = {"topologies": topologies, "traces": traces, "chip_tables": data, "ramulator": ramulator, "booksim": booksim}
-    stand = Stand(Options(quick=quick, scalesim=scalesim, **folders), _planted(plant or []))
+    runner = Runner(Options(quick=quick, scalesim=scalesim, **folders), _planted(plant or []))
     runs: list[SuiteRun] = []
     for name in names:
-        runs.append(run_suite(name, stand))
+        runs.append(run_suite(name, runner))
         if not as_json and not quiet:
             output.show(suite_text(runs[-1], output.console(sys.stdout).width))
     if report is not None:

@@ -23,7 +23,7 @@ from kernbench_core.numbers import Opkind
 
 if TYPE_CHECKING:
     from kernbench.cmdq.jobs import Jobs
-    from kernbench.cmdq.system.routes import Reach
+    from kernbench.cmdq.system.routes import RuntimeRoutes
     from kernbench.config import SystemConfig
 
 T = TypeVar("T")
@@ -42,7 +42,7 @@ class Plan(msgspec.Struct, frozen=True, dict=True):
     channels: int  #: number of DRAM channels, the first resources
     scratchpads: tuple[str, ...]  #: number of scratchpads with banks; further ones represent nodes without banks
 
-    reach: Reach | None = None  #: of a whole system: the routes to memories, found on first use
+    reach: RuntimeRoutes | None = None  #: of a whole system: the routes to memories, found on first use
     _cached: dict[str, Any] = {}  #: data that follow from the program alone
     extra: Mapping[int, int] = {}  #: per entry, the head latency of components [cycle]
     jobs: Jobs | None = None  #: of a machine with a micro-scheduler: the entries of all tables are jobs

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kernbench.debug.state import State
-from kernbench.sim_engine.run.waits import OnItsWay, wait_lines, who_waits
+from kernbench.sim_engine.run.waits import InFlight, wait_lines, who_waits
 from kernbench.triton_emu.queues import waits_of
 
 CIRCLE = "they wait in a circle"
@@ -46,14 +46,14 @@ def _of_entries(state: State) -> list[Wait]:
     if not machine.rows.entries or state.status == "done":
         return []
     times = machine._times()
-    on_its_way = OnItsWay(machine.plan, state.peeked, list(machine.components))
+    in_flight = InFlight(machine.plan, state.peeked, list(machine.components))
     gate = machine._core.waiting()[1]
     started = {one.id for one in times if one.start is not None}
     issued = {one.id for one in times if one.issue is not None}
     opcodes = {entry.command_id: entry.opcode for entry in machine.rows.entries}
     held: list[Wait] = []
     later: list[Wait] = []
-    for one in who_waits(machine.rows, times, gate, on_its_way, absent=machine.absent_entries()):
+    for one in who_waits(machine.rows, times, gate, in_flight, absent=machine.absent_entries()):
         reason = one["reason"]
         if one["id"] in started and reason not in ("scratchpad banks",) and not reason.startswith("the bus"):
             continue  # it is working

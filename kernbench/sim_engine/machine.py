@@ -39,7 +39,7 @@ from kernbench.sim_engine.run.commands import Commands
 from kernbench.sim_engine.run.counters import empty_warnings, named_counters, overlap_warnings
 from kernbench.sim_engine.run.failure import ARBITER, arbiter_failure, component_failure, overflow_refusal, overlap_failure
 from kernbench.sim_engine.run.stops import FOREVER, stops_of, walk_of
-from kernbench.sim_engine.run.waits import OnItsWay, PeQueues, who_waits
+from kernbench.sim_engine.run.waits import InFlight, PeQueues, who_waits
 from kernbench.version import VERSION
 from kernbench_core import BANKS, BUSY, FLOW, JOB, NEVER, Arbiter, Component
 from kernbench_core.numbers import STATUSES, Status
@@ -339,9 +339,9 @@ class Machine:
     def _waiting(self, times: list[EntryTimes]) -> list[dict[str, Any]]:
         if self.status != "deadlock":
             return []
-        on_its_way = OnItsWay(self.plan, self.peek(), list(self.components))
+        in_flight = InFlight(self.plan, self.peek(), list(self.components))
         return who_waits(
-            self.rows, times, self._core.waiting()[1], on_its_way, self.queues, absent=self.absent_entries()
+            self.rows, times, self._core.waiting()[1], in_flight, self.queues, absent=self.absent_entries()
         )
 
     def arrivals(self) -> list[int | None] | None:

@@ -7,7 +7,7 @@ cdef class Block:
     cdef readonly Scratchpad pad
     cdef readonly long long addr
     cdef readonly long long nbytes
-    cdef Taken taken
+    cdef Allocation allocation
 
 
 @cython.no_gc
@@ -16,12 +16,12 @@ cdef class Hole:
     cdef readonly long long addr
     cdef readonly long long nbytes
 
-cdef class Taken:
+cdef class Allocation:
     cdef readonly long long addr
     cdef readonly long long nbytes
     cdef readonly tuple owner
     cdef readonly long long number
-    cdef Taken _next
+    cdef Allocation _next
 
 cdef class Scratchpad:
     cdef readonly long long base
@@ -29,14 +29,14 @@ cdef class Scratchpad:
     cdef readonly Py_ssize_t held
     cdef long long _line
     cdef list _holes
-    cdef list _taken
-    cdef Taken _free
+    cdef list _allocations
+    cdef Allocation _free
 
     @cython.locals(size="long long", i="Py_ssize_t", hole=Hole, block=Block)
     cpdef Block take(self, long long nbytes, tuple who, long long number=*)
 
-    @cython.locals(taken=Taken)
-    cdef Taken _enter(self, long long addr, long long size, tuple who, long long number)
+    @cython.locals(allocation=Allocation)
+    cdef Allocation _enter(self, long long addr, long long size, tuple who, long long number)
 
     @cython.locals(i="Py_ssize_t", count="Py_ssize_t", addr="long long", end="long long", hole=Hole, before=Hole, after=Hole)
-    cdef give_back(self, Taken taken)
+    cdef give_back(self, Allocation allocation)

@@ -1,24 +1,24 @@
-"""Which bytes of a PE's scratchpad are whose: first fit, by whole lines, the same for the same order of requests."""
+"""Allocates bytes of a PE's scratchpad: first fit, in whole lines, deterministic for the same order of requests."""
 
 from __future__ import annotations
 
 from kernbench.triton_emu.errors import ScratchpadFullError
 
-SHOWN = 12  # tiles that an error names
+SHOWN = 12  # number of tiles that an error message lists
 Owner = tuple[str, str, tuple[int, ...], str]  #: a tile's name, element type, shape and source line
 
 
 class Block:
-    """Bytes of the scratchpad, given back when the last handle or command that needs them is gone."""
+    """Allocated bytes of the scratchpad. They are freed when no handle or command refers to the block any more."""
 
-    def __init__(self, pad: Scratchpad, addr: int, nbytes: int, taken: Taken) -> None:
+    def __init__(self, pad: Scratchpad, addr: int, nbytes: int, allocation: Allocation) -> None:
         self.pad = pad
         self.addr = addr
         self.nbytes = nbytes
-        self.taken = taken  # its place in the scratchpad's table of who has what
+        self.allocation = allocation  # its entry in the scratchpad's table of allocations
 
     def __del__(self) -> None:
-        self.pad.give_back(self.taken)
+        self.pad.give_back(self.allocation)
 
 
 class Hole:
@@ -29,15 +29,15 @@ class Hole:
         self.nbytes = nbytes
 
 
-class Taken:
-    """A place in the table of who has what; the next owner of the place writes over it."""
+class Allocation:
+    """An entry in the table of allocations. A later allocation reuses the entry of freed bytes."""
 
     def __init__(self) -> None:
         self.addr = 0
         self.nbytes = 0
-        self.owner: Owner | None = None  #: None: nobody has it
+        self.owner: Owner | None = None  #: None: the entry is unused
         self.number = 0  #: of a tile without a name
-        self._next: Taken | None = None  # of a place that nobody has: the next such place
+        self._next: Allocation | None = None  # of an unused entry: the next unused entry
 
 
 class Scratchpad:
@@ -46,11 +46,11 @@ class Scratchpad:
     def __init__(self, base: int, size: int, line: int) -> None:
         self.base = base
         self.size = size
-        self.held = 0  #: blocks that somebody has
+        self.held = 0  #: number of allocated blocks
         self._line = line
-        self._holes = [Hole(base, size)]  # in order of addresses, never touching
-        self._taken: list[Taken] = []
-        self._free: Taken | None = None  # the first place of the table that nobody has
+        self._holes = [Hole(base, size)]  # in order of addresses; adjacent holes are merged
+        self._allocations: list[Allocation] = []
+        self._free: Allocation | None = None  # the first unused entry of the table
 
     @property
     def free(self) -> int:
@@ -59,7 +59,7 @@ class Scratchpad:
 
     @property
     def largest(self) -> int:
-        """Bytes of the largest free piece."""
+        """[B] The size of the largest hole."""
         return max([hole.nbytes for hole in self._holes], default=0)
 
     def take(self, nbytes: int, who: Owner, number: int = 0) -> Block | None:
@@ -70,7 +70,7 @@ class Scratchpad:
             if hole.nbytes >= size:
                 block = Block.__new__(Block)
                 block.pad, block.addr, block.nbytes = self, hole.addr, size
-                block.taken = self._enter(hole.addr, size, who, number)
+                block.allocation = self._enter(hole.addr, size, who, number)
                 if hole.nbytes == size:
                     del self._holes[i]
                 else:
@@ -79,23 +79,23 @@ class Scratchpad:
                 return block
         return None
 
-    def _enter(self, addr: int, size: int, who: Owner, number: int) -> Taken:
+    def _enter(self, addr: int, size: int, who: Owner, number: int) -> Allocation:
         """Record the owner of bytes."""
-        taken = self._free
-        if taken is None:
-            taken = Taken()
-            self._taken.append(taken)
+        allocation = self._free
+        if allocation is None:
+            allocation = Allocation()
+            self._allocations.append(allocation)
         else:
-            self._free, taken._next = taken._next, None
-        taken.addr, taken.nbytes, taken.owner, taken.number = addr, size, who, number
+            self._free, allocation._next = allocation._next, None
+        allocation.addr, allocation.nbytes, allocation.owner, allocation.number = addr, size, who, number
         self.held += 1
-        return taken
+        return allocation
 
-    def give_back(self, taken: Taken) -> None:
-        """The bytes of a block are free again."""
-        addr, end = taken.addr, taken.addr + taken.nbytes
-        taken.owner, taken._next = None, self._free
-        self._free = taken
+    def give_back(self, allocation: Allocation) -> None:
+        """Free the bytes of a block."""
+        addr, end = allocation.addr, allocation.addr + allocation.nbytes
+        allocation.owner, allocation._next = None, self._free
+        self._free = allocation
         self.held -= 1
         i, count = 0, len(self._holes)
         while i < count:
@@ -106,22 +106,22 @@ class Scratchpad:
         before = self._holes[i - 1] if i else None
         after = self._holes[i] if i < count else None
         if before is not None and before.addr + before.nbytes == addr:
-            before.nbytes += taken.nbytes
+            before.nbytes += allocation.nbytes
             if after is not None and after.addr == end:
                 before.nbytes += after.nbytes
                 del self._holes[i]
         elif after is not None and after.addr == end:
             after.addr = addr
-            after.nbytes += taken.nbytes
+            after.nbytes += allocation.nbytes
         else:
-            self._holes.insert(i, Hole(addr, taken.nbytes))
+            self._holes.insert(i, Hole(addr, allocation.nbytes))
 
     def refusal(self, nbytes: int, who: Owner, number: int = 0) -> ScratchpadFullError:
-        """The reason why there is no room, and the owners."""
+        """The reason why an allocation failed, with the owners of the largest blocks."""
         held = [
-            (-taken.nbytes, taken.addr, shown(taken.owner, taken.number), taken.owner[3])
-            for taken in self._taken
-            if taken.owner is not None
+            (-allocation.nbytes, allocation.addr, shown(allocation.owner, allocation.number), allocation.owner[3])
+            for allocation in self._allocations
+            if allocation.owner is not None
         ]
         names = [f"{tile} of {line} ({-size} bytes)" for size, _, tile, line in sorted(held)[:SHOWN]]
         if len(held) > SHOWN:

@@ -29,7 +29,7 @@ from kernbench.sim_engine.result import Result
 from kernbench.trace.writer import TraceFile
 from kernbench.validate.suite import Figure, Row, Skipped, SuiteData, read_suite_data
 
-#: Suites by name: a suite's module has `rows(data, stand)`, and its published figures are in `data/NAME.yaml`.
+#: Suites by name: a suite's module has `rows(data, runner)`, and its published figures are in `data/NAME.yaml`.
 SUITES: dict[str, str] = {
     "systolic": "kernbench.validate.suites.systolic",
     "scalesim": "kernbench.validate.suites.scalesim",
@@ -84,7 +84,7 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Stand:
+class Runner:
     """Runs programs for suites. `plant`: for each engine, the factor by which its time is made wrong; only used to test that a
     suite notices the error."""
 
@@ -219,17 +219,17 @@ class SuiteRun:
         } | ({"tables": [one.to_dict() for one in self.details]} if self.details else {})
 
 
-def run_suites(names: Sequence[str], stand: Stand) -> Iterator[SuiteRun]:
+def run_suites(names: Sequence[str], runner: Runner) -> Iterator[SuiteRun]:
     """Run the suites, and yield each when it is complete."""
     for name in names:
-        yield run_suite(name, stand)
+        yield run_suite(name, runner)
 
 
-def run_suite(name: str, stand: Stand) -> SuiteRun:
+def run_suite(name: str, runner: Runner) -> SuiteRun:
     """Run one suite. InternalError if it has no rows, or a row without a source."""
     data, module, begin = read_suite_data(name), suite_module(name), time.monotonic()
     try:
-        rows = list(module.rows(data, stand))
+        rows = list(module.rows(data, runner))
     except Skipped as reason:
         return SuiteRun(data, [], str(reason))
     wrong = [row.case for row in rows if row.source not in data.sources]
@@ -237,8 +237,8 @@ def run_suite(name: str, stand: Stand) -> SuiteRun:
         raise InternalError(f"validation: suite {name} has " + (f"rows without a source: {wrong[0]}" if wrong else "no rows"))
     draw = getattr(module, "figures", None)
     more = getattr(module, "results", None)
-    details = [] if more is None else more(data, stand)
+    details = [] if more is None else more(data, runner)
     missing = getattr(module, "left_out", None)
-    left_out = "" if missing is None else missing(data, stand)
+    left_out = "" if missing is None else missing(data, runner)
     figures = [] if draw is None else draw(data, rows)
     return SuiteRun(data, rows, "", figures, time.monotonic() - begin, details, left_out)

@@ -15,7 +15,7 @@ from kernbench.common.errors import ABSENT, InputError
 from kernbench.config.document import MACHINE_BYTES, read_document
 
 if TYPE_CHECKING:
-    from kernbench.validate.run import Stand
+    from kernbench.validate.run import Runner
 
 
 Number = int | float | Fraction
@@ -136,7 +136,7 @@ class Figure:
 class Suite(Protocol):
     """A module of a suite. `figures(data, rows)` is optional; without it the errors of the suite's rows are drawn."""
 
-    def rows(self, data: SuiteData, stand: Stand) -> Iterator[Row]:
+    def rows(self, data: SuiteData, runner: Runner) -> Iterator[Row]:
         """The rows of the comparison; raises Skipped if the comparison is not possible here."""
         ...
 

@@ -1,4 +1,4 @@
-"""Places in the scratchpad: named buffers with lifetimes, and rings of tiles inside a buffer."""
+"""Places buffers with lifetimes in the scratchpad, and allocates tiles from rings inside a buffer."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def bank_and_offset(addr: int, spm: Spm) -> tuple[int, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
-    """A buffer that is wanted."""
+class BufferSpec:
+    """The name, size and lifetime of a buffer to place."""
 
     name: str
     nbytes: int
@@ -42,18 +42,18 @@ class Buffer:
 
     @property
     def end(self) -> int:
-        """One past its last byte."""
+        """The address after its last byte."""
         return self.start + self.nbytes
 
 
 class ScratchpadPlan:
-    """Places needs so that no two buffers that are live in one stage overlap.
+    """Places buffers so that no two buffers that are live in the same stage overlap.
 
-    Each need is placed, in the given order, at the lowest address that is free for its whole lifetime. `line_bytes`:
-    buffers start at multiples of it. Raises `DoesNotFit` where the scratchpad's `size_bytes` are not enough.
+    Each buffer is placed, in the given order, at the lowest address that is free for its whole lifetime. `line_bytes`:
+    buffers start at multiples of it. Raises `DoesNotFit` if the buffers need more than `size_bytes`.
     """
 
-    def __init__(self, needs: Iterable[Need], size_bytes: int, line_bytes: int) -> None:
+    def __init__(self, needs: Iterable[BufferSpec], size_bytes: int, line_bytes: int) -> None:
         self.size_bytes = size_bytes
         self.line_bytes = line_bytes
         self.buffers: dict[str, Buffer] = {}
@@ -67,18 +67,18 @@ class ScratchpadPlan:
 
     @property
     def peak_bytes(self) -> int:
-        """One past the highest byte that any buffer has."""
+        """The address after the last byte of all buffers."""
         return max((buffer.end for buffer in self.buffers.values()), default=0)
 
-    def try_place(self, need: Need) -> bool:
-        """Place one more if there is room; return whether there was."""
+    def try_place(self, need: BufferSpec) -> bool:
+        """Place one more buffer; return false if it does not fit."""
         try:
             self._place(need)
         except DoesNotFit:
             return False
         return True
 
-    def _place(self, need: Need) -> None:
+    def _place(self, need: BufferSpec) -> None:
         if need.name in self.buffers:
             raise InternalError(f"the scratchpad plan has two buffers called {need.name}")
         at, nbytes, line = 0, need.nbytes, self.line_bytes
@@ -96,7 +96,7 @@ class ScratchpadPlan:
 
 
 class DoesNotFit(Exception):
-    """The needs are more than the scratchpad has; `nbytes` would have been enough for those placed so far."""
+    """The buffers do not fit into the scratchpad. `nbytes`: the size that the buffers placed so far would need."""
 
     def __init__(self, nbytes: int) -> None:
         super().__init__(f"{nbytes} bytes")
@@ -104,10 +104,11 @@ class DoesNotFit(Exception):
 
 
 class Ring:
-    """Hands out places of a buffer round and round: tile after tile, back to the start where one does not fit.
+    """Allocates tiles of a buffer in cyclic order. A tile that does not fit before the end of the buffer is placed at its
+    start.
 
-    A place is taken over by a later tile, whose writer then waits for the earlier one's readers. So a ring of two tiles is
-    double buffering, and the user of a tile must emit its uses before the ring reuses the slot.
+    A later tile reuses the bytes of an earlier one, and its writer waits for the readers of the earlier tile. A ring of two
+    tiles therefore is double buffering. All uses of a tile must be emitted before the ring reuses its bytes.
     """
 
     def __init__(self, buffer: Buffer, line_bytes: int, skew_bytes: int = 0) -> None:

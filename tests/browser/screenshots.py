@@ -13,7 +13,7 @@ from pathlib import Path
 from kernbench.cli.main import exit_code
 from kernbench.cmdq.program import Program
 from kernbench.validate.page import page_bytes
-from kernbench.validate.run import Options, Stand, run_suite
+from kernbench.validate.run import Options, Runner, run_suite
 from tests.browser.chromium import Page, browser, missing, prefer
 
 FOLDER = Path(__file__).parents[2] / "docs" / "_static" / "pages"
@@ -85,7 +85,7 @@ def made_pages(folder: Path) -> dict[str, Path]:
     (folder / "size.yaml").write_text(SWEEP, encoding="utf-8")
     _kbsim("sweep", "run", str(folder / "size.yaml"), "--store", str(folder / "size.sqlite"), "--quiet")
     _kbsim("sweep", "report", str(folder / "size.sqlite"), "--why", "3", "--html", str(pages["sweep"]))
-    pages["validation"].write_bytes(page_bytes([run_suite(name, Stand(Options(quick=True))) for name in SUITES]))
+    pages["validation"].write_bytes(page_bytes([run_suite(name, Runner(Options(quick=True))) for name in SUITES]))
     return pages
 
 

@@ -22,7 +22,7 @@ from kernbench.trace.report import report_html
 from kernbench.trace.timeline import read_timeline
 from kernbench.trace.why import explain_or_error
 from kernbench.validate.page import page_bytes as validation_page
-from kernbench.validate.run import Options, Stand, SuiteRun, run_suite
+from kernbench.validate.run import Options, Runner, SuiteRun, run_suite
 from kernbench.validate.suite import Row
 from tests.browser.chromium import Page, browser, missing, prefer
 from tests.browser.screenshots import FOLDER, PAGES, SCHEMES, SIZES, pictures, stored
@@ -115,7 +115,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         table = read_table(store)
     reasons = {entry.task.key: "72% of the run is TE work: te0; 25% DRAM bandwidth: dram.ch0" for entry in table.entries[:3]}
     made["sweep"].write_bytes(sweep_page(table, table.goals, reasons))
-    runs = [run_suite(name, Stand(Options(quick=True))) for name in ("tensor", "dram", "scalesim")]
+    runs = [run_suite(name, Runner(Options(quick=True))) for name in ("tensor", "dram", "scalesim")]
     late = Row(case="a case", source="formula", expected=100, ours=150, unit="cycles", allowed=0.1, why="a planted error")
     runs.append(SuiteRun(runs[0].data, [*runs[0].rows, late]))
     made["validation"].write_bytes(validation_page(runs))

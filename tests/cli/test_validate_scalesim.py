@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from kernbench.validate.run import Stand
+from kernbench.validate.run import Runner
 from kernbench.validate.suites.scalesim import report_cycles
 from kernbench.validate.suites.systolic import systolic_cycles
 from tests.cli.conftest import Kbsim
@@ -27,7 +27,7 @@ LayerID, Total Cycles (incl. prefetch), Total Cycles, Stall Cycles, Overall Util
 
 
 def test_a_recorded_report_agrees_with_ours() -> None:
-    ours = [systolic_cycles(shape, (16, 16), "ws", Stand()) for shape in ((128, 64, 128), (2048, 128, 1))]
+    ours = [systolic_cycles(shape, (16, 16), "ws", Runner()) for shape in ((128, 64, 128), (2048, 128, 1))]
     assert report_cycles(REPORT) == [5567, 16751] == ours
 
 

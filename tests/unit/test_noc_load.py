@@ -11,7 +11,7 @@ from kernbench.analysis.noc.load import Window, idle_latency, run_load, saturati
 from kernbench.common.errors import InputError
 from kernbench.noc.network import MeshSpec
 from kernbench.noc.traffic import PATTERNS, Traffic
-from kernbench.validate.run import Options, Stand
+from kernbench.validate.run import Options, Runner
 from kernbench.validate.suite import read_suite_data
 from kernbench.validate.suites import noc
 
@@ -80,10 +80,10 @@ def test_adaptive_routing_carries_more_of_a_transpose() -> None:
 def test_figures_of_booksim_are_met_and_a_slower_network_is_noticed() -> None:
     data = read_suite_data("noc")
     quick = Options(quick=True)
-    assert {row.verdict for row in noc.rows(data, Stand(quick))} == {"pass"}
+    assert {row.verdict for row in noc.rows(data, Runner(quick))} == {"pass"}
     from fractions import Fraction
 
-    assert "fail" in {row.verdict for row in noc.rows(data, Stand(quick, {"noc": Fraction(5, 4)}))}
+    assert "fail" in {row.verdict for row in noc.rows(data, Runner(quick, {"noc": Fraction(5, 4)}))}
 
 
 def test_a_folder_of_figures_is_read(tmp_path: Path) -> None:

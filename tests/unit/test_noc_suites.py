@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kernbench.common.errors import InputError
-from kernbench.validate.run import Options, Stand
+from kernbench.validate.run import Options, Runner
 from kernbench.validate.suite import Row, Skipped, read_suite_data
 from kernbench.validate.suites import noc_mesh, noc_traces
 from tests.meta.source import ROOT
@@ -19,12 +19,12 @@ SLOWER = {"noc": Fraction(11, 10)}
 
 def traces(folder: Path | None, plant: dict[str, Fraction]) -> list[Row]:
     """Rows of recorded traffic."""
-    return list(noc_traces.rows(read_suite_data("noc_traces"), Stand(Options(traces=folder), plant)))
+    return list(noc_traces.rows(read_suite_data("noc_traces"), Runner(Options(traces=folder), plant)))
 
 
 def mesh(plant: dict[str, Fraction]) -> list[Row]:
     """Rows of the mesh, the subset."""
-    return list(noc_mesh.rows(read_suite_data("noc_mesh"), Stand(Options(quick=True), plant)))
+    return list(noc_mesh.rows(read_suite_data("noc_mesh"), Runner(Options(quick=True), plant)))
 
 
 def test_the_mesh_is_near_booksim_and_a_slower_one_is_not() -> None:

@@ -9,7 +9,7 @@ import pytest
 from kernbench.cmdq.program import Program
 from kernbench.config import NpuConfig, SystemConfig, load_config, machine_names
 from kernbench.config.kinds import as_npu
-from kernbench.validate.run import Options, Stand
+from kernbench.validate.run import Options, Runner
 from kernbench.validate.suite import read_suite_data
 from kernbench.validate.suites import plans
 from kernbench.workloads.llm.steps import Job
@@ -19,10 +19,10 @@ from kernbench.workloads.parallel.fitting import least_bytes
 from kernbench.workloads.parallel.layout import Layout
 
 DATA = read_suite_data("plans")
-STAND = Stand(Options())
+STAND = Runner(Options())
 
 
-class Instant(Stand):
+class Instant(Runner):
     """Programs take one cycle."""
 
     def cycles(self, program: Program, config: NpuConfig | SystemConfig) -> int:

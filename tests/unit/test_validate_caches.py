@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kernbench.validate.run import Options, Stand
+from kernbench.validate.run import Options, Runner
 from kernbench.validate.suite import Skipped, SuiteData, read_suite_data
 from kernbench.validate.suites import caches
 
@@ -28,7 +28,7 @@ def tables(tmp_path: Path) -> Path:
 
 
 def verdicts(data: SuiteData, folder: Path) -> dict[str, str]:
-    return {row.case: row.verdict for row in caches.rows(data, Stand(Options(chip_tables=folder)))}
+    return {row.case: row.verdict for row in caches.rows(data, Runner(Options(chip_tables=folder)))}
 
 
 def test_sets_that_fit_and_sets_that_do_not_are_judged(tables: Path) -> None:
@@ -49,4 +49,4 @@ def test_a_cache_of_another_bandwidth_is_outside(tables: Path) -> None:
 
 def test_without_tables_it_is_skipped(tmp_path: Path) -> None:
     with pytest.raises(Skipped, match="folder of chip tables"):
-        list(caches.rows(read_suite_data("caches"), Stand(Options(chip_tables=tmp_path))))
+        list(caches.rows(read_suite_data("caches"), Runner(Options(chip_tables=tmp_path))))

@@ -14,7 +14,7 @@ from kernbench.analysis.chips.tables import Table, read_tables
 from kernbench.config import load_config
 from kernbench.config.runtime import load_runtime
 from kernbench.validate.chips import FOLDER, Target, validate_chips
-from kernbench.validate.run import Options, Stand
+from kernbench.validate.run import Options, Runner
 from kernbench.validate.suite import Skipped, read_suite_data
 from kernbench.validate.suites import chips
 from kernbench.workloads.ops.operation import Attention, Collective, Sequences
@@ -47,7 +47,7 @@ def test_a_table_must_be_nearer_than_three_numbers_unless_rows_were_left_out(tmp
     """The table of this test is made of three numbers, so they are nearer than any simulation."""
     folder = folder_of(tmp_path)
     for quick, verdict in ((False, "fail"), (True, "info")):
-        found = chips.rows(read_suite_data("chips"), Stand(Options(chip_tables=folder, quick=quick)))
+        found = chips.rows(read_suite_data("chips"), Runner(Options(chip_tables=folder, quick=quick)))
         (row,) = (one for one in found if one.case.endswith("three numbers"))
         assert row.verdict == verdict
 
@@ -232,7 +232,7 @@ def test_rows_across_nodes_are_a_table_of_their_own(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_not_there_skips_the_suite(tmp_path: Path) -> None:
     with pytest.raises(Skipped, match="name one with --data"):
-        chips.results(read_suite_data("chips"), Stand(Options(chip_tables=tmp_path / "no")))
+        chips.results(read_suite_data("chips"), Runner(Options(chip_tables=tmp_path / "no")))
 
 
 @pytest.mark.skipif(not FOLDER.is_dir(), reason=f"the measured tables are not there: {FOLDER}")

@@ -14,7 +14,7 @@ from kernbench.ccl.group import group_of
 from kernbench.config import SystemConfig, load_config
 from kernbench.validate import channels
 from kernbench.validate.interleaved_messages import phases, taken
-from kernbench.validate.run import Options, Stand
+from kernbench.validate.run import Options, Runner
 from kernbench.validate.suite import read_suite_data
 from kernbench.validate.suites.collectives import Line, rows
 
@@ -61,7 +61,7 @@ def test_latencies_that_follow_each_other(lanes: int, found: list[int]) -> None:
 
 def test_links_that_are_a_little_slower_are_outside() -> None:
     """A twentieth: of all rows in turns, latencies and bytes are nearly all of the time."""
-    found = rows(DATA, Stand(Options(quick=True), plant={"noc": Fraction(21, 20)}))
+    found = rows(DATA, Runner(Options(quick=True), plant={"noc": Fraction(21, 20)}))
     verdicts = [row.verdict for row in found if row.source == "turns"]
     assert len(verdicts) == 24 and set(verdicts) == {"fail"}
 
@@ -69,6 +69,6 @@ def test_links_that_are_a_little_slower_are_outside() -> None:
 def test_planted_errors_show() -> None:
     """8 B are latency, 1 MiB is adding for two thirds of its time; both are fitted to less than one percent."""
     tenth = Fraction(11, 10)
-    right, links, adding = (Line(DATA, Stand(plant=plant)) for plant in ({}, {"noc": tenth}, {"ve": tenth}))
+    right, links, adding = (Line(DATA, Runner(plant=plant)) for plant in ({}, {"noc": tenth}, {"ve": tenth}))
     assert links.us(8) > right.us(8) * Fraction(109, 100) and adding.us(8) == right.us(8)
     assert adding.us(1 << 20) > right.us(1 << 20) * Fraction(105, 100)

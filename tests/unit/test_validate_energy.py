@@ -7,7 +7,7 @@ from fractions import Fraction as F
 
 import pytest
 
-from kernbench.validate.run import Stand
+from kernbench.validate.run import Runner
 from kernbench.validate.suite import SuiteData, read_suite_data
 from kernbench.validate.suites.energy import fitted, rows
 
@@ -18,7 +18,7 @@ def data() -> SuiteData:
 
 
 def test_shares_of_each_network_add_up_and_only_two_rows_are_fitted(data: SuiteData) -> None:
-    found = list(rows(data, Stand()))
+    found = list(rows(data, Runner()))
     for net, layers in (("alexnet", 5), ("vgg16", 13)):
         of = [row for row in found if row.source == net]
         assert len(of) == layers and sum(F(row.expected) for row in of) == 100 == sum(F(row.ours) for row in of)  # type: ignore[arg-type]
@@ -35,4 +35,4 @@ def test_the_fit_gives_the_energy_of_the_fitted_layers(data: SuiteData) -> None:
 
 def test_prices_without_registers_are_outside(data: SuiteData) -> None:
     wrong = replace(data, facts={**(data.facts or {}), "register_accesses": 0})
-    assert any(row.verdict == "fail" for row in rows(wrong, Stand()))
+    assert any(row.verdict == "fail" for row in rows(wrong, Runner()))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kernbench.validate.page import cells
-from kernbench.validate.run import Stand
+from kernbench.validate.run import Runner
 from kernbench.validate.suite import Row, SuiteData, read_suite_data
 from kernbench.validate.suites.energy_parts import energies, refetched, rows, work
 
@@ -22,7 +22,7 @@ def data() -> SuiteData:
 def of_one(data: SuiteData, name: str, **facts: Any) -> list[Row]:
     """The rows of one case, by other facts."""
     cases = tuple(case for case in data.cases if case["name"] == name)
-    return list(rows(replace(data, cases=cases, facts={**(data.facts or {}), **facts}), Stand()))
+    return list(rows(replace(data, cases=cases, facts={**(data.facts or {}), **facts}), Runner()))
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_counts_of_eyeriss_are_those_of_the_published_statistics(data: SuiteData
     rules = {name: [{"part": "spm", "tensor": name.split()[0], "action": name.split()[1], "pj": 1}] for name in kinds}
     (case,) = (case for case in data.cases if case["name"] == "eyeriss convolution")
     rules |= {"macs": [{"part": "mac", "pj": 1}], "dram": [{"part": "dram", "pj": 1}]}
-    counts, _ = energies(case, {**chip, "components": rules, "left_out": {}}, Stand())
+    counts, _ = energies(case, {**chip, "components": rules, "left_out": {}}, Runner())
     assert counts == kinds | {"macs": 10838016, "dram": 13824 + 157296 + 401408}
 
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from kernbench.validate.run import Options, Stand
+from kernbench.validate.run import Options, Runner
 from kernbench.validate.suite import read_suite_data
 from kernbench.validate.suites import onnxim
 
@@ -16,7 +16,7 @@ DATA = read_suite_data("onnxim")
 @pytest.mark.parametrize(("plant", "verdict"), [({}, "pass"), ({"te": 1.2}, "fail"), ({"dram": 1.3}, "fail")])
 def test_the_product_takes_what_onnxim_says(plant: dict[str, float], verdict: str) -> None:
     slower = {engine: Fraction(str(factor)) for engine, factor in plant.items()}
-    (row,) = onnxim.rows(DATA, Stand(Options(), slower))
+    (row,) = onnxim.rows(DATA, Runner(Options(), slower))
     assert row.verdict == verdict
 
 

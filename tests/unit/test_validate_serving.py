@@ -10,7 +10,7 @@ import pytest
 
 from kernbench.serving import MachineStep
 from kernbench.validate.chips import FOLDER
-from kernbench.validate.run import Options, Stand
+from kernbench.validate.run import Options, Runner
 from kernbench.validate.suite import Row, Skipped, read_suite_data
 from kernbench.validate.suites import serving
 from kernbench.workloads.blocks.batch import Sequences
@@ -52,7 +52,7 @@ def compared(folder: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, *, q
     monkeypatch.setattr(serving, "_step", lambda data: Steps(seconds))
     options = Options(chip_tables=folder, quick=quick)
     return {row.case.split(": ", 1)[1] if quick else row.case: row
-            for row in serving.rows(read_suite_data("serving"), Stand(options))}  # fmt: skip
+            for row in serving.rows(read_suite_data("serving"), Runner(options))}  # fmt: skip
 
 
 def tables(folder: Path, rows: Sequence[Sequence[float]] = ROWS) -> Path:
@@ -96,13 +96,13 @@ def test_lower_rates_are_predicted_and_drawn(tmp_path: Path, monkeypatch: pytest
 
 def test_without_tables_it_is_skipped(tmp_path: Path) -> None:
     with pytest.raises(Skipped, match="folder of chip tables"):
-        list(serving.rows(read_suite_data("serving"), Stand(Options(chip_tables=tmp_path))))
+        list(serving.rows(read_suite_data("serving"), Runner(Options(chip_tables=tmp_path))))
 
 
 @pytest.mark.nightly
 @pytest.mark.skipif(not (FOLDER / "rtx4090").is_dir(), reason="the tables of chips are not beside this checkout")
 def test_the_measured_run_is_inside_its_tolerances() -> None:
-    found = list(serving.rows(read_suite_data("serving"), Stand()))
+    found = list(serving.rows(read_suite_data("serving"), Runner()))
     assert {row.verdict for row in found if "predicted" not in row.case} == {"pass"}
     lower, higher = (next(row for row in found if row.case.startswith(f"{rate}/s")) for rate in (1, 3))
     assert lower.ours > 0.9  # it serves what arrives

@@ -13,7 +13,7 @@ import pytest
 from kernbench.common.errors import InputError
 from kernbench.validate.figures import error_svg, figure_svg
 from kernbench.validate.page import cells, headline, page_bytes, share_text
-from kernbench.validate.run import SUITES, Stand, SuiteRun, chosen
+from kernbench.validate.run import SUITES, Runner, SuiteRun, chosen
 from kernbench.validate.suite import Figure, Row, Series, Source, SuiteData, read_data_file, read_suite_data
 from kernbench.validate.suites import tensor, transfers
 from kernbench.validate.suites.scalesim import Layer
@@ -159,9 +159,9 @@ def test_a_convolution_as_a_product() -> None:
 )
 def test_a_planted_error_by_hand(engine: str, loaded: int, over_links: int, product: int) -> None:
     """2048 B from one channel of 16 B/cycle after 10 cycles, 16384 B over four links of 8 B and 2 cycles, a product."""
-    stand = Stand(plant={engine: Fraction(11, 10)} if engine else {})
-    moved = {row.case: row.ours for row in transfers.rows(read_suite_data("transfers"), stand)}
-    products = {row.case: row.ours for row in tensor.rows(read_suite_data("tensor"), stand)}
+    runner = Runner(plant={engine: Fraction(11, 10)} if engine else {})
+    moved = {row.case: row.ours for row in transfers.rows(read_suite_data("transfers"), runner)}
+    products = {row.case: row.ours for row in tensor.rows(read_suite_data("tensor"), runner)}
     assert moved["2,048 B from 0"] == loaded
     assert moved["16,384 B over 4 links of 8 B/cycle"] == over_links
     assert products["64x128x256, W8A8, 4096 MAC/cycle"] == product

@@ -6,7 +6,7 @@ import pytest
 
 from kernbench.config import NpuConfig, load_config
 from kernbench.config.kinds import as_npu
-from kernbench.validate.run import Options, Stand
+from kernbench.validate.run import Options, Runner
 from kernbench.validate.suite import read_suite_data
 from kernbench.validate.suites.plans import largest_prefill, product_share
 from kernbench.workloads.transfers import MAX_PART, SETUPS, load_cycles, setup_bytes, tile_sizes
@@ -62,13 +62,13 @@ def test_no_more_transfers_hide_their_setups_than_rings_of_tiles_have_places_for
 @pytest.mark.parametrize("name", ["h100_8x", "tpuv6e_2x4"])
 def test_products_reach_their_share_of_the_bound_where_many_transfers_are_in_flight(name: str) -> None:
     """0.54 of the first with tiles of 256 KiB; 0.847 of the second where later blocks delay the first one."""
-    assert product_share(name, DATA.fact("size"), 16, Stand(Options())) > LEAST
+    assert product_share(name, DATA.fact("size"), 16, Runner(Options())) > LEAST
 
 
 @pytest.mark.parametrize("name", ["h100", pytest.param("tpuv6e", marks=pytest.mark.nightly), "npu_server"])
 def test_plans_reach_their_share_of_the_bound(name: str) -> None:
     """0.66, 0.33 and 0.92 of a prefill, 0.67 of the product on the last, before setups and results in flight were counted."""
-    stand = Stand(Options())
-    assert product_share(name, DATA.fact("size"), 16, stand) > LEAST
-    found = largest_prefill(name, DATA, stand)
+    runner = Runner(Options())
+    assert product_share(name, DATA.fact("size"), 16, runner) > LEAST
+    found = largest_prefill(name, DATA, runner)
     assert found is not None and found[1] > LEAST

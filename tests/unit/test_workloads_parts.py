@@ -20,7 +20,7 @@ from kernbench.workloads.layer.dram import ActivationLayout, DramMap, Span, Weig
 from kernbench.workloads.layer.kv import KvCache, KvTile, kv_layout_for, kv_tiles, slot_bytes
 from kernbench.workloads.models import Matrix, ModelShape
 from kernbench.workloads.planner import _choices, _levels
-from kernbench.workloads.scratchpad import Buffer, DoesNotFit, Need, Ring, ScratchpadPlan, bank_and_offset
+from kernbench.workloads.scratchpad import Buffer, BufferSpec, DoesNotFit, Ring, ScratchpadPlan, bank_and_offset
 from tests.llm_cases import CASES
 from tests.workload_programs import TINY, tiny_machine
 
@@ -85,7 +85,7 @@ needs = st.lists(
 
 @given(needs, st.integers(1, 5))
 def test_a_plan_keeps_live_buffers_apart(wanted: list[tuple[int, int, int]], line: int) -> None:
-    plan = ScratchpadPlan([Need(str(i), *need) for i, need in enumerate(wanted)], 10_000, line)
+    plan = ScratchpadPlan([BufferSpec(str(i), *need) for i, need in enumerate(wanted)], 10_000, line)
     bytes_of_stage = [set[int]() for _ in range(4)]
     for i, (nbytes, first, last) in enumerate(wanted):
         buffer = plan[str(i)]
@@ -97,13 +97,13 @@ def test_a_plan_keeps_live_buffers_apart(wanted: list[tuple[int, int, int]], lin
 
 
 def test_a_plan_reuses_what_is_dead() -> None:
-    plan = ScratchpadPlan([Need("a", 10, 0, 1), Need("b", 10, 2, 3), Need("c", 5, 1, 2)], 16, 1)
+    plan = ScratchpadPlan([BufferSpec("a", 10, 0, 1), BufferSpec("b", 10, 2, 3), BufferSpec("c", 5, 1, 2)], 16, 1)
     assert [(plan[name].start, plan[name].end) for name in "abc"] == [(0, 10), (0, 10), (10, 15)]
     with pytest.raises(DoesNotFit) as error:
-        ScratchpadPlan([Need("a", 10, 0, 1), Need("b", 10, 1, 1)], 16, 4)
+        ScratchpadPlan([BufferSpec("a", 10, 0, 1), BufferSpec("b", 10, 1, 1)], 16, 4)
     assert error.value.nbytes == 22  # b would begin at 12
     with pytest.raises(InternalError, match="two buffers called a"):
-        ScratchpadPlan([Need("a", 1, 0, 0), Need("a", 1, 1, 1)], 16, 1)
+        ScratchpadPlan([BufferSpec("a", 1, 0, 0), BufferSpec("a", 1, 1, 1)], 16, 1)
 
 
 def test_a_ring_goes_round() -> None:

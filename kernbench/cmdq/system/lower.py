@@ -26,7 +26,7 @@ from kernbench.cmdq.plan import Plan
 from kernbench.cmdq.program import Program
 from kernbench.cmdq.system.check import columns_on_system
 from kernbench.cmdq.system.places import ELSEWHERE, Places
-from kernbench.cmdq.system.routes import Reach, Resources, Ways, launch_cycles, resources_of
+from kernbench.cmdq.system.routes import Resources, RouteTable, RuntimeRoutes, launch_cycles, resources_of
 from kernbench.common import naming
 from kernbench.config import SystemConfig
 
@@ -57,7 +57,7 @@ class _Lowering:
         self.columns = columns
         self.entries = entries = columns.entries
         self.places = places
-        self.ways = Ways(places)
+        self.route_table = RouteTable(places)
         self.node = [places.node_of(entry) if entry.engine != "control" else "" for entry in entries]
         named = {n for entry, n in zip(entries, self.node, strict=True) if n and entry.opcode not in ELSEWHERE}
         named |= {entry.peer for entry in entries if isinstance(entry, PairEntry)}
@@ -67,8 +67,8 @@ class _Lowering:
         self.endpoints = self._used("HOST_COPY_TILE")
         self.m_cpus = self._used("LAUNCH")
         if whole:
-            self.ways.add_all_memories()
-            self.ways.between()
+            self.route_table.add_all_memories()
+            self.route_table.between()
 
     def _used(self, opcode: str) -> list[str]:
         if self.whole:
@@ -86,7 +86,7 @@ class _Lowering:
         program = self.columns.tables()
         if self.places.config.control.mmio is not None:
             program["mmio"] = mmio_columns(self.entries)
-        resources = resources_of(self.ways, self.places.topology.edges if self.whole else ())
+        resources = resources_of(self.route_table, self.places.topology.edges if self.whole else ())
         npu = self.places.pe
         engines = (("te", naming.PE_GEMM, npu.te.engines), ("ve", naming.PE_MATH, npu.ve.engines))
         return Plan(
@@ -100,14 +100,16 @@ class _Lowering:
             channels=resources.channels,
             scratchpads=tuple(pe.part(naming.PE_TCM) for pe in self.pes),
             extra=self._extra(program),
-            reach=Reach(self.places, self.pes, self.endpoints, resources.number, self.ways.mesh) if self.whole else None,
+            reach=RuntimeRoutes(self.places, self.pes, self.endpoints, resources.number, self.route_table.mesh)
+            if self.whole
+            else None,
         )
 
     def _extra(self, program: dict[str, Any]) -> dict[int, int]:
         jobs = program["job"].tolist()
         routes = program["dma"]["route"].tolist()
         moves = [entry.index for entry in self.entries if entry.engine == "dma"]
-        return {index: cycles for index in moves if (cycles := self.ways.extra[routes[jobs[index]]])}
+        return {index: cycles for index in moves if (cycles := self.route_table.extra[routes[jobs[index]]])}
 
     def _names(self, part: str, count: int) -> list[str]:
         return [naming.numbered(pe.part(part), k, count) for pe in self.pes for k in range(count)]
@@ -128,7 +130,7 @@ class _Lowering:
         compute += [
             {"kind": KINDS["cpu"], "id": k, "spm": nowhere, "period": 1, "traffic": False} for k in range(len(self.m_cpus))
         ]
-        first = zip(self.ways.memories, resources.first, strict=True)
+        first = zip(self.route_table.memories, resources.first, strict=True)
         return {
             "max_cycles": config.max_cycles,
             "allocation": ALLOCATIONS[config.allocation],
@@ -154,15 +156,15 @@ class _Lowering:
         start, write = self.columns.dram_range(entry.index)[0], bool(dma["write"][row])
         if isinstance(entry, HostEntry):
             engine = len(self.pes) * engines + self.endpoints.index(node)
-            memory, route = self.ways.to_host(node, start, write)
+            memory, route = self.route_table.to_host(node, start, write)
         else:
             pe, engine = self.places.pe_of(node), self.number[node] * engines + entry.engine_id
             if isinstance(entry, PairEntry):
                 peer = self.places.pe_of(entry.peer)
-                memory, route = self.ways.to_peer(*((pe, peer) if write else (peer, pe)))
+                memory, route = self.route_table.to_peer(*((pe, peer) if write else (peer, pe)))
                 dma["peer"][row] = self.number[entry.peer]
             else:
-                memory, route = self.ways.to_memory(pe.part(naming.PE_DMA), start, write)
+                memory, route = self.route_table.to_memory(pe.part(naming.PE_DMA), start, write)
         dma["engine"][row], dma["memory"][row], dma["route"][row] = engine, memory, route
 
     def _place_compute(self, entry: Entry) -> None:

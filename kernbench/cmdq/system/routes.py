@@ -1,6 +1,5 @@
-"""Memories and routes of transfers, with the numbers of the core; each is made on first use.
-
-The routes of the entries of a program are known before the run. On a whole system, routes of jobs that components submit are
+"""The memories and routes of transfers, numbered as in the core. Each memory and route gets its number on first use. The
+routes of a program's entries are determined before the run. On a whole system, routes of jobs that components submit are
 found at run time.
 """
 
@@ -40,8 +39,8 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class Way:
-    """Edges in the direction of the data, and the cycles of the components on the route."""
+class Route:
+    """The edges of a route, in the direction of the data, and the cycles of the components on the route (`extra`)."""
 
     edges: tuple[Edge, ...]
     extra: int = 0
@@ -52,7 +51,7 @@ class Way:
         return sum(edge.cycles for edge in self.edges) + self.extra
 
     def head(self, mesh: RouterMesh[str] | None) -> int:
-        """The same over routers, whose links the flits cross later."""
+        """[cycle] The same without links between routers, which the flits cross after the head latency."""
         return self.latency - sum(edge.cycles for edge in self.edges if mesh is not None and between_routers(mesh, edge))
 
     def links(self, number: Mapping[tuple[str, str], int], mesh: RouterMesh[str] | None) -> tuple[list[int], int]:
@@ -63,7 +62,7 @@ class Way:
         return [number[edge.source, edge.target] for edge in shared + moved], len(shared)
 
 
-class Ways:
+class RouteTable:
     """The memories and routes that a program uses, numbered in the order of their first use."""
 
     def __init__(self, places: Places) -> None:
@@ -71,7 +70,7 @@ class Ways:
         self.memories: list[Memory] = []
         self.caches: dict[str, int] = {}  #: last-level caches by name
         self._memory: dict[Any, int] = {}
-        self.routes: list[tuple[int, Way]] = []  #: memory and route
+        self.routes: list[tuple[int, Route]] = []  #: memory and route
         self.mesh = mesh_of_routers(places)
         self.extra: dict[int, int] = {}  #: by the number of a route: cycles of the components on it
         self._route: dict[Any, int] = {}
@@ -112,7 +111,7 @@ class Ways:
         memory = self.memory_at(address)
         key = (dma, memory, write)
         if key not in self._route:
-            self._route_of(key, memory, memory_way(self.places, dma, address, write))
+            self._route_of(key, memory, memory_route(self.places, dma, address, write))
         return memory, self._route[key]
 
     def to_host(self, endpoint: str, address: int, to_device: bool) -> tuple[int, int]:
@@ -120,7 +119,7 @@ class Ways:
         memory = self.memory_at(address)
         key = (endpoint, memory, to_device)
         if key not in self._route:
-            self._route_of(key, memory, host_way(self.places, endpoint, address, to_device))
+            self._route_of(key, memory, host_route(self.places, endpoint, address, to_device))
         return memory, self._route[key]
 
     def to_peer(self, source: PePlace, target: PePlace) -> tuple[int, int]:
@@ -128,13 +127,13 @@ class Ways:
         memory = self.between()
         key = (source, target)
         if key not in self._route:
-            self._route_of(key, memory, peer_way(self.places, source, target))
+            self._route_of(key, memory, peer_route(self.places, source, target))
         return memory, self._route[key]
 
-    def _route_of(self, key: Any, memory: int, way: Way) -> None:
+    def _route_of(self, key: Any, memory: int, route: Route) -> None:
         self._route[key] = sum(self.memories[m].flows for m, _ in self.routes)
-        self.extra[self._route[key]] = way.extra
-        self.routes.append((memory, way))
+        self.extra[self._route[key]] = route.extra
+        self.routes.append((memory, route))
 
     def add_all_memories(self) -> None:
         """Every slice of every stack, then every SRAM, in the order of their addresses."""
@@ -154,31 +153,31 @@ def mesh_of_routers(places: Places) -> RouterMesh[str] | None:
     return cube_meshes(places.topology, places.parts.rate)
 
 
-def memory_way(places: Places, dma: str, address: int, write: bool) -> Way:
+def memory_route(places: Places, dma: str, address: int, write: bool) -> Route:
     """The route between a PE's DMA engine, which serves the PE's scratchpad, and the memory that holds `address`."""
     edges = places.router.route(places.router.find_memory_path(dma, address, read=not write)).edges
     pe = places.topology.by_id[dma]
     assert pe.sip is not None and pe.cube is not None and pe.pe is not None
     scratchpad = naming.pe_node(pe.sip, pe.cube, pe.pe, naming.PE_TCM)
     nodes = [scratchpad, *nodes_along(edges)] if write else [*nodes_along(edges), scratchpad]
-    return Way(edges, places.parts.cycles("memory", nodes))
+    return Route(edges, places.parts.cycles("memory", nodes))
 
 
-def peer_way(places: Places, source: PePlace, target: PePlace) -> Way:
+def peer_route(places: Places, source: PePlace, target: PePlace) -> Route:
     """The route from one PE's scratchpad to another's."""
     router = places.router
     edges = router.route(router.find_path(source.part(naming.PE_DMA), target.part(naming.PE_DMA))).edges
     nodes = [source.part(naming.PE_TCM), *nodes_along(edges), target.part(naming.PE_TCM)]
-    return Way(edges, places.parts.cycles("peer", nodes))
+    return Route(edges, places.parts.cycles("peer", nodes))
 
 
-def host_way(places: Places, endpoint: str, address: int, to_device: bool) -> Way:
+def host_route(places: Places, endpoint: str, address: int, to_device: bool) -> Route:
     """The route between the host and the memory of an address, through an endpoint."""
     router, edge = places.router, places.topology.edge
     inside = router.route(router.find_memory_path(endpoint, address, read=not to_device)).edges
     outside = edge[(naming.HOST, endpoint) if to_device else (endpoint, naming.HOST)]
     edges = (outside, *inside) if to_device else (*inside, outside)
-    return Way(edges, places.parts.cycles("host", nodes_along(edges)))
+    return Route(edges, places.parts.cycles("host", nodes_along(edges)))
 
 
 def launch_cycles(places: Places, m_cpu: str) -> int:
@@ -204,58 +203,58 @@ class Resources:
     caches: list[dict[str, Any]]  #: tables of last-level caches, whose resources come last
 
 
-def resources_of(ways: Ways, more: Iterable[Edge] = ()) -> Resources:
+def resources_of(table: RouteTable, more: Iterable[Edge] = ()) -> Resources:
     """Number the resources and build the routes over them. `more`: further edges that become resources."""
     edges: dict[tuple[str, str], Edge] = {}
-    for way in (*(way.edges for _, way in ways.routes), more):
-        edges.update({(edge.source, edge.target): edge for edge in way if edge.bytes_per_cycle is not None})
-    order = ways.places.order
+    for route in (*(route.edges for _, route in table.routes), more):
+        edges.update({(edge.source, edge.target): edge for edge in route if edge.bytes_per_cycle is not None})
+    order = table.places.order
     used = sorted(edges, key=lambda pair: (order[pair[0]], order[pair[1]]))
     names: list[str] = []
     first = []
-    for memory in ways.memories:
+    for memory in table.memories:
         first.append(len(names) if memory.channels else -1)
         names += memory.channels
     channels = len(names)
     number = {pair: channels + k for k, pair in enumerate(used)}
-    capacities = _channel_capacities(ways) + [ways.places.parts.rate(edges[pair]) for pair in used]
-    llc, cache = ways.places.config.cube.llc, channels + len(used)
-    capacities += [llc.bw_bytes_per_cycle for _ in ways.caches] if llc is not None else []
+    capacities = _channel_capacities(table) + [table.places.parts.rate(edges[pair]) for pair in used]
+    llc, cache = table.places.config.cube.llc, channels + len(used)
+    capacities += [llc.bw_bytes_per_cycle for _ in table.caches] if llc is not None else []
     return Resources(
-        (*names, *(naming.directed(*pair) for pair in used), *ways.caches),
+        (*names, *(naming.directed(*pair) for pair in used), *table.caches),
         tuple(capacities),
         channels,
         tuple(first),
         number,
-        _route_tables(ways, first, number, cache),
-        [] if llc is None else [cache_table(llc, cache + k) for k in range(len(ways.caches))],
+        _route_tables(table, first, number, cache),
+        [] if llc is None else [cache_table(llc, cache + k) for k in range(len(table.caches))],
     )
 
 
-def _channel_capacities(ways: Ways) -> list[Fraction]:
+def _channel_capacities(table: RouteTable) -> list[Fraction]:
     """[byte/cycle] of the channels of all memories."""
-    rates = [(ways.places.parts.channel_rate(memory.node), memory) for memory in ways.memories if memory.channels]
+    rates = [(table.places.parts.channel_rate(memory.node), memory) for memory in table.memories if memory.channels]
     return [rate for rate, memory in rates for _ in memory.channels]
 
 
-def _route_tables(ways: Ways, first: Sequence[int], number: dict[tuple[str, str], int], cache: int) -> dict[str, Any]:
+def _route_tables(table: RouteTable, first: Sequence[int], number: dict[tuple[str, str], int], cache: int) -> dict[str, Any]:
     """`cache`: the resource of the first last-level cache."""
     start, path, latency = [0], [], []
     through = []
-    for memory, way in ways.routes:
-        links, shared = way.links(number, ways.mesh)
-        channels, behind = len(ways.memories[memory].channels), ways.memories[memory].table.get("cache", -1)
-        for channel in range(ways.memories[memory].flows):
+    for memory, route in table.routes:
+        links, shared = route.links(number, table.mesh)
+        channels, behind = len(table.memories[memory].channels), table.memories[memory].table.get("cache", -1)
+        for channel in range(table.memories[memory].flows):
             path += [first[memory] + channel] if channel < channels else []
             path += [cache + behind] if behind >= 0 else []
             path += links
             start.append(len(path))
-            latency.append(way.head(ways.mesh))
-            if ways.mesh is not None:
-                through.append((shared + (channel < channels), segments_of(ways.mesh, way.edges)))
+            latency.append(route.head(table.mesh))
+            if table.mesh is not None:
+                through.append((shared + (channel < channels), segments_of(table.mesh, route.edges)))
     tables: dict[str, Any] = {"route_start": column(start), "route_path": column(path), "route_latency": column(latency)}
-    if ways.mesh is not None:
-        tables["network"] = ways.mesh.tables(number) | route_tables(through) | {"names": ways.mesh.names}
+    if table.mesh is not None:
+        tables["network"] = table.mesh.tables(number) | route_tables(through) | {"names": table.mesh.names}
     return tables
 
 
@@ -264,7 +263,7 @@ def _route_tables(ways: Ways, first: Sequence[int], number: dict[tuple[str, str]
 AddRoute = Callable[[int, list[int], int, Any], int]
 
 
-class Reach:
+class RuntimeRoutes:
     """The memory and the route of an address for DMA jobs of components on a whole system; each is computed once.
 
     PEs, endpoints and M_CPUs are identified by their positions in the topology. Memories are in the order of their addresses:
@@ -292,7 +291,7 @@ class Reach:
         self._route: dict[tuple[int, int, bool], int] = {}
         self._host_route: dict[tuple[int, int, bool], int] = {}
         self._peer_route: dict[tuple[int, int], int] = {}
-        self._peer_ways: dict[tuple[int, int], Way] = {}
+        self._pe_routes: dict[tuple[int, int], Route] = {}
         self._switch_route: dict[tuple[int, tuple[int, ...], bool], int] = {}
         found = places.resolver.map
         self._hbm, self._sram, self._slice_bytes = found.hbm, found.sram, found.slice_bytes
@@ -324,7 +323,7 @@ class Reach:
         memory = self.memory_of(address, nbytes)
         key = (pe, memory, write)
         if key not in self._route:
-            self._route[key] = self._new(memory, memory_way(self.places, self._dma[pe], address, write))
+            self._route[key] = self._new(memory, memory_route(self.places, self._dma[pe], address, write))
         return memory, self._route[key]
 
     def host_route(self, endpoint: int, address: int, to_device: bool, nbytes: int = 1) -> tuple[int, int]:
@@ -332,15 +331,15 @@ class Reach:
         memory = self.memory_of(address, nbytes)
         key = (endpoint, memory, to_device)
         if key not in self._host_route:
-            way = host_way(self.places, self.endpoints[endpoint], address, to_device)
-            self._host_route[key] = self._new(memory, way)
+            route = host_route(self.places, self.endpoints[endpoint], address, to_device)
+            self._host_route[key] = self._new(memory, route)
         return memory, self._host_route[key]
 
     def peer_route(self, source: int, target: int) -> tuple[int, int]:
         """(memory, route) of a transfer from one PE's scratchpad to another's, whichever of the two submits it."""
         key = (source, target)
         if key not in self._peer_route:
-            self._peer_route[key] = self._new(self._between, self._peer_way(source, target))
+            self._peer_route[key] = self._new(self._between, self._route_between(source, target))
         return self._between, self._peer_route[key]
 
     def switch_route(self, root: int, members: Sequence[int], to_root: bool) -> tuple[int, int]:
@@ -354,36 +353,36 @@ class Reach:
         key = (root, tuple(members), to_root)
         if key not in self._switch_route:
             others = [one for one in members if one != root]
-            ways = [self._peer_way(one, root) if to_root else self._peer_way(root, one) for one in others]
-            edges = [edge for way in ways for edge in way.edges]
+            routes = [self._route_between(one, root) if to_root else self._route_between(root, one) for one in others]
+            edges = [edge for route in routes for edge in route.edges]
             if to_root:  # the data of the root itself go up to its switch
                 there = {edge.target for edge in edges if edge.target.startswith(naming.SWITCH)}
-                out = self._peer_way(root, others[0]).edges
+                out = self._route_between(root, others[0]).edges
                 up = next(k for k, edge in enumerate(out) if edge.target in there)
                 edges += out[: up + 1]
-            whole = Way(tuple(dict.fromkeys(edges)))
+            whole = Route(tuple(dict.fromkeys(edges)))
             links, _ = whole.links(self._links, None)
             assert self._add is not None, "a machine opens it"
-            self._switch_route[key] = self._add(self._between, links, max(way.latency for way in ways), None)
+            self._switch_route[key] = self._add(self._between, links, max(route.latency for route in routes), None)
         return self._between, self._switch_route[key]
 
     def peer_cycles(self, source: int, target: int) -> int:
         """The latency from one PE to another."""
-        return self._peer_way(source, target).latency
+        return self._route_between(source, target).latency
 
-    def _peer_way(self, source: int, target: int) -> Way:
+    def _route_between(self, source: int, target: int) -> Route:
         """The edges from one PE to another: messages of a queue and the credits of the opposite queue take the same route."""
-        way = self._peer_ways.get((source, target))
-        if way is None:
-            way = self._peer_ways[source, target] = peer_way(self.places, self._pes[source], self._pes[target])
-        return way
+        route = self._pe_routes.get((source, target))
+        if route is None:
+            route = self._pe_routes[source, target] = peer_route(self.places, self._pes[source], self._pes[target])
+        return route
 
     def launch_cycles(self, m_cpu: str) -> int:
         """[cycle] From the launch by the host until the M_CPU has accepted it: the duration of its job."""
         return max(1, launch_cycles(self.places, m_cpu))
 
-    def _new(self, memory: int, way: Way) -> int:
+    def _new(self, memory: int, route: Route) -> int:
         assert self._add is not None, "a machine opens it"
-        links, shared = way.links(self._links, self._mesh)
-        through = None if self._mesh is None else (shared, segments_of(self._mesh, way.edges))
-        return self._add(memory, links, way.head(self._mesh), through)
+        links, shared = route.links(self._links, self._mesh)
+        through = None if self._mesh is None else (shared, segments_of(self._mesh, route.edges))
+        return self._add(memory, links, route.head(self._mesh), through)

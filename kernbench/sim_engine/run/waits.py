@@ -148,7 +148,7 @@ class PeQueues(Protocol):
         """A warning for each queue with messages that nobody received."""
 
 
-class OnItsWay:
+class InFlight:
     """The waits of jobs that were issued and have not ended: for an engine, a component that replaces it, the bus of a
     channel, or banks.
     """
@@ -185,7 +185,7 @@ def who_waits(
     program: Program,
     times: Sequence[EntryTimes],
     gate: int,
-    on_its_way: OnItsWay,
+    in_flight: InFlight,
     queues: PeQueues | None = None,
     *,
     absent: Collection[int] = (),
@@ -203,7 +203,7 @@ def who_waits(
         if time.end is not None:
             continue
         if time.issue is not None:
-            ids, since, reason = on_its_way.wait(entry, time)
+            ids, since, reason = in_flight.wait(entry, time)
             out.append({"id": entry.command_id, "opcode": entry.opcode, "waits_for": ids, "since": since, "reason": reason})
             continue
         missing = [i for i in before[entry.index] if times[i].end is None]

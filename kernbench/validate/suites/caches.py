@@ -11,7 +11,7 @@ from typing import Any
 from kernbench.cmdq import Program
 from kernbench.config import NpuConfig, load_config
 from kernbench.validate.chips import FOLDER
-from kernbench.validate.run import Stand
+from kernbench.validate.run import Runner
 from kernbench.validate.suite import Figure, Row, Series, Skipped, SuiteData
 
 FAR_WHY = "the set is there as a whole, or gone before it is read again: bandwidth and latency are those of one part"
@@ -22,22 +22,22 @@ LEAST = 64 << 20  #: [byte] that are read at least, to measure bandwidth
 KB = 1024
 
 
-def rows(data: SuiteData, stand: Stand) -> Iterator[Row]:
+def rows(data: SuiteData, runner: Runner) -> Iterator[Row]:
     """Every measured size of every chip. The suite is skipped if there are no tables."""
-    folder = Path(stand.options.chip_tables or FOLDER, "microbench")
+    folder = Path(runner.options.chip_tables or FOLDER, "microbench")
     if not folder.is_dir():
         raise Skipped("there is no folder of chip tables; name one with --data or KERNBENCH_CHIP_TABLES")
     for chip in data.fact("chips"):
-        for size, measured in _sizes(folder / "shared_cache_bandwidth.csv", chip, data, stand):
+        for size, measured in _sizes(folder / "shared_cache_bandwidth.csv", chip, data, runner):
             machine = _machine(chip, data, _latencies(folder, chip, data))
-            ours = _bandwidth(size, machine, stand)
+            ours = _bandwidth(size, machine, runner)
             yield _row(f"{chip}: {size:,} KB, bandwidth", size, machine, measured, ours, "GB/s", data, "bandwidth")
-        for size, measured in _sizes(folder / "load_latency.csv", chip, data, stand):
+        for size, measured in _sizes(folder / "load_latency.csv", chip, data, runner):
             machine = _machine(chip, data, _latencies(folder, chip, data))
             # the data set fits into a cache below the last level, which the machine does not have
             if size * KB < _first_level(folder, chip):
                 continue
-            ours = _latency(size, machine, stand)
+            ours = _latency(size, machine, runner)
             yield _row(f"{chip}: {size:,} KB, latency", size, machine, measured, ours, "cycles", data, "latency")
 
 
@@ -58,11 +58,11 @@ def _table(path: Path, chip: str) -> list[dict[str, str]]:
         return [row for row in csv.DictReader(file) if row["chip"] == chip]
 
 
-def _sizes(path: Path, chip: str, data: SuiteData, stand: Stand) -> list[tuple[int, float]]:
+def _sizes(path: Path, chip: str, data: SuiteData, runner: Runner) -> list[tuple[int, float]]:
     """(size of the set [KB], measured figure) of the rows of a chip; every third row for `--quick`."""
     found = [(round(float(row["data_set_kb"])), float(row["measured"])) for row in _table(path, chip)]
     found = [one for one in found if one[0] * KB >= 2 * TILE and one[0] <= data.fact("most_kb")]
-    return found[::3] if stand.options.quick else found
+    return found[::3] if runner.options.quick else found
 
 
 def _latencies(folder: Path, chip: str, data: SuiteData) -> tuple[int, int]:
@@ -108,19 +108,19 @@ def _chip(name: str) -> NpuConfig:
     return load_config(name, kind=NpuConfig)
 
 
-def _bandwidth(size: int, machine: NpuConfig, stand: Stand) -> Fraction:
+def _bandwidth(size: int, machine: NpuConfig, runner: Runner) -> Fraction:
     """[GB/s] The bandwidth of a set that is read repeatedly, without the first time."""
     program = Program("again")
     _read(program, size)
     times = max(1, LEAST // (size * KB))
     _read(program, size, times)
-    entries = stand.run(program, machine).entries
+    entries = runner.run(program, machine).entries
     first = next(entry for entry in entries if entry.opcode == "BARRIER")
     assert first.end is not None
     return Fraction(times * size * KB, max(entry.end or 0 for entry in entries) - first.end) * machine.freq_ghz
 
 
-def _latency(size: int, machine: NpuConfig, stand: Stand) -> Fraction:
+def _latency(size: int, machine: NpuConfig, runner: Runner) -> Fraction:
     """[cycle] The latency of loading one line after the whole set was read once, over the lines that were read first."""
     program = Program("chase")
     _read(program, size)
@@ -128,7 +128,7 @@ def _latency(size: int, machine: NpuConfig, stand: Stand) -> Fraction:
     loads = 16
     for k in range(loads):
         program.barrier(wait_for=[_load(program, 16 * k * line, line, 0)])
-    entries = stand.run(program, machine).entries
+    entries = runner.run(program, machine).entries
     last = [entry for entry in entries if entry.opcode == "DMA_LOAD_TILE"][-loads:]
     return Fraction(sum((entry.end or 0) - (entry.start or 0) for entry in last), loads)
 

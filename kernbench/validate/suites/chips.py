@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kernbench.validate.chips import FOLDER, MANY, TableResult, Target, validate_chips
-from kernbench.validate.run import Stand
+from kernbench.validate.run import Runner
 from kernbench.validate.suite import Figure, Row, Series, Skipped, SuiteData
 
 TARGET_WHY = "the goal for tables of this kind; the page Validation explains the rows with the largest errors"
@@ -15,24 +15,24 @@ THREE_WHY = "at most the error of three numbers that are fitted to the table its
 THREE_QUICK_WHY = "reported only: three numbers that are fitted to a part of the table nearly interpolate it"
 
 
-def rows(data: SuiteData, stand: Stand) -> Iterator[Row]:
+def rows(data: SuiteData, runner: Runner) -> Iterator[Row]:
     """Medians and means of the errors of tables, compared with targets and baselines. The suite is skipped if there are no
     tables."""
-    for one in results(data, stand):
+    for one in results(data, runner):
         if not one.skipped:
-            yield from _rows(one, quick=stand.options.quick)
+            yield from _rows(one, quick=runner.options.quick)
 
 
-def results(data: SuiteData, stand: Stand) -> list[TableResult]:
+def results(data: SuiteData, runner: Runner) -> list[TableResult]:
     """The results of every table; cached as long as the file does not change."""
-    folder = stand.options.chip_tables or FOLDER
+    folder = runner.options.chip_tables or FOLDER
     if not Path(folder).is_dir():
         raise Skipped("there is no folder of chip tables; name one with --data or KERNBENCH_CHIP_TABLES")
-    key = (str(folder), stand.options.quick)
+    key = (str(folder), runner.options.quick)
     if key not in _RESULTS:
         targets = [Target(**one) for one in data.fact("targets")]
         _RESULTS.clear()
-        _RESULTS[key] = validate_chips(Path(folder), targets, quick=stand.options.quick)
+        _RESULTS[key] = validate_chips(Path(folder), targets, quick=runner.options.quick)
     return _RESULTS[key]
 
 

@@ -20,7 +20,7 @@ from kernbench.policy.routing.router import PathRouter
 from kernbench.topology.builder import build_topology
 from kernbench.validate import channels, interleaved_messages
 from kernbench.validate.page import size_text
-from kernbench.validate.run import Stand
+from kernbench.validate.run import Runner
 from kernbench.validate.suite import Figure, Row, Series, SuiteData
 
 FITTED_WHY = "fitted: three constants for three sizes, up to what a cycle and four digits resolve"
@@ -37,14 +37,14 @@ FORMS = {("all_reduce", "ring"): (2, 1), ("all_reduce", "bidirectional"): (2, 2)
          ("all_gather", "ring"): (1, 1)}  # fmt: skip
 
 
-def rows(data: SuiteData, stand: Stand) -> Iterator[Row]:
+def rows(data: SuiteData, runner: Runner) -> Iterator[Row]:
     """Cycles of several collectives, then times for the measured sizes."""
     ranks = [int(n) for n in data.fact("turns_ranks")]
     for name in FORMS:
-        for n in ranks[: len(ranks) - 1] if stand.options.quick else ranks:
-            yield from (_in_turn(data, stand, name, n, int(size)) for size in data.fact("turns_sizes"))
-    cases = [case for case in data.cases if case.get("quick", False) or not stand.options.quick]
-    line = Line(data, stand)
+        for n in ranks[: len(ranks) - 1] if runner.options.quick else ranks:
+            yield from (_in_turn(data, runner, name, n, int(size)) for size in data.fact("turns_sizes"))
+    cases = [case for case in data.cases if case.get("quick", False) or not runner.options.quick]
+    line = Line(data, runner)
     for case in cases:
         fitted = bool(case.get("fitted", False))
         yield Row(
@@ -58,7 +58,7 @@ def rows(data: SuiteData, stand: Stand) -> Iterator[Row]:
         )
 
 
-def _in_turn(data: SuiteData, stand: Stand, name: tuple[str, str], ranks: int, nbytes: int) -> Row:
+def _in_turn(data: SuiteData, runner: Runner, name: tuple[str, str], ranks: int, nbytes: int) -> Row:
     config = _machine(data, {"system.sips": ranks, "pe.ve.ops_per_lane": FAST, **data.fact("turns_machine")})
     entry = read_registry().find(*name)
     collective = COLLECTIVES[entry.collective]
@@ -67,7 +67,7 @@ def _in_turn(data: SuiteData, stand: Stand, name: tuple[str, str], ranks: int, n
         case=f"{entry.collective} {entry.name}, {ranks} ranks, {size_text(nbytes)}",
         source="turns",
         expected=_expected(data, config, name, ranks, nbytes),
-        ours=_cycles(_slowed(config, stand), entry.load(), count, collective, Queues(SLOTS, SLOT_BYTES)),
+        ours=_cycles(_slowed(config, runner), entry.load(), count, collective, Queues(SLOTS, SLOT_BYTES)),
         unit="cycles",
         allowed=TURNS_ALLOWED,
         why=TURNS_WHY,
@@ -97,9 +97,9 @@ def _latency(config: SystemConfig) -> int:
     return router.route(router.find_path(f"{source}.{naming.PE_DMA}", f"{target}.{naming.PE_TCM}")).cycles
 
 
-def _slowed(config: SystemConfig, stand: Stand) -> SystemConfig:
+def _slowed(config: SystemConfig, runner: Runner) -> SystemConfig:
     """The machine with planted errors of its links and their latencies, its vector engines, and its memory."""
-    noc, ve, dram = (Fraction(stand.plant.get(name, 1)) for name in ("noc", "ve", "dram"))
+    noc, ve, dram = (Fraction(runner.plant.get(name, 1)) for name in ("noc", "ve", "dram"))
     system, cube, pe = config.system, config.cube, config.pe
     link = system.link.model_copy(
         update={"bytes_per_cycle": system.link.bytes_per_cycle / noc, "cycles": ceil_div(system.link.cycles * noc, 1)}
@@ -128,8 +128,8 @@ def _cycles(config: SystemConfig, algorithm: Algorithm, count: int, collective: 
 class Line:
     """Times by size: simulated, and of those above the largest simulated one what the link needs for the bytes more."""
 
-    def __init__(self, data: SuiteData, stand: Stand) -> None:
-        self.config = _slowed(_machine(data, {}), stand)
+    def __init__(self, data: SuiteData, runner: Runner) -> None:
+        self.config = _slowed(_machine(data, {}), runner)
         self.most = int(data.fact("simulated"))
         self.known: dict[int, Fraction] = {}
 

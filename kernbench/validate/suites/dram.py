@@ -11,7 +11,7 @@ from kernbench.cmdq import Program
 from kernbench.cmdq.controller_timing import controller_table
 from kernbench.config import NpuConfig, load_config
 from kernbench.validate.ramulator import read_figures
-from kernbench.validate.run import Stand, slower_controllers
+from kernbench.validate.run import Runner, slower_controllers
 from kernbench.validate.suite import Row, SuiteData
 
 # no requester waits for another requester at the scratchpad
@@ -21,17 +21,17 @@ ROW_STEP = 1 << 16  #: [byte] from a row of a bank to the next of the same, on o
 Case = dict[str, Any]
 
 
-def rows(data: SuiteData, stand: Stand) -> Iterator[Row]:
+def rows(data: SuiteData, runner: Runner) -> Iterator[Row]:
     """Latencies, throughput and patterns, and the rows of Ramulator if the folder of its figures is given."""
     for case in data.cases:
-        yield _KINDS[case["kind"]](case, data, stand)
-    if stand.options.ramulator is not None:
-        yield from _ramulator(stand.options.ramulator, stand)
+        yield _KINDS[case["kind"]](case, data, runner)
+    if runner.options.ramulator is not None:
+        yield from _ramulator(runner.options.ramulator, runner)
 
 
-def left_out(data: SuiteData, stand: Stand) -> str:
+def left_out(data: SuiteData, runner: Runner) -> str:
     """Why there are no rows of Ramulator."""
-    if stand.options.ramulator is not None:
+    if runner.options.ramulator is not None:
         return ""
     return "no rows of Ramulator 2 against row_buffer_v2: name a folder of its figures by --ramulator or KERNBENCH_RAMULATOR"
 
@@ -41,12 +41,12 @@ POINTS = 2  #: allowed difference of row hits in percentage points
 MODEL_WHY = "device, address map, scheduler and load are equal; left are the order of equal requests and the first refreshes"
 
 
-def _ramulator(folder: Path, stand: Stand) -> Iterator[Row]:
+def _ramulator(folder: Path, runner: Runner) -> Iterator[Row]:
     """Bandwidth, p50 of reads and row hits of each row of Ramulator's figures, on an equal controller of row_buffer_v2."""
-    for measured in read_figures(folder)[:: QUICK if stand.options.quick else 1]:
+    for measured in read_figures(folder)[:: QUICK if runner.options.quick else 1]:
         table = controller_table(measured.controller())
-        if "dram" in stand.plant:
-            table = slower_controllers(table, stand.plant["dram"])
+        if "dram" in runner.plant:
+            table = slower_controllers(table, runner.plant["dram"])
         theirs, ours = measured.expected, measured.ours(table)
         limits = {"bandwidth": (theirs.gb_per_s, ours.gb_per_s, "GB/s", 0.05 if measured.refresh else 0.03)}
         limits["p50 of reads"] = (theirs.p50_ns, ours.p50_ns, "ns", 0.05)
@@ -78,7 +78,7 @@ def _move(program: Program, addr: int, size: int, *, store: bool = False, place:
     return move(tensor_role="weight", qbits=8, dram_addr=addr, spm_bank=0, spm_offset=place, deps_before=before, **size_of)
 
 
-def _latency(case: Case, data: SuiteData, stand: Stand) -> Row:
+def _latency(case: Case, data: SuiteData, runner: Runner) -> Row:
     """One burst, when its bank is closed, has its row open, or another."""
     t, state, program = data.fact("rows"), case["state"], Program("latency")
     size, burst = int(data.fact("bus_width_bytes")), int(data.fact("dram_burst_cycles"))
@@ -87,7 +87,7 @@ def _latency(case: Case, data: SuiteData, stand: Stand) -> Row:
         places = {"in_bank": 0, "in_offset": 0, "out_bank": 0, "out_offset": 0}
         first = program.ve_copy(length=64 * 100, batch=1, qbits_activation=8, **places, deps_before=[first])
     _move(program, ROW_STEP if state == "conflict" else 0, size, store=state == "write", after=first)
-    entry = stand.run(program, machine(data, channels=1)).entries[-1]
+    entry = runner.run(program, machine(data, channels=1)).entries[-1]
     assert entry.end is not None and entry.start is not None
     expected = {
         "hit": t["t_cl"],
@@ -99,7 +99,7 @@ def _latency(case: Case, data: SuiteData, stand: Stand) -> Row:
     return Row(case=case["name"], source=case["source"], expected=expected, ours=ours, unit="ns", allowed=0, why=EXACT)
 
 
-def _windows(case: Case, data: SuiteData, stand: Stand) -> Row:
+def _windows(case: Case, data: SuiteData, runner: Runner) -> Row:
     """Five bursts to five banks: the fifth waits for the window of activations, or four times for the next one."""
     t, program = data.fact("rows"), Program("windows")
     size = int(data.fact("bus_width_bytes"))
@@ -107,27 +107,27 @@ def _windows(case: Case, data: SuiteData, stand: Stand) -> Row:
     for k, addr in enumerate(banks):
         _move(program, addr, size, place=k * 32)
     expected = max(t["t_faw"], 4 * t["t_rrd_s"]) + t["t_rcd"] + t["t_cl"]
-    ours = stand.cycles(program, machine(data, channels=1)) - int(data.fact("dram_burst_cycles"))
+    ours = runner.cycles(program, machine(data, channels=1)) - int(data.fact("dram_burst_cycles"))
     return Row(case=case["name"], source="formula", expected=expected, ours=ours, unit="ns", allowed=0, why=EXACT)
 
 
-def _peak(case: Case, data: SuiteData, stand: Stand) -> Row:
+def _peak(case: Case, data: SuiteData, runner: Runner) -> Row:
     """Bytes over the time between the first and the last byte of a stream without refresh."""
     t, size, program = data.fact("rows"), int(case["bytes"]), Program("peak")
     _move(program, 0, size)
     first = t["t_rcd"] + t["t_cl"] + 3 * (t["t_rrd_s"] - t["t_ccd_s"])  # then the four groups have their rows
-    ours = Fraction(size, stand.cycles(program, machine(data, refresh=False)) - first)
+    ours = Fraction(size, runner.cycles(program, machine(data, refresh=False)) - first)
     expected = data.fact("channels") * Fraction(data.fact("bus_width_bytes"), data.fact("dram_burst_cycles"))
     why = "eight channels of 128 bits at 2 Gb/s a pin; after the first rows are open nothing may be lost"
     return Row(case=f"peak, {size:,} B", source="ramulator2", expected=expected, ours=ours, unit="GB/s", allowed=0, why=why)
 
 
-def _throughput(case: Case, data: SuiteData, stand: Stand) -> Row:
+def _throughput(case: Case, data: SuiteData, runner: Runner) -> Row:
     t, size, program = data.fact("rows"), int(case["bytes"]), Program("throughput")
     _move(program, 0, size)
     peak = data.fact("channels") * Fraction(data.fact("bus_width_bytes"), data.fact("dram_burst_cycles"))
     lost = t["t_rtp"] + t["t_rp"] + t["t_rfc"] + t["t_rcd"]
-    ours = Fraction(size, stand.cycles(program, machine(data)))
+    ours = Fraction(size, runner.cycles(program, machine(data)))
     why = (
         "the closed form counts the whole gap between two reads as lost, and neither the first latency nor the rows of all "
         "groups that are opened after a refresh"
@@ -136,13 +136,13 @@ def _throughput(case: Case, data: SuiteData, stand: Stand) -> Row:
     return Row(case=case_name, source="ramulator2", expected=expected, ours=ours, unit="GB/s", allowed=0.01, why=why)
 
 
-def _pattern(case: Case, data: SuiteData, stand: Stand) -> Row:
+def _pattern(case: Case, data: SuiteData, runner: Runner) -> Row:
     """`shared_bw_v1` as ours, against the same with rows."""
     program = Program(case["name"])
     _SHAPES[case["shape"]](case, program)
-    expected, ours = (stand.cycles(program, machine(data, rows=with_rows)) for with_rows in (True, False))
-    if stand.plant:  # an error of the device must be seen, and the other rule has it too: compare with the device as it is
-        ours = Stand(stand.options).cycles(program, machine(data, rows=False))
+    expected, ours = (runner.cycles(program, machine(data, rows=with_rows)) for with_rows in (True, False))
+    if runner.plant:  # an error of the device must be seen, and the other rule has it too: compare with the device as it is
+        ours = Runner(runner.options).cycles(program, machine(data, rows=False))
     allowed, why = case["allowed"], case["why"]
     return Row(case=case["name"], source="row_buffer_v1", expected=expected, ours=ours, unit="cycles", allowed=allowed, why=why)
 
@@ -175,7 +175,7 @@ _SHAPES: dict[str, Callable[[Case, Program], None]] = {
     "stride": _stride,
     "random": _random,
 }
-_KINDS: dict[str, Callable[[Case, SuiteData, Stand], Row]] = {
+_KINDS: dict[str, Callable[[Case, SuiteData, Runner], Row]] = {
     "latency": _latency,
     "windows": _windows,
     "peak": _peak,

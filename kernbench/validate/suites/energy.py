@@ -9,7 +9,7 @@ from typing import Any
 from kernbench.cmdq import Program
 from kernbench.common.units import ceil_div
 from kernbench.config import NpuConfig, load_config
-from kernbench.validate.run import Stand
+from kernbench.validate.run import Runner
 from kernbench.validate.suite import Row, SuiteData
 
 WHY = "asked of this comparison; layers differ in data reuse and in the use of the array, which the prices do not know"
@@ -17,10 +17,10 @@ FITTED = "the two prices are fitted to the energy of this layer, so its share sa
 LINE = 64  #: [byte] size of a transfer, to which counts are rounded
 
 
-def rows(data: SuiteData, stand: Stand) -> Iterator[Row]:
+def rows(data: SuiteData, runner: Runner) -> Iterator[Row]:
     """The share of each layer in the energy of its network, in percent."""
     mac_pj, static_mw = fitted(data)
-    spent = [_energy(case, mac_pj, static_mw, data, stand) for case in data.cases]
+    spent = [_energy(case, mac_pj, static_mw, data, runner) for case in data.cases]
     measured = [_exact(case["mw"]) * _exact(case["ms"]) for case in data.cases]
     for i, case in enumerate(data.cases):
         of = [k for k, other in enumerate(data.cases) if other["net"] == case["net"]]
@@ -54,7 +54,7 @@ def _exact(value: Any) -> Fraction:
     return Fraction(str(value))
 
 
-def _energy(case: dict[str, Any], mac_pj: Fraction, static_mw: Fraction, data: SuiteData, stand: Stand) -> Fraction:
+def _energy(case: dict[str, Any], mac_pj: Fraction, static_mw: Fraction, data: SuiteData, runner: Runner) -> Fraction:
     """[pJ] of a program with the layer's MACs and buffer accesses that takes its latency, all over `scale`."""
     scale, freq = data.fact("scale"), _exact(data.fact("freq_ghz"))
     macs = round(_exact(case["gmac"]) * 10**9 * (1 - _exact(case["zeros"])) / scale)
@@ -77,7 +77,7 @@ def _energy(case: dict[str, Any], mac_pj: Fraction, static_mw: Fraction, data: S
     bits = data.fact("bits")
     program.te_gemm(m=1, n=1, k=macs, qbits_weight=bits, qbits_activation=bits, **places)
     program.dma_load(tensor_role="activation", qbits=8, dram_addr=0, spm_bank=0, spm_offset=0, num_elements=nbytes)
-    return Fraction(stand.run(program, machine).metrics["energy_pj"]["total"])
+    return Fraction(runner.run(program, machine).metrics["energy_pj"]["total"])
 
 
 MACS = 168  #: MACs of the array in a cycle

@@ -20,7 +20,7 @@ from kernbench.config import NpuConfig, load_config
 from kernbench.trace.energy import NO_COMPONENT
 from kernbench.trace.energy_components import SCHEMA, Components, components_from
 from kernbench.trace.reader import open_trace
-from kernbench.validate.run import Stand
+from kernbench.validate.run import Runner
 from kernbench.validate.suite import Row, SuiteData
 
 WHY = "asked of the relative error of each share; in parentheses, the difference of the shares in percentage points"
@@ -50,12 +50,12 @@ class Work:
     outputs: Fraction
 
 
-def rows(data: SuiteData, stand: Stand) -> Iterator[Row]:
+def rows(data: SuiteData, runner: Runner) -> Iterator[Row]:
     """The share of each component in the energy of each case, in percent."""
     for case in data.cases:
         chip = data.fact("accelerators")[case["chip"]]
         prices = chip["components"]
-        ours, whole = energies(case, chip, stand)
+        ours, whole = energies(case, chip, runner)
         published = {name: exact(value) for name, value in case["published"].items()}
         priced = sum(published[name] for name in prices)
         for name, value in published.items():
@@ -84,7 +84,7 @@ def rows(data: SuiteData, stand: Stand) -> Iterator[Row]:
 
 
 def energies(
-    case: Mapping[str, Any], chip: Mapping[str, Any], stand: Stand
+    case: Mapping[str, Any], chip: Mapping[str, Any], runner: Runner
 ) -> tuple[dict[str, Fraction], dict[str, Fraction]]:
     """[pJ] of each component, by the trace of a run: of the accesses that the published model counts, and of all accesses."""
     bits = 8 if "weight_bits" in chip else chip["bits"]  # packed weights are unpacked to whole nibbles between buffer and array
@@ -93,7 +93,7 @@ def energies(
         _append(program, work(case, chip, product), case["scale"], {"qbits_weight": bits, "qbits_activation": chip["bits"]})
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "trace.jsonl"
-        stand.trace(program, _machine(), file)
+        runner.trace(program, _machine(), file)
         return by_component(file, chip["components"]), by_component(file, every_rule(chip))
 
 

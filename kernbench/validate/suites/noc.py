@@ -14,7 +14,7 @@ from kernbench.common.files import read_bounded
 from kernbench.common.units import ceil_div
 from kernbench.noc.network import MeshSpec
 from kernbench.noc.traffic import PATTERNS, Traffic
-from kernbench.validate.run import Stand
+from kernbench.validate.run import Runner
 from kernbench.validate.suite import Row, SuiteData
 
 TABLE = "booksim2.csv"  #: of a folder of figures
@@ -27,18 +27,18 @@ WHY = "the same routers; draws of traffic differ, which shows more the nearer th
 PAST = "near or past saturation the latency grows with the time that is measured"
 
 
-def rows(data: SuiteData, stand: Stand) -> Iterator[Row]:
+def rows(data: SuiteData, runner: Runner) -> Iterator[Row]:
     """The recorded figures, then those of a folder."""
     cases = list(data.cases)
-    if stand.options.booksim is not None:
-        cases += read_figures(stand.options.booksim)
-    for case in cases[:: QUICK if stand.options.quick else 1]:
-        yield _row(case, stand)
+    if runner.options.booksim is not None:
+        cases += read_figures(runner.options.booksim)
+    for case in cases[:: QUICK if runner.options.quick else 1]:
+        yield _row(case, runner)
 
 
-def left_out(data: SuiteData, stand: Stand) -> str:
+def left_out(data: SuiteData, runner: Runner) -> str:
     """Why only recorded figures are compared."""
-    if stand.options.booksim is not None:
+    if runner.options.booksim is not None:
         return ""
     return f"further figures of BookSim2: name a folder with {TABLE} by --booksim or KERNBENCH_BOOKSIM"
 
@@ -80,14 +80,14 @@ def _saturation(k: int, traffic: str, num_vcs: int, packet_size: int) -> float:
     return saturation(_network(case), _traffic(case, 0.1), Window(1000, 2000, 2000))
 
 
-def _row(case: dict[str, Any], stand: Stand) -> Row:
+def _row(case: dict[str, Any], runner: Runner) -> Row:
     """`injection_rate` of BookSim2 counts packets."""
     net, flits = _network(case), case["packet_size"]
     rate = float(case["injection_rate"]) * flits
-    if "noc" in stand.plant:
-        cycles = ceil_div((1 + net.switch_cycles + net.link_cycles) * stand.plant["noc"], 1) - 1 - net.switch_cycles
+    if "noc" in runner.plant:
+        cycles = ceil_div((1 + net.switch_cycles + net.link_cycles) * runner.plant["noc"], 1) - 1 - net.switch_cycles
         net = MeshSpec(columns=net.columns, rows=net.rows, channels=net.channels, link_cycles=cycles)
-    window = Window(1000, 1500) if stand.options.quick else Window(3000, max(640_000 // net.nodes, 4000))
+    window = Window(1000, 1500) if runner.options.quick else Window(3000, max(640_000 // net.nodes, 4000))
     ours = run_load(net, _traffic(case, rate), window).latency
     recorded = case.get("below")  # a recorded case was chosen below saturation
     limit = rate if recorded else BELOW * _saturation(net.columns, case["traffic"], net.channels, flits)
@@ -100,6 +100,6 @@ def _row(case: dict[str, Any], stand: Stand) -> Row:
         expected=case["latency"],
         ours=ours,
         unit="cycles",
-        allowed=(2 * ALLOWED if stand.options.quick else ALLOWED) if judged else None,
+        allowed=(2 * ALLOWED if runner.options.quick else ALLOWED) if judged else None,
         why=WHY if judged else PAST,
     )

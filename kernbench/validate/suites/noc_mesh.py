@@ -9,24 +9,24 @@ from typing import Any
 
 from kernbench.analysis.noc.fluid import fluid_latency
 from kernbench.analysis.noc.mesh import Load, mean_latency
-from kernbench.validate.run import Stand
+from kernbench.validate.run import Runner
 from kernbench.validate.suite import Figure, Row, Series, SuiteData
 
 SATURATES = "theory gives the upper end; a switch that is matched once a cycle stays below it"
 FLUID = "for information: a flow occupies its whole route at once, so shared bandwidth saturates long before a mesh of routers"
 
 
-def rows(data: SuiteData, stand: Stand) -> Iterator[Row]:
+def rows(data: SuiteData, runner: Runner) -> Iterator[Row]:
     """Latencies at the published rates, where it saturates, and what flows over whole routes would give."""
-    slower = Fraction(stand.plant.get("noc", 1))
+    slower = Fraction(runner.plant.get("noc", 1))
     simulated = partial(mean_latency, slower=slower)
     known: dict[tuple[str, float], float] = {}
     for case in data.cases:
-        if stand.options.quick and not case.get("quick"):
+        if runner.options.quick and not case.get("quick"):
             continue
-        latency = known[case["pattern"], float(case["rate"])] = simulated(_load(case, quick=stand.options.quick))
+        latency = known[case["pattern"], float(case["rate"])] = simulated(_load(case, quick=runner.options.quick))
         yield _row(case, latency)
-    if stand.options.quick:
+    if runner.options.quick:
         return
     for pattern, ends in (("uniform", data.fact("uniform")), ("transpose", data.fact("transpose"))):
         ours = _saturation(data, pattern, simulated, known)

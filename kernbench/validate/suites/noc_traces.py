@@ -9,7 +9,7 @@ from kernbench.analysis.noc.device import load_device
 from kernbench.analysis.noc.events import Trace, read_trace
 from kernbench.analysis.noc.outcome import MODES, Outcome, mean_error, outcome
 from kernbench.common.errors import InputError, Problem
-from kernbench.validate.run import Stand
+from kernbench.validate.run import Runner
 from kernbench.validate.suite import Figure, Row, Series, Skipped, SuiteData
 
 NAMES = {"recorded": "at recorded times", "closed": "closed loop"}
@@ -20,9 +20,9 @@ MEAN = {
 }
 
 
-def rows(data: SuiteData, stand: Stand) -> Iterator[Row]:
+def rows(data: SuiteData, runner: Runner) -> Iterator[Row]:
     """Every trace of the folder, and the mean of their errors. InputError for a folder without any."""
-    folder = stand.options.traces
+    folder = runner.options.traces
     if folder is None:
         raise Skipped("there are no traces; name the folder of tt-npe's noc_trace_json with --traces or KERNBENCH_NOC_TRACES")
     device = load_device(data.fact("device"))
@@ -32,7 +32,7 @@ def rows(data: SuiteData, stand: Stand) -> Iterator[Row]:
     for mode in MODES:
         found = []
         for trace in traces:
-            found.append(outcome(trace, device, mode, slowest=0, slower=Fraction(stand.plant.get("noc", 1))))
+            found.append(outcome(trace, device, mode, slowest=0, slower=Fraction(runner.plant.get("noc", 1))))
             yield _row(trace, found[-1])
         name = f"mean error, {NAMES[mode]}, {len(found)} traces"
         limit = data.fact("allowed")[mode]

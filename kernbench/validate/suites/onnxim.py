@@ -11,7 +11,7 @@ from math import ceil
 
 from kernbench.cmdq import Program
 from kernbench.config import load_config
-from kernbench.validate.run import Stand
+from kernbench.validate.run import Runner
 from kernbench.validate.suite import Row, SuiteData
 
 ALLOWED = 0.05
@@ -24,12 +24,12 @@ _AT = {"tensor_role": "activation", "qbits": 16, "spm_bank": 0, "spm_offset": 0}
 _BITS = {"qbits_weight": 16, "qbits_activation": 16}
 
 
-def rows(data: SuiteData, stand: Stand) -> Iterator[Row]:
+def rows(data: SuiteData, runner: Runner) -> Iterator[Row]:
     """Each size."""
     machine = load_config(data.fact("machine"))
     for case in data.cases:
         size = int(case["size"])
-        ours = stand.cycles(product_program(size, data), machine)
+        ours = runner.cycles(product_program(size, data), machine)
         yield Row(
             case=f"{size}x{size}x{size} on four 128x128",
             source="onnxim",

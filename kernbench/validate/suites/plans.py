@@ -14,7 +14,7 @@ from typing import Any
 from kernbench.common.errors import InputError
 from kernbench.config import load_config, machine_names
 from kernbench.config.kinds import as_npu
-from kernbench.validate.run import Stand
+from kernbench.validate.run import Runner
 from kernbench.validate.suite import Figure, Row, SuiteData
 from kernbench.workloads.blocks.programs import programs_of
 from kernbench.workloads.graphs.graph import Graph, Node, Tensor
@@ -34,17 +34,17 @@ OPTIONS = {"expert_parallel": "--ep", "prefetch_experts": "--prefetch-experts"}
 WHY = "the goal of the planner: the rest is what a plan fills, drains and cannot overlap"
 
 
-def rows(data: SuiteData, stand: Stand) -> Iterator[Row]:
+def rows(data: SuiteData, runner: Runner) -> Iterator[Row]:
     """Of each machine, shares of the bound of a product and of a prefill, as far as the data file does not leave them out."""
     for name in machine_names():
-        if stand.options.quick and name not in data.fact("quick"):
+        if runner.options.quick and name not in data.fact("quick"):
             continue
-        if name not in data.fact("no_product") and (not stand.options.quick or name in data.fact("quick_products")):
+        if name not in data.fact("no_product") and (not runner.options.quick or name in data.fact("quick_products")):
             for bits in data.fact("bits").get(name, [data.fact("other_bits")]):
-                share = product_share(name, int(data.fact("size")), bits, stand)
+                share = product_share(name, int(data.fact("size")), bits, runner)
                 yield _row(f"{name}: product, {bits} bits", share, data, data.fact("product_limits").get(name, ""))
         if name not in data.fact("no_prefill"):
-            found = largest_prefill(name, data, stand)
+            found = largest_prefill(name, data, runner)
             if found is not None:
                 yield _row(f"{name}: prefill of {found[0]}", found[1], data, data.fact("prefill_limits").get(name, ""))
 
@@ -56,7 +56,7 @@ def _row(case: str, share: Fraction, data: SuiteData, limit: str) -> Row:
     return Row(case=case, source="bounds", expected=expected, ours=share, unit="of the bound", allowed=allowed, why=why)
 
 
-def product_share(machine: str, size: int, bits: int, stand: Stand) -> Fraction:
+def product_share(machine: str, size: int, bits: int, runner: Runner) -> Fraction:
     """The bound of a square product over its cycles."""
     shape = size, size
     tensors = {"a": Tensor("a", shape, bits, "input"), "b": Tensor("b", shape, bits, "weight"), "c": Tensor("c", shape, bits)}
@@ -64,7 +64,7 @@ def product_share(machine: str, size: int, bits: int, stand: Stand) -> Fraction:
     made = GraphProgram(graph, load_config(machine), bits)
     _, dram, macs, _ = made.floor()
     bound = max(dram, macs, least_traffic(made, size, bits))
-    return Fraction(bound, stand.cycles(made.program, made.target))
+    return Fraction(bound, runner.cycles(made.program, made.target))
 
 
 def least_traffic(made: GraphProgram, size: int, bits: int) -> int:
@@ -78,7 +78,7 @@ def least_traffic(made: GraphProgram, size: int, bits: int) -> int:
     return (loaded + size**2) * bits // 8 * rate.denominator // rate.numerator
 
 
-def largest_prefill(machine: str, data: SuiteData, stand: Stand) -> tuple[str, Fraction] | None:
+def largest_prefill(machine: str, data: SuiteData, runner: Runner) -> tuple[str, Fraction] | None:
     """The largest listed model that fits a machine, and the share of its prefill; None if no model fits.
 
     All PEs of a cube, or all chips of a board, share each layer. Of the ways to run a layer, the fastest one counts.
@@ -97,7 +97,7 @@ def largest_prefill(machine: str, data: SuiteData, stand: Stand) -> tuple[str, F
                 programs = programs_of(model, Precision(), config, of)
                 if programs.is_held:
                     options = " ".join([layout.text] * (tp > 1) + [OPTIONS[name] for name, asked in changes.items() if asked])
-                    found.append((prefill_share(programs, stand), f"{model.name}{', ' if options else ''}{options}"))
+                    found.append((prefill_share(programs, runner), f"{model.name}{', ' if options else ''}{options}"))
         if found:
             share, name = max(found, key=lambda way: way[0])
             return name, share
@@ -123,22 +123,22 @@ def _models() -> list[Model]:
     return sorted(map(load_model, preset_models()), key=lambda model: -model.parameters)
 
 
-def prefill_share(programs: LlmPrograms, stand: Stand) -> Fraction:
+def prefill_share(programs: LlmPrograms, runner: Runner) -> Fraction:
     """The bound of a prefill over its cycles; segments that are alike run once."""
     (step,) = programs.steps
     known: dict[Hashable, int] = {}
     cycles = 0
     for segment in programs.segments(step):
         if segment.key not in known:
-            known[segment.key] = stand.cycles(programs.segment_program(segment), programs.target)
+            known[segment.key] = runner.cycles(programs.segment_program(segment), programs.target)
         cycles += known[segment.key]
     floor = floor_of(programs, step)
     return Fraction(max(floor.dram_cycles, floor.mac_cycles), cycles)
 
 
-def left_out(data: SuiteData, stand: Stand) -> str:
+def left_out(data: SuiteData, runner: Runner) -> str:
     """The machines without a product or without a prefill, and why."""
-    if stand.options.quick:
+    if runner.options.quick:
         return ""
     parts = []
     for what in ("product", "prefill"):

@@ -7,22 +7,22 @@ from fractions import Fraction
 
 from kernbench.config import NpuConfig, load_config
 from kernbench.validate.gemm import Gemm, best_tile, gemm_program
-from kernbench.validate.run import Stand
+from kernbench.validate.run import Runner
 from kernbench.validate.suite import Figure, Row, Series, SuiteData
 
 TIME_WHY = "for information: a datasheet has peaks, but no launches, latencies or sustained bandwidth"
 KNEE_WHY = "the octave, between two powers of two, in which the measured times bend"
 
 
-def rows(data: SuiteData, stand: Stand) -> Iterator[Row]:
+def rows(data: SuiteData, runner: Runner) -> Iterator[Row]:
     """The time of each product, then the M at which the time of the smallest meets the slope of the largest."""
     machine: NpuConfig = load_config(data.fact("machine"), kind=NpuConfig)
     measured, ours = [], []
     for case in data.cases:
-        if stand.options.quick and case["m"] not in data.fact("quick"):
+        if runner.options.quick and case["m"] not in data.fact("quick"):
             continue
         m, ms = int(case["m"]), Fraction(case["ms"])
-        took = _ms(m, data, machine, stand)
+        took = _ms(m, data, machine, runner)
         measured.append((m, ms))
         ours.append((m, took))
         yield Row(case=f"M {m}", source="llmcompass", expected=ms, ours=took, unit="ms", allowed=None, why=TIME_WHY)
@@ -31,11 +31,11 @@ def rows(data: SuiteData, stand: Stand) -> Iterator[Row]:
     yield Row(case="knee", source="llmcompass", expected=octave, ours=knee(ours), unit="rows", allowed=0, why=KNEE_WHY)
 
 
-def _ms(m: int, data: SuiteData, machine: NpuConfig, stand: Stand) -> Fraction:
+def _ms(m: int, data: SuiteData, machine: NpuConfig, runner: Runner) -> Fraction:
     n, k = int(data.fact("n")), int(data.fact("k"))
     tiles = [(int(rows), int(cols)) for rows, cols in data.fact("tiles")]
     gemm = Gemm(m, n, k, best_tile(m, n, tiles, machine.te.engines))
-    return Fraction(stand.cycles(gemm_program(gemm, machine), machine)) / machine.freq_ghz / 10**6
+    return Fraction(runner.cycles(gemm_program(gemm, machine), machine)) / machine.freq_ghz / 10**6
 
 
 def knee(times: Sequence[tuple[int, Fraction]]) -> Fraction:

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.files import read_bounded
 from kernbench.common.units import ceil_div
-from kernbench.validate.run import Stand
+from kernbench.validate.run import Runner
 from kernbench.validate.suite import Row, Skipped, SuiteData
 from kernbench.validate.suites.systolic import Array, Shape, systolic_cycles
 
@@ -94,13 +94,13 @@ class Layer:
         return pixels, filters, down * across * channels
 
 
-def rows(data: SuiteData, stand: Stand) -> Iterator[Row]:
+def rows(data: SuiteData, runner: Runner) -> Iterator[Row]:
     """Every layer on every array."""
-    python = stand.options.scalesim
+    python = runner.options.scalesim
     if python is None:
         where = "where --scalesim PYTHON or KERNBENCH_SCALESIM names an environment that has it"
         raise Skipped(f"SCALE-Sim runs {where}: {SET_UP}")
-    layers = _given(data) if stand.options.topologies is None else _read(stand.options.topologies)
+    layers = _given(data) if runner.options.topologies is None else _read(runner.options.topologies)
     for case in data.cases:
         array, dataflow = (int(case["array"][0]), int(case["array"][1])), str(case["dataflow"])
         for gemm in (True, False):
@@ -110,7 +110,7 @@ def rows(data: SuiteData, stand: Stand) -> Iterator[Row]:
                     case=f"{layer.name}, {dataflow} on {array[0]}x{array[1]}",
                     source="scalesim",
                     expected=cycles,
-                    ours=systolic_cycles(layer.shape, array, dataflow, stand),
+                    ours=systolic_cycles(layer.shape, array, dataflow, runner),
                     unit="cycles",
                     allowed=0,
                     why=WHY,

@@ -15,7 +15,7 @@ from kernbench.config import load_config
 from kernbench.serving import ContinuousBatching, EngineOptions, MachineStep, Request, ServingResult, TableTimer, machine_step
 from kernbench.serving import simulate as serve
 from kernbench.validate.chips import FOLDER
-from kernbench.validate.run import Stand
+from kernbench.validate.run import Runner
 from kernbench.validate.suite import Figure, Row, Series, Skipped, SuiteData
 from kernbench.workloads.models.files import load_model
 
@@ -51,9 +51,9 @@ _RUNS: dict[float, Run] = {}  #: of the last comparison, by requests a second; f
 _MEASURED: list[list[dict[str, float]]] = []  #: of it, the rows of the time series
 
 
-def rows(data: SuiteData, stand: Stand) -> Iterator[Row]:
+def rows(data: SuiteData, runner: Runner) -> Iterator[Row]:
     """The run as it was measured, and predictions at lower rates. The suite is skipped if there are no tables."""
-    folder = Path(stand.options.chip_tables or FOLDER, "rtx4090")
+    folder = Path(runner.options.chip_tables or FOLDER, "rtx4090")
     path = folder / f"{NAME}_requests.csv"
     if not path.is_file():
         raise Skipped("there is no folder of chip tables with this run; name one with --data or KERNBENCH_CHIP_TABLES")
@@ -66,7 +66,7 @@ def rows(data: SuiteData, stand: Stand) -> Iterator[Row]:
     yield from _latencies(data, measured, run)
     yield from _throughput(data, measured, run)
     yield from _order(data, measured, run)
-    for asked in () if stand.options.quick else data.fact("predicted_per_s"):
+    for asked in () if runner.options.quick else data.fact("predicted_per_s"):
         lower = _RUNS[float(asked)] = _simulated(data, step, measured, rate / asked)
         yield from _prediction(data, asked, measured, lower)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from kernbench.cmdq import Program
 from kernbench.config import NpuConfig, load_config
-from kernbench.validate.run import Stand
+from kernbench.validate.run import Runner
 from kernbench.validate.suite import Row, SuiteData
 
 Shape = tuple[int, int, int]  #: M, N, K
@@ -17,21 +17,21 @@ DATAFLOWS = ("os", "ws", "is")
 WHY = "a formula of integers: nothing may differ"
 
 
-def rows(data: SuiteData, stand: Stand) -> Iterator[Row]:
+def rows(data: SuiteData, runner: Runner) -> Iterator[Row]:
     """The figures of SCALE-Sim, then shapes that fill no fold."""
     for case in data.cases:
         shape, array = _shape(case["shape"]), _array(case["array"])
         for dataflow in DATAFLOWS:
             if dataflow in case:
-                yield _row("scalesim", shape, array, dataflow, int(case[dataflow]), stand)
+                yield _row("scalesim", shape, array, dataflow, int(case[dataflow]), runner)
     for array, shape, dataflow in product(data.fact("arrays"), data.fact("shapes"), DATAFLOWS):
         at = _shape(shape), _array(array)
-        yield _row("folds", *at, dataflow, folds(*at, dataflow), stand)
+        yield _row("folds", *at, dataflow, folds(*at, dataflow), runner)
 
 
-def _row(source: str, shape: Shape, array: Array, dataflow: str, expected: int, stand: Stand) -> Row:
+def _row(source: str, shape: Shape, array: Array, dataflow: str, expected: int, runner: Runner) -> Row:
     case = f"{dataflow} {'x'.join(map(str, shape))} on {'x'.join(map(str, array))}"
-    ours = systolic_cycles(shape, array, dataflow, stand)
+    ours = systolic_cycles(shape, array, dataflow, runner)
     return Row(case=case, source=source, expected=expected, ours=ours, unit="cycles", allowed=0, why=WHY)
 
 
@@ -52,13 +52,13 @@ def folds(shape: Shape, array: Array, dataflow: str) -> int:
     return sum(load + stream + r + c - 2 for _ in range(0, down, r) for _ in range(0, across, c)) - 1
 
 
-def systolic_cycles(shape: Shape, array: Array, dataflow: str, stand: Stand) -> int:
+def systolic_cycles(shape: Shape, array: Array, dataflow: str, runner: Runner) -> int:
     """The simulated cycles of one job of that shape alone."""
     m, n, k = shape
     program = Program(f"{dataflow} {m}x{n}x{k}")
     places = {f"{tile}_{what}": 0 for tile in ("ifm", "wgt", "ofm") for what in ("bank", "offset")}
     program.te_gemm(m=m, n=n, k=k, qbits_weight=8, qbits_activation=8, **places)
-    entry = stand.run(program, systolic_machine(array, dataflow)).entries[0]
+    entry = runner.run(program, systolic_machine(array, dataflow)).entries[0]
     assert entry.start is not None and entry.end is not None
     return entry.end - entry.start
 

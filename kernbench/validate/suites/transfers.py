@@ -9,7 +9,7 @@ from typing import Any
 
 from kernbench.cmdq import Program
 from kernbench.config import load_config
-from kernbench.validate.run import Stand
+from kernbench.validate.run import Runner
 from kernbench.validate.suite import Row, SuiteData
 
 WHY = "bytes over a constant capacity, rounded up to the cycle of the last one: nothing may differ"
@@ -19,11 +19,11 @@ Case = dict[str, Any]
 Ends = list[int]  #: [cycle] of each transfer
 
 
-def rows(data: SuiteData, stand: Stand) -> Iterator[Row]:
+def rows(data: SuiteData, runner: Runner) -> Iterator[Row]:
     """The end of every transfer of every case."""
     for case in data.cases:
         name, expected, machine, program = _KINDS[case["kind"]](case, data)
-        ours = stand.run(program, load_config(machine)).entries
+        ours = runner.run(program, load_config(machine)).entries
         for i, (end, entry) in enumerate(zip(expected, ours, strict=True)):
             assert entry.end is not None
             label = name if len(expected) == 1 else f"{name}: end of {i + 1}"

@@ -22,7 +22,7 @@ from kernbench.config.schema import NpuConfig
 from kernbench.workloads.graphs.graph import Lowered, Pool, Product, Vector, Work, read_by
 from kernbench.workloads.graphs.sizes import COARSE, ELEMENTWISE, TILE_KIB, Grain, Level, Size, Sizes
 from kernbench.workloads.graphs.split import Splitter, can_be_cut
-from kernbench.workloads.scratchpad import DoesNotFit, Need, ScratchpadPlan
+from kernbench.workloads.scratchpad import BufferSpec, DoesNotFit, ScratchpadPlan
 from kernbench.workloads.transfers import load_cycles, tile_sizes
 
 _SLACK = (21, 20)  # factor over the fewest cycles that a plan with better buffering may take
@@ -213,7 +213,7 @@ def _plan(
     rings = _rings(sizes, level, cut)
     end = max(len(jobs) - 1, 0)
     try:
-        needs = [Need(name, nbytes, 0, end) for name, nbytes in rings.items() if nbytes]
+        needs = [BufferSpec(name, nbytes, 0, end) for name, nbytes in rings.items() if nbytes]
         places = ScratchpadPlan(needs, config.spm.size_bytes, config.spm.bank_width_bytes)
     except DoesNotFit:
         return None
@@ -226,7 +226,7 @@ def _plan(
     resident = set[str]()
     room = 2 * config.dma.alignment_bytes
     for life in wanted:
-        if places.try_place(Need(life.name, life.nbytes + room, life.first, min(end, life.last + _BEHIND))):
+        if places.try_place(BufferSpec(life.name, life.nbytes + room, life.first, min(end, life.last + _BEHIND))):
             resident.add(life.name)
     resident |= {name for name in same_place if _place_of(name, same_place) in resident}
     kept = frozenset(resident)

@@ -13,7 +13,7 @@ from kernbench.config.schema import NpuConfig, Te
 from kernbench.workloads.layer.kv import PAGE_NUMBER_BITS, slot_bytes
 from kernbench.workloads.models import Matrix, ModelShape
 from kernbench.workloads.routing import largest_part
-from kernbench.workloads.scratchpad import Need
+from kernbench.workloads.scratchpad import BufferSpec
 
 ATTENTION, OUT, GATE_UP, DOWN = STAGES = range(4)
 STAGE_MATRICES = (("wq", "wk", "wv"), ("wo",), ("w_gate", "w_up"), ("w_down",))  #: what each stage multiplies by
@@ -65,7 +65,7 @@ class LayerBuffers:
         self._tile_cols: dict[int, dict[str, int]] = {}  # columns of tiles, by tile_bytes
         self._strip_cols: dict[tuple[int, int, int], int] = {}  # by tile_bytes, stage and tokens
         self._shared_live: dict[tuple[int, int, frozenset[str]], list[int]] = {}  # bytes by stage, of `_shared_bytes`
-        self._locals: dict[tuple[Any, ...], tuple[list[Need], int]] = {}  # buffers of a stage, and their bytes in whole lines
+        self._locals: dict[tuple[Any, ...], tuple[list[BufferSpec], int]] = {}  # buffers of a stage, their bytes
         self._sizes: dict[tuple[Any, ...], list[tuple[int, int]]] = {}  # sizes of blocks, and the bytes of their buffers
         self._heads: dict[tuple[int, int], int] = {}  # of `_head_copies`, by tile_bytes and depth
         self._kv_slots: dict[tuple[int, int], int] = {}  # bytes by kv_parts and tokens
@@ -191,25 +191,25 @@ class LayerBuffers:
             self._shared_live[key] = [sum(size for first, last, size in needs if first <= stage <= last) for stage in STAGES]
         return self._shared_live[key]
 
-    def needs(self, level: Buffering, resident: frozenset[str], blocks: Sequence[int]) -> list[Need]:
+    def needs(self, level: Buffering, resident: frozenset[str], blocks: Sequence[int]) -> list[BufferSpec]:
         """Every buffer, those with the longest lives first; `blocks`: [token] of a block per stage."""
         local = [need for stage in STAGES for need in self._local(level, resident, stage, blocks[stage])[0]]
         return [*self._shared(level, resident), *local]
 
-    def needs_in_turn(self, level: Buffering, resident: frozenset[str], blocks: Sequence[int]) -> list[Need]:
+    def needs_in_turn(self, level: Buffering, resident: frozenset[str], blocks: Sequence[int]) -> list[BufferSpec]:
         """Every buffer of a plan in which all stages go on in turn.
 
         Whole rows of the two projections that are added to the residual stream share rings; their blocks have equal sizes.
         """
-        shared = [Need(need.name, need.nbytes, min(need.first, OUT), DOWN) for need in self._shared(level, resident)]
-        local: dict[str, Need] = {}
+        shared = [BufferSpec(need.name, need.nbytes, min(need.first, OUT), DOWN) for need in self._shared(level, resident)]
+        local: dict[str, BufferSpec] = {}
         for stage in (OUT, GATE_UP, DOWN):
             for need in self._local(level, resident, stage, blocks[stage])[0]:
                 ring = need.name.rpartition("_")[0]
                 count = ROWS_IN_TURN.get(ring, 0)
                 name = ring if count else need.name
                 first = local[name].first if name in local else ATTENTION if stage == OUT else OUT
-                local[name] = Need(name, need.nbytes * max(count, 1), first, DOWN)
+                local[name] = BufferSpec(name, need.nbytes * max(count, 1), first, DOWN)
         return [*shared, *local.values(), *self._local(level, resident, ATTENTION, blocks[ATTENTION])[0]]
 
     def least_in_turn(self, level: Buffering, blocks: Sequence[int]) -> int:
@@ -247,32 +247,32 @@ class LayerBuffers:
             return nbytes
         return ceil_div(nbytes, self._align) * self._align + self._align
 
-    def _shared(self, level: Buffering, resident: frozenset[str]) -> list[Need]:
+    def _shared(self, level: Buffering, resident: frozenset[str]) -> list[BufferSpec]:
         """What lives in more than one stage."""
         model, act = self.model, self.activation_bytes
         cols = self.tile_cols(level)
         tile = max(self._moved(bytes_of(m.rows * cols[m.name], self.widest(m)), self._align) for m in self.matrices)
         gain = self._moved(model.gain_bytes, self._align)
         needs = [
-            Need("weights", level.weight_tiles * (self._lines(tile) + self.skew), ATTENTION, DOWN),
-            Need("gain_mlp", gain, ATTENTION, GATE_UP),
+            BufferSpec("weights", level.weight_tiles * (self._lines(tile) + self.skew), ATTENTION, DOWN),
+            BufferSpec("gain_mlp", gain, ATTENTION, GATE_UP),
         ]
         if model.post_norms:
-            needs.append(Need("gain_post_attention", gain, ATTENTION, OUT))
-            needs.append(Need("gain_post_mlp", gain, ATTENTION, DOWN))
+            needs.append(BufferSpec("gain_post_attention", gain, ATTENTION, OUT))
+            needs.append(BufferSpec("gain_post_mlp", gain, ATTENTION, DOWN))
         if model.bias_bytes:
-            needs.append(Need("biases", self._moved(model.bias_bytes, self._align), ATTENTION, DOWN))
+            needs.append(BufferSpec("biases", self._moved(model.bias_bytes, self._align), ATTENTION, DOWN))
         if model.experts:
-            needs.append(Need("routes", act(self.tokens * model.experts), GATE_UP, DOWN))
+            needs.append(BufferSpec("routes", act(self.tokens * model.experts), GATE_UP, DOWN))
             router = next(matrix for matrix in self.matrices if matrix.name == "router")
             tiles = ceil_div(router.cols, cols["router"])
-            needs.append(Need("router", router.nbytes + tiles * self._align, GATE_UP, GATE_UP))
+            needs.append(BufferSpec("router", router.nbytes + tiles * self._align, GATE_UP, GATE_UP))
         if "residual" in resident:
-            needs.append(Need("residual", self._moved(act(self.tokens * model.hidden), self._align), ATTENTION, DOWN))
+            needs.append(BufferSpec("residual", self._moved(act(self.tokens * model.hidden), self._align), ATTENTION, DOWN))
         if "attention" in resident:
-            needs.append(Need("attention", act(self.tokens * model.attention_width), ATTENTION, OUT))
+            needs.append(BufferSpec("attention", act(self.tokens * model.attention_width), ATTENTION, OUT))
         if "ffn" in resident:
-            needs.append(Need("ffn", act(self.part_rows * model.ffn), GATE_UP, DOWN))
+            needs.append(BufferSpec("ffn", act(self.part_rows * model.ffn), GATE_UP, DOWN))
         return needs
 
     def _local_key(self, level: Buffering, resident: frozenset[str], stage: int) -> tuple[Any, ...]:
@@ -282,7 +282,7 @@ class LayerBuffers:
             return level.kv_parts, level.kv_tiles, self._head_copies(level), here
         return stage, level.tile_bytes, level.depth, here
 
-    def _local(self, level: Buffering, resident: frozenset[str], stage: int, m: int) -> tuple[list[Need], int]:
+    def _local(self, level: Buffering, resident: frozenset[str], stage: int, m: int) -> tuple[list[BufferSpec], int]:
         """What lives in one stage with blocks of `m` tokens, and its bytes in whole lines."""
         key = self._local_key(level, resident, stage), m
         if key not in self._locals:
@@ -290,7 +290,7 @@ class LayerBuffers:
             self._locals[key] = needs, sum(self._lines(need.nbytes) for need in needs)
         return self._locals[key]
 
-    def _new_local(self, level: Buffering, resident: frozenset[str], stage: int, m: int) -> list[Need]:
+    def _new_local(self, level: Buffering, resident: frozenset[str], stage: int, m: int) -> list[BufferSpec]:
         if stage == ATTENTION:
             return self._attention(level, resident, m)
         model, act = self.model, self.activation_bytes
@@ -299,31 +299,31 @@ class LayerBuffers:
             needs.append(self._normed(stage, m))
         if stage == OUT and "attention" not in resident:
             row = act(model.attention_width)
-            needs.append(Need("attention_block", self._moved(m * row, row), stage, stage))
+            needs.append(BufferSpec("attention_block", self._moved(m * row, row), stage, stage))
         if stage == DOWN and "ffn" not in resident:
             row = act(model.ffn)
-            needs.append(Need("ffn_block", self._moved(m * row, row), stage, stage))
+            needs.append(BufferSpec("ffn_block", self._moved(m * row, row), stage, stage))
         if model.whole_rows and stage in (OUT, DOWN):
             row = act(model.hidden)
-            needs.append(Need(f"post_{stage}", self._moved(m * row, row), stage, stage))
+            needs.append(BufferSpec(f"post_{stage}", self._moved(m * row, row), stage, stage))
             if model.shards > 1:
                 parts = (model.shards - 1) * chunk_bytes(m * row, model.shards, self.line)
-                needs.append(Need(f"parts_{stage}", parts, stage, stage))
+                needs.append(BufferSpec(f"parts_{stage}", parts, stage, stage))
             if "residual" not in resident:
-                needs.append(Need(f"added_{stage}", self._moved(m * row, row), stage, stage))
+                needs.append(BufferSpec(f"added_{stage}", self._moved(m * row, row), stage, stage))
             return needs
         strips = 2 if stage == GATE_UP or "residual" not in resident else 1
         strip = self._lines(self.strip_bytes(level, stage, m))
         names = self.stage_matrices(stage)
         products = ceil_div(self.strip_cols(level, stage, m), self.tile_cols(level)[names[0]]) * len(names)
-        needs.append(Need(f"strips_{stage}", self._copies(level, products) * strips * strip, stage, stage))
+        needs.append(BufferSpec(f"strips_{stage}", self._copies(level, products) * strips * strip, stage, stage))
         return needs
 
-    def _normed(self, stage: int, m: int) -> Need:
+    def _normed(self, stage: int, m: int) -> BufferSpec:
         row = self.activation_bytes(self.model.hidden)
-        return Need(f"normed_{stage}", self._moved(m * row, row), stage, stage)
+        return BufferSpec(f"normed_{stage}", self._moved(m * row, row), stage, stage)
 
-    def _attention(self, level: Buffering, resident: frozenset[str], m: int) -> list[Need]:
+    def _attention(self, level: Buffering, resident: frozenset[str], m: int) -> list[BufferSpec]:
         model, act = self.model, self.activation_bytes
         t_all = self.context + self.seq_tokens
         if model.window:
@@ -334,21 +334,21 @@ class LayerBuffers:
         seq_rows = 1 if self.seq_tokens == 1 else m
         depth = self._head_copies(level)
         needs = [
-            Need("gain_attention", self._moved(model.gain_bytes, self._align), ATTENTION, ATTENTION),
+            BufferSpec("gain_attention", self._moved(model.gain_bytes, self._align), ATTENTION, ATTENTION),
             self._normed(ATTENTION, m),
-            *(Need(name, table, ATTENTION, ATTENTION) for name in (("rope_cos", "rope_sin") if model.rope else ())),
-            Need("kv", level.kv_tiles * self._lines(self.kv_slot_bytes(level, m)), ATTENTION, ATTENTION),
-            Need("heads", depth * per_group * head, ATTENTION, ATTENTION),
-            Need("scores", depth * model.group * self._lines(act(seq_rows * t_all)), ATTENTION, ATTENTION),
+            *(BufferSpec(name, table, ATTENTION, ATTENTION) for name in (("rope_cos", "rope_sin") if model.rope else ())),
+            BufferSpec("kv", level.kv_tiles * self._lines(self.kv_slot_bytes(level, m)), ATTENTION, ATTENTION),
+            BufferSpec("heads", depth * per_group * head, ATTENTION, ATTENTION),
+            BufferSpec("scores", depth * model.group * self._lines(act(seq_rows * t_all)), ATTENTION, ATTENTION),
         ]
         if self.pages:
             row = self._moved(bytes_of(self.pages, PAGE_NUMBER_BITS), 1)
-            needs.append(Need("page_table", self.batch * row, ATTENTION, ATTENTION))
+            needs.append(BufferSpec("page_table", self.batch * row, ATTENTION, ATTENTION))
         if level.kv_parts > 1:
-            needs.append(Need("partials", depth * head, ATTENTION, ATTENTION))
+            needs.append(BufferSpec("partials", depth * head, ATTENTION, ATTENTION))
         if "attention" not in resident:
             strip = self._lines(self.strip_bytes(level, ATTENTION, m))
-            needs.append(Need(f"strips_{ATTENTION}", depth * model.group * strip, ATTENTION, ATTENTION))
+            needs.append(BufferSpec(f"strips_{ATTENTION}", depth * model.group * strip, ATTENTION, ATTENTION))
         return needs
 
 

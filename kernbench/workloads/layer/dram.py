@@ -25,14 +25,14 @@ class Room:
     rows: int  #: [token] room of each activation
     positions: int  #: [token] room of tables and of the KV cache of a sequence
     batch: int  #: sequences
-    swapped: bool = False  #: the layer reads where its neighbour writes
+    swapped: bool = False  #: the layer reads its input from the address to which the previous layer writes
     page_tokens: int = 0  #: of a page of the KV cache; 0: a sequence's cache is one piece
 
 
 class LayerDram:
     """The DRAM addresses of the data of a layer. `regions`: all regions in address order, shared ones last.
 
-    Without `room` the layer is alone: from address 0 on, with just the room that its plan needs.
+    Without `room`, the layer starts at address 0 and has only the space that its plan needs.
     """
 
     def __init__(self, model: ModelShape, config: NpuConfig, plan: LayerPlan, room: Room | None = None) -> None:
@@ -54,7 +54,7 @@ class LayerDram:
         self.page_table = 0
         if table is not None:
             self.page_table = shared.allocate("page_table", table.sequences * bytes_of(table.pages, PAGE_NUMBER_BITS)).base
-        # What goes from stage to stage is here only where it does not stay in the scratchpad.
+        # Data between two stages is in DRAM only if it does not stay in the scratchpad.
         stream, attended, inner = model.hidden, model.attention_width, model.ffn
         between = {"residual": ("x1", stream), "attention": ("attention", attended), "ffn": ("ffn", inner)}
         spilled = dict(between[tensor] for tensor in TENSORS if tensor not in plan.resident)
@@ -126,15 +126,15 @@ class DramRegion:
 
     @property
     def end(self) -> int:
-        """One past its last byte."""
+        """The address after its last byte."""
         return self.base + self.nbytes
 
 
 class DramMap:
     """Allocates consecutive regions from `base` on. InputError if the DRAM is full.
 
-    `step`: the alignment of regions relative to `base`; None for that of the machine. `what`: whose
-    they are, for the error.
+    `step`: the alignment of regions relative to `base`; None means the alignment of the machine. `what`: the owner of the
+    regions, for the error message.
     """
 
     def __init__(self, config: NpuConfig, base: int = 0, step: int | None = None, what: str = "the layer") -> None:
@@ -174,7 +174,7 @@ class WeightLayout:
     """A weight matrix in DRAM, tile after tile; every tile begins at an aligned address.
 
     `tile_cols`: columns of a tile; no tile crosses a multiple of `slice_cols` (a head's columns, or all of them).
-    `bits`: of a weight by slice, where they are not the matrix's.
+    `bits`: bits of a weight by slice, for slices that do not have the bits of the matrix.
     """
 
     def __init__(
@@ -229,7 +229,7 @@ class Span:
 class ActivationLayout:
     """`tokens` by `cols` activations in DRAM, in groups of `granule` tokens, and inside a group column after column.
 
-    So whole groups are contiguous, and some columns of a few groups are one transfer with a row per group.
+    Whole groups are therefore contiguous, and some columns of several groups are one transfer with one row for each group.
     """
 
     base: int

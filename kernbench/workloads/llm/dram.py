@@ -20,7 +20,7 @@ from kernbench.workloads.llm.model import Model
 from kernbench.workloads.models import ModelShape
 from kernbench.workloads.models.precision import Precision
 from kernbench.workloads.planner import LayerPlan
-from kernbench.workloads.scratchpad import DoesNotFit, Need, Ring, ScratchpadPlan
+from kernbench.workloads.scratchpad import BufferSpec, DoesNotFit, Ring, ScratchpadPlan
 from kernbench.workloads.transfers import tile_sizes
 
 _UNLIMITED = 1 << 62  # [byte] capacity that is assumed while the needed bytes are counted
@@ -162,7 +162,7 @@ class Ends:
         """The bytes of this number of activations."""
         return bytes_of(elements, self.shape.activation_bits)
 
-    def rings(self, needs: list[Need]) -> dict[str, Ring] | None:
+    def rings(self, needs: list[BufferSpec]) -> dict[str, Ring] | None:
         """A ring for each requested size; None if they do not fit."""
         line = self.config.spm.bank_width_bytes
         try:
@@ -187,7 +187,7 @@ def emit_embedding(ends: Ends, emit: Emitter) -> None:
     wide = ceil_div(ends.act(hidden), alignment) * alignment
     total = ends.tokens * ends.batch if ends.own is None else len(ends.own)
     for rows in (16, 8, 4, 2, 1):
-        rings = ends.rings([Need("rows", 4 * rows * room, 0, 0), Need("out", 4 * rows * wide, 0, 0)])
+        rings = ends.rings([BufferSpec("rows", 4 * rows * room, 0, 0), BufferSpec("out", 4 * rows * wide, 0, 0)])
         if rings is not None:
             break
     else:
@@ -273,8 +273,8 @@ def _head_buffers(ends: Ends) -> tuple[int, int, dict[str, Ring]]:
     column = shape.hidden * ends.dram.head.bits
     unit = alignment * 8 // gcd(column, alignment * 8)  # the number of columns after which a column begins at a line
     fixed = [
-        Need("gain", shape.gain_bytes + alignment, 0, 0),
-        Need("normed", ends.act(ends.batch * shape.hidden) + 2 * alignment, 0, 0),
+        BufferSpec("gain", shape.gain_bytes + alignment, 0, 0),
+        BufferSpec("normed", ends.act(ends.batch * shape.hidden) + 2 * alignment, 0, 0),
     ]
     sizes = tile_sizes(config, _TILE_KIB)
     for kib, (in_ring, strips, strip_bytes) in product(sizes, ((wanted, 2 * config.te.engines, _STRIP_BYTES), (2, 2, 1))):
@@ -284,8 +284,8 @@ def _head_buffers(ends: Ends) -> tuple[int, int, dict[str, Ring]]:
         tiles = max(1, ceil_div(strip_bytes, ends.act(ends.batch * cols)))
         tile = ceil_div(bytes_of(cols * shape.hidden, ends.dram.head.bits), alignment) * alignment
         strip = ends.act(ends.batch * cols * tiles) + 2 * alignment
-        weights = Need("weights", in_ring * (tile + config.spm.bank_width_bytes), 0, 0)
-        rings = ends.rings([weights, *fixed, Need("logits", strips * strip, 0, 0)])
+        weights = BufferSpec("weights", in_ring * (tile + config.spm.bank_width_bytes), 0, 0)
+        rings = ends.rings([weights, *fixed, BufferSpec("logits", strips * strip, 0, 0)])
         if rings is not None:
             return cols, tiles, rings
     raise ends.refusal("LM head")

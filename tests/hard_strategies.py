@@ -102,7 +102,24 @@ def many_channels(draw: Draw, machine: MachineDict) -> None:
         machine["noc"]["dram_at"] = (at * count)[:count]
 
 
-CHANGES: tuple[Change, ...] = (few_banks, split_ports, heavy_weights, odd_widths, overlap_error, many_channels)
+def waiting_lines(draw: Draw, machine: MachineDict) -> None:
+    """Up to sixteen transfers in flight, most of which wait in lines of one to three channels; one to four ports a bank."""
+    channels = {name: {"max_concurrent": 16} for name in ("act_weight", "kv_load", "kv_store")}
+    machine["allocation"] = "fifo_v1"
+    machine["dma"] |= {"max_concurrent_transfers": 16, "queue_depth_per_master": 16, "channels": channels}
+    machine["dram"] |= {"channels": draw(st.integers(1, 3)), "peak_bw_bytes_per_cycle": draw(sampled_from([1, 4, 10.5, 24]))}
+    machine["control"] = {"issue_width": 0}
+    spm = machine["spm"]
+    for name in ("ports", "read_ports", "write_ports", "arbiter"):
+        spm.pop(name, None)
+    ports = sampled_from([1, 2, 3, 4])
+    spm |= draw(sampled_from([{"ports": draw(ports)}, {"read_ports": draw(ports), "write_ports": draw(ports)}]))
+    if "noc" in machine:
+        at = machine["noc"]["dram_at"]
+        machine["noc"]["dram_at"] = (at * 3)[: machine["dram"]["channels"]]
+
+
+CHANGES: tuple[Change, ...] = (few_banks, split_ports, heavy_weights, odd_widths, overlap_error, many_channels, waiting_lines)
 
 
 @st.composite
@@ -145,6 +162,7 @@ DISTRIBUTIONS: dict[str, Distribution] = {
     "odd_widths": Distribution(changed(odd_widths), lambda seen: seen.odd_width and seen.cut_lines > 0, 50),
     "overlap_error": Distribution(changed(overlap_error), lambda seen: seen.status == "failed", 40),
     "many_channels": Distribution(changed(many_channels), lambda seen: seen.channels_used >= 5, 50),
+    "waiting_lines": Distribution(changed(waiting_lines), lambda seen: seen.waiting >= 3, 40),
     "several": Distribution(changed(None), lambda seen: seen.denials > 0, 25),
     "any": Distribution(systems(), lambda seen: seen.cycles > 0, 70),
     "traced": Distribution(traced_systems(), lambda seen: seen.denials > 0, 40),

@@ -30,6 +30,7 @@ class Reached:
     unequal_above: int = 0  #: the largest weight of a flow that shared a resource with one of another weight
     cut_lines: int = 0  #: requests for less than whole lines
     channels_used: int = 0  #: DRAM channels that moved bytes
+    waiting: int = 0  #: the most flows that waited in the lines of channels at a time
     bursts: int = 0
     hits: int = 0  #: lookups of a last-level cache,
     write_backs: int = 0  #: and dirty lines that it evicted
@@ -42,6 +43,7 @@ class _Watching(Simulation):
 
     def _share(self, cycle: int) -> None:
         super()._share(cycle)
+        self.seen.waiting = max(self.seen.waiting, len(self._joined(cycle)) - len(self.members))
         weights: dict[str, set[int]] = {}
         for flow in self.members:
             for name in flow.route:

@@ -6,13 +6,14 @@ smallest.
 """
 from kernbench_core.fast.block cimport first_due
 from kernbench_core.fast.conflict_free cimport find_conflict_free
+from kernbench_core.fast.fast_state cimport requests_changed
 from kernbench_core.fast.lanes cimport stop_rolling, touch_lane
 from kernbench_core.fast.pair_cycles cimport pair_turn, paired_cycle
 from kernbench_core.fast.paths cimport CONFLICT_FREE_PATH, UNCONTENDED_PATH, paths, scratchpad_due, scratchpad_touch
 from kernbench_core.fast.rolling cimport may_roll, roll
 from kernbench_core.fast.uncontended cimport scratchpad_uncontended
 from kernbench_core.model.arbiter.oldest_first cimport by_age
-from kernbench_core.model.bank cimport BLOCK, CALM, Requester, Spm
+from kernbench_core.model.bank cimport BLOCK, CALM, Requester, Spm, may_ask
 from kernbench_core.model.compute cimport Compute, on_period
 from kernbench_core.model.pair_requesters cimport far_requester
 from kernbench_core.model.share.membership cimport Flow, flow_cycles
@@ -184,6 +185,8 @@ cdef void touch_flow(void* sim, slot_t flow, cycle_t now) noexcept nogil:
         component_flow_changed(s, flow)
     elif s.requester[flow].spm != NONE:         # else it is a queue of a cache, which makes no requests to a scratchpad
         scratchpad_touch(s, s.requester[flow].spm, now)
+        if not s.share.flow[flow].member:       # it becomes one
+            requests_changed(&s.spm[s.requester[flow].spm].look)
         if s.n_spm == 1:
             touch_lane(s, flow)
         if s.requester[flow].paired:

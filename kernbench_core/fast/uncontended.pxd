@@ -1,7 +1,7 @@
 """The licence of closed forms: no bank can have more requesters than ports, in whatever cycle they make requests, until the requesters
 change."""
 from kernbench_core.model.arbiter.oldest_first cimport by_age
-from kernbench_core.model.bank cimport Spm, bank_of, line_of, open_ports, set_banks, take_ports
+from kernbench_core.model.bank cimport Requester, Spm, bank_of, line_of, may_ask, open_ports, set_banks, take_ports
 from kernbench_core.model.bank_mask cimport set_run
 from kernbench_core.model.compute cimport Compute, writes_to
 from kernbench_core.model.dma cimport DmaJob
@@ -40,14 +40,16 @@ cdef inline bint reserve(Spm* p, uint64_t* reads, uint64_t* writes) noexcept nog
 cdef inline bint crowded(Sim* s, Spm* p) noexcept nogil:
     """Whether more flows than a bank has ports access every bank: a quick test that a request may be denied."""
     cdef int32_t k, ports = p.ports[0]
+    cdef Requester* a
     cdef Flow* f
     if p.blocked or p.split:
         return False
     for k in range(p.n_order):
-        if s.requester[p.order[k]].compute:
+        a = &s.requester[p.order[k]]
+        if a.compute:
             return False
         f = &s.share.flow[p.order[k]]
-        ports -= f.at.run_left >= p.row
+        ports -= may_ask(a) and f.at.run_left >= p.row
         if ports < 0:
             return True
     return False
@@ -81,7 +83,7 @@ cdef inline bint scratchpad_uncontended(Sim* s, int32_t spm) noexcept nogil:
             for i in range(s.compute_job[e.job].regions):
                 footprint(p, writes if p.split and writes_to(&s.compute_job[e.job], i) else reads,
                           s.compute_job[e.job].region[i].addr, s.compute_job[e.job].region[i].nbytes)
-        else:
+        elif may_ask(&s.requester[requester]):      # a flow that waits is judged when it becomes a member
             f = &s.share.flow[requester]
             j = &s.dma_job[f.job]
             footprint(p, writes if s.requester[requester].to_writes else reads, f.at.addr, j.extent.spm_addr + j.nbytes - f.at.addr)

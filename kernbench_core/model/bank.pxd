@@ -85,6 +85,10 @@ cdef inline void requester_held(Spm* p, Requester* a, cycle_t since) noexcept no
     if p.n_held == 0:
         nobody_held(p)
 
+cdef inline bint may_ask(Requester* a) noexcept nogil:
+    """Whether the requester may make requests before another event: false for a flow that waits in the line of its DRAM channel."""
+    return a.next_at != NEVER or a.first_denied != NEVER
+
 cdef inline int64_t line_of(Spm* p, nbytes_t addr) noexcept nogil:
     return addr >> p.line_shift if p.line_shift >= 0 else addr // p.line
 

@@ -227,3 +227,18 @@ def test_a_flow_that_ends_while_it_is_out_leaves_its_place(skip: bool) -> None:
     made = Machine(load_config(config), load_program({"metadata": {"version": "1.0", "name": "rows"}, "cmdq": cmdq}))
     made.run(skip=skip)
     assert [entry.end for entry in made.result().entries] == [15, 22, 24]
+
+
+@pytest.mark.parametrize("size", [64, 512])
+@pytest.mark.parametrize("banks", [1, 4])
+def test_a_flow_that_becomes_a_member_can_be_denied(size: int, banks: int) -> None:
+    """Two channels, one port a bank: the second flow becomes a member while the first is one; no requester comes or goes."""
+    described = machine({"channels": 2, "interleave_bytes": 512})
+    described["spm"] = {"num_banks": banks, "bank_width_bytes": BURST, "bank_size_bytes": 65536 // banks, "ports": 1}
+    entries = [move(0, size), move(512, size)]
+    program = load_program({"metadata": {"version": "1.0", "name": "rows"}, "cmdq": entries})
+    plain, fast = (Machine(load_config(described), program, walk=walk) for walk in ("plain", "fast"))
+    plain.run(skip=False)
+    fast.run()
+    assert sum(plain.result().to_dict()["counters"]["spm"]["denials"]) > 0
+    assert fast.result().to_dict() == plain.result().to_dict()

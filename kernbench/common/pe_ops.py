@@ -55,7 +55,7 @@ class Command:
         self.op_id = op_id
         self.dependency_ids = dependency_ids
         self.line = line
-        self.repeated: Repeated | None = None  #: what it has in common with other commands of its line, where that is known
+        self.repeated: Repeated | None = None  #: the data that it shares with other commands of its line, if known
 
     @property
     def data_op(self) -> bool:

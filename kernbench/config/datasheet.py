@@ -40,7 +40,7 @@ TAKEN_OVER = (
 )  # fmt: skip
 #: Of TAKEN_OVER, what short programs measure: latencies, and the start of a kernel.
 MEASURED = ("cache_latency_cycles", "start_ns", "graph_start_ns")
-LINE = 4096  #: [byte] of the scratchpad that stands for the memories of all cores, and the width of its DRAM channel
+LINE = 4096  #: [byte] of the scratchpad that models the memories of all cores, and the width of its DRAM channel
 BANKS = {"gpu": 64}  #: of that scratchpad; 16 for other kinds
 WIDE = 1_000_000_000_000  #: [cycle] limit of a run
 REQUESTS = 64  #: transfers in flight at a time: so many that they hide the latency of the DRAM

@@ -34,7 +34,7 @@ class DramFile(msgspec.Struct, frozen=True):
     clock_ghz: Fraction | None  #: [GHz] clock of the DRAM; None for a policy
     peak_gb_per_s: Fraction | None  #: peak bandwidth of a channel; None for a policy
     controller: Mapping[str, Any]  #: keys of `dram.controller`, times in DRAM clocks
-    where: Mapping[PathLike, str]  #: the place of a value by its path in the file: `ddr4_3200.yaml:15:10`
+    where: Mapping[PathLike, str]  #: the location of a value by its path in the file: `ddr4_3200.yaml:15:10`
 
 
 def device_names() -> list[str]:
@@ -89,9 +89,8 @@ def _clocks(value: Any, ghz: Fraction | None) -> Any:
 
 
 def with_files(data: Any) -> tuple[Any, dict[PathLike, str]]:
-    """Machine data with the values of the device and policy that they name, and where each of these values stands.
-
-    What is not as it should be stays as it is: the schema refuses it.
+    """Machine data with the values of the device and policy that they name, and the location of each of these values. Values
+    that are not valid stay unchanged, because the schema refuses them later.
     """
     origins: dict[PathLike, str] = {}
     if not isinstance(data, Mapping) or data.get("allocation") != ALLOCATION:

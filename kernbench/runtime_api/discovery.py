@@ -88,7 +88,7 @@ def bench_file(target: str) -> Path | None:
 
 
 def is_script(target: str) -> bool:
-    """Whether a TARGET names a Python file that makes no bench: it can only launch kernels or workers by itself."""
+    """Whether a TARGET names a Python file that defines no bench, and thus can only launch kernels or workers itself."""
     path = bench_file(target)
     try:
         tree = ast.parse(path.read_bytes()) if path is not None else None

@@ -122,7 +122,7 @@ def _queue_wait() -> dict[str, Shape]:
 
 
 def unreceived() -> dict[str, Shape]:
-    """Messages of a queue that nobody received."""
+    """Messages of a queue that were not received."""
     counts = dict.fromkeys(("cycle", "rank", "to", "plane", "count"), COUNT)
     return {"code": {"const": "UNRECEIVED"}, **counts, "direction": TEXT, "line": TEXT, "message": TEXT}
 

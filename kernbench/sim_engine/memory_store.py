@@ -60,7 +60,7 @@ class MemoryStore:
 
     @contextmanager
     def constant(self) -> Iterator[None]:
-        """Nobody changes the arrays of the store meanwhile: what stays of an array that is partly overwritten can be a view."""
+        """The arrays of the store are not changed meanwhile, so the rest of a partly overwritten array can be a view."""
         self._constant = True
         for space in self._storage.values():
             space.constant = True

@@ -132,7 +132,7 @@ class OpLogger:
 
         Past `limit_bytes` of records and snapshots they go to a temporary file in `directory`, and are read back as needed.
         """
-        self._rows: list[OpRow] = []  # records that nobody has read, in the order of logging
+        self._rows: list[OpRow] = []  # records that have not been read, in the order of logging
         self._records: list[OpRecord] = []
         self._pending: dict[int, tuple[float, str, Any, dict[str, Any] | None, int]] = {}
         self._memory_store = memory_store
@@ -242,7 +242,8 @@ class OpLogger:
         dependency_ids: Sequence[int] = (),
         op_id: int | None = None,
     ) -> int:
-        """Bytes received from another PE; `snapshot` is what was in flight, else the source is read now. Returns the op id."""
+        """Bytes received from another PE; `snapshot` is the data in flight; without it, the source is read now. Returns the op
+        id."""
         _ = self.initial_store
         if self._memory_store is None:
             data = None

@@ -126,7 +126,7 @@ class RunSummary(msgspec.Struct, frozen=True):
 def summarise_run(
     result: Result, program: Program, plan: Plan, arrivals: Sequence[int | None] | None = None
 ) -> RunSummary:
-    """The summary of a result of `program` by its plan, also of a run that stands still or ended badly.
+    """The summary of a result of `program` by its plan, also for a run that is stopped or failed.
 
     `arrivals`: those of `Machine.arrivals`.
     """

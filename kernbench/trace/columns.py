@@ -461,7 +461,7 @@ def _stacked(starts: list[int], ends: list[int]) -> list[int]:
     return made
 
 
-_LIMIT = 1 << 24  # ids below it may stand in the array: 64 MiB
+_LIMIT = 1 << 24  # limit of the ids in the array, which then has at most 64 MiB
 
 
 class IdMap:

@@ -75,7 +75,7 @@ class Prices:
 
     @classmethod
     def of(cls, section: dict[str, Any], freq_ghz: Fraction) -> Prices:
-        """The prices of an `energy` section; what is missing has its default."""
+        """The prices of an `energy` section; missing prices have their defaults."""
         usual = EnergyModel()
 
         def rate(name: str) -> Fraction:

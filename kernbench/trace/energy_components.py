@@ -115,7 +115,7 @@ def _inside(place: int, addresses: tuple[int, int] | None, bounds: list[int]) ->
 
 
 def read_components(path: str) -> Components:
-    """The components of a file. InputError with the line of what is not valid."""
+    """The components of a file. InputError with the line that is not valid."""
     return components_of(read_document(path, MACHINE_BYTES))
 
 
@@ -125,7 +125,7 @@ def components_from(data: Mapping[str, Any], source: str) -> Components:
 
 
 def components_of(document: Document) -> Components:
-    """The components of a document. InputError with the place of what is not valid."""
+    """The components of a document. InputError with the location of the value that is not valid."""
     data = document.data
     given = data.get("components") if isinstance(data, dict) else None
     keys = {"schema", "about", "components"}

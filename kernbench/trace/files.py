@@ -76,7 +76,7 @@ def _text(path: str) -> Iterator[bytes]:
 
 
 def _run_meant(path: str) -> str:
-    """How to get a trace of what is named where a trace is wanted; empty for a name that looks like a file's."""
+    """How to get a trace of a target that was named instead of a trace file; empty for a name that looks like a file name."""
     if "." in path or "/" in path:
         return ""
     return f"to record a trace: kbsim run {path} --trace run.jsonl --trace-level full"

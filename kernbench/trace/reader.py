@@ -1,4 +1,4 @@
-"""Reading a trace file: its records in order, as many at once as fit into a small buffer, up to where it breaks off."""
+"""Reads the records of a trace file in order and in small batches, up to the end of the file or the first incomplete record."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _AT = re.compile(r"(.*) - at `\$\.?(.*)`", re.DOTALL)
 _LONGEST = 160  # characters of a decoder's message: it quotes the file
 
-Misfit = Callable[[int, str], None]  #: told of a line that is JSON but does not fit: its number, and why
+Misfit = Callable[[int, str], None]  #: called for a line that is JSON but not a valid record, with its number and the reason
 #: Reads lines of a block from an offset on, by the number of the first: the offset after them, and how many they are.
 Plain = Callable[[bytes, int, int], tuple[int, int]]
 Numbered = tuple[Sequence[int], list[Record]]  #: numbers of lines, and their records
@@ -54,7 +54,8 @@ class Trace:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
         line = first_line(self.path)
-        self.newer = False  #: of a newer minor version than this package: what it does not know is skipped
+        #: whether the file has a newer minor version than this package; unknown events and fields are skipped
+        self.newer = False
         self.meta: Record = self._meta(line)
         self.end: Record | None = None  #: TRACE_END; None if the file broke off before it
         self.broken: Break | None = None  #: None if the file is whole

@@ -1,8 +1,8 @@
 """The trace schema: every event type, its number, level, phase and fields, once.
 
-Writer, reader, validation, the JSON Schema and `docs/reference/trace.md` are all made from `EVENTS`. It is append-only: a number,
-a field or a code that has been released is never taken away and never means something else; a new field stands at the end, with the
-version that brought it, and is optional for ever.
+Writer, reader, validation, the JSON Schema and `docs/reference/trace.md` are all made from `EVENTS`. The schema is
+append-only: a released number, field or code is never removed and never changes its meaning. A new field is added at the end, with
+the version that introduced it, and is always optional.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ Level = Literal["summary", "full", "access"]
 LEVELS: tuple[str, ...] = ("off", "summary", "full", "access")  #: each holds all events of those before it
 Kind = Literal["int", "text", "number", "flag", "label", "ints", "texts", "object", "objects"]
 
-#: What happens in a phase of a cycle, P1 to P7 of docs/model/time_and_phases.md. Phase 0 comes first in a cycle: an event at the
-#: end of work carries the first cycle after it, and stands before all that this cycle does.
+#: The phases of a cycle, P1 to P7 of docs/model/time_and_phases.md. Phase 0 is the first phase: an event at the end of work has
+#: the first cycle after the work, and comes before all other events of this cycle.
 PHASES: tuple[str, ...] = ("end", "wake", "issue", "start", "share", "bank", "move", "complete", "sample")
 
 
@@ -85,7 +85,7 @@ LLM_FIELDS: tuple[Field, ...] = (
     Field("precision", "text", "number format, as `W4A8`", required=False),
 )
 
-#: May stand on any event; left out where they equal `TRACE_META.defaults`.
+#: Allowed on any event; omitted if they equal `TRACE_META.defaults`.
 COMMON_FIELDS: tuple[Field, ...] = (
     Field("t_cycle", "int", "cycle of the event", "cycle"),
     Field("t_ns", "number", "time of the event, `t_cycle / freq_ghz`; exports and data frames have this field, the trace of a run does not", "ns", required=False),

@@ -17,7 +17,7 @@ from kernbench.trace.columns import NULL, Collector, Column, Ints, Table, paired
 from kernbench.trace.reader import Trace
 from kernbench.trace.schema import BY_NAME, Field
 
-#: What spans of a kind begin and end with, and what tells one from another: (kind, first event, last event, keys).
+#: For each kind of span: the events at its start and end, and the keys that identify the span.
 SPAN_EVENTS: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     ("DMA", "DMA_START", "DMA_END", ("tx_id",)),
     ("TE", "TE_START", "TE_END", ("job_id",)),

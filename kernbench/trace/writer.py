@@ -1,4 +1,4 @@
-"""Writes the text of a trace to a file, so that what is there is always a valid beginning of the trace."""
+"""Writes the text of a trace to a file. At any time, the file is a valid prefix of the trace."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class TraceFile:
     def __init__(self, path: str | os.PathLike[str], *, go_on_at: int | None = None) -> None:
         """`go_on_at`: [B] of the file that stay; the rest of it, written after that point, is taken off.
 
-        Without it the file is opened when there is something to write, so a run that is refused leaves what was there.
+        Without it, the file is opened at the first write, so a run that is refused leaves an existing file unchanged.
         """
         self.path = Path(path)
         self._packer: Packer = PACKERS.get(self.path.suffix, _Plain)()

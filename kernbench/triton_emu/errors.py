@@ -11,7 +11,7 @@ from kernbench.common.errors import KernbenchError
 
 
 class KernelError(KernbenchError):
-    """A kernel asks for what cannot be; the message begins with its source line."""
+    """A kernel requests something impossible; the message begins with the source line."""
 
     exit_code = 5
 
@@ -24,7 +24,7 @@ def check_ran(made: object, what: str) -> None:
 
 
 class StrictWaitError(KernelError):
-    """Under strict waits: a kernel uses what has not come yet without a `tl.wait`."""
+    """Under strict waits: a kernel uses data that have not arrived, without a `tl.wait`."""
 
 
 class ScratchpadFullError(KernelError):
@@ -43,7 +43,7 @@ _SIMULATOR = ("kernbench", "kernbench_core")
 
 
 def line_of(frame: FrameType) -> str:
-    """The line that a frame stands at. The same instruction of a frame is always at the same line."""
+    """The current source line of a frame. The same instruction of a frame is always at the same line."""
     code = frame.f_code
     key = id(code) + frame.f_lasti
     found = LINES.get(key)

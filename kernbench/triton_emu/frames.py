@@ -19,7 +19,7 @@ def caller() -> FrameType:
 
 
 def line_at(frame: FrameType) -> str:
-    """The line at which a frame stands: `line_of` without its cost."""
+    """The current source line of a frame: a faster form of `line_of`."""
     if _COMPILED:
         at = kb_instruction(frame)  # type: ignore[name-defined]  # noqa: F821
     else:

@@ -211,7 +211,7 @@ class KernelTensor(TensorHandle):
         return object.__hash__(self)
 
 
-if __file__.endswith(".py"):  # not compiled: a field there hides the property of TensorHandle by itself
+if __file__.endswith(".py"):  # not compiled: there, a field hides the property of TensorHandle anyway
     setattr(KernelTensor, "nbytes", 0)  # noqa: B010  # no compiler takes it otherwise
     setattr(KernelTensor, "whole", None)  # noqa: B010  # and compiled fields begin so
     setattr(KernelTensor, "shared", False)  # noqa: B010

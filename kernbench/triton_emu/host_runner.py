@@ -43,7 +43,7 @@ class HostRunner:
         # By the core's number; what an M_CPU hands on; ids of commands in a traced run.
         self._jobs: dict[int, tuple[Thing, Sequence[PeWork], tuple[int, ...]]] = {}
         self._after: tuple[int, ...] = ()  # of a traced run: the command that let the program go on
-        self._left: dict[int, int] = {}  # by id of what is open: its parts that have not ended
+        self._left: dict[int, int] = {}  # by id of an open command: the number of its parts that have not ended
         self._due: list[tuple[int, int, Launch, PeWork]] = []  # commands in flight from an M_CPU to a PE
         self._sent = 0
         self._latest: dict[str, int] = {}  # of a perturbed run: when each PE gets its last share

@@ -31,7 +31,7 @@ from kernbench.triton_emu.scratchpad import Block, Scratchpad
 from kernbench.triton_emu.user_code import failure_of, strayed
 
 _NEVER = NEVER
-Reason = str | tuple[str, KernelTensor]  #: of a wait; with a tile, whose name is put into it when somebody asks
+Reason = str | tuple[str, KernelTensor]  #: the text of a wait; the name of its tile is inserted only when the text is read
 MakeContext = Callable[["KernelRunner", int, tuple[int, ...]], Any]
 
 
@@ -61,7 +61,7 @@ class KernelRunner(CommandSource):
         self.error: BaseException | None = None  #: what a kernel raised
         self.scalar_ops = 0  #: integer ops on known operands so far
         self.implicit_waits = 0
-        self.implicit_wait: Callable[[int], None] | None = None  #: told the source line's number of each
+        self.implicit_wait: Callable[[int], None] | None = None  #: called with the number of each source line
         self.messages: Any = None  #: the part of the PE that hands messages to added components (`MessagePart`)
         self.on_placed: Callable[[Any, int], None] = _nothing  #: of the PE's processor: known elements went into the scratchpad
         self.line_of = line_of
@@ -69,7 +69,7 @@ class KernelRunner(CommandSource):
         self._launch: Launch | None = None
         self._work: PeWork | None = None
         self._next_program, self._begun = 0, False
-        self._over = self._dropped = False  # its program has ended; nobody will resume it any more
+        self._over = self._dropped = False  # whether its program has ended and is not resumed any more
         self._before: tuple[int, ...] = ()  # ids of commands in a traced run: what ended the launch before,
         self._after: tuple[int, ...] = ()  # and what let this one begin
         self.strands: Any = None  #: of a program that runs kernels side by side
@@ -82,7 +82,7 @@ class KernelRunner(CommandSource):
         self._reason: Reason = ""
         self._since: int | None = None
         self._wanted: Flight | None = None
-        self._any = False  # with `next_due`: a kernel that waits for time goes on then
+        self._any = False  # with `next_due`: the cycle in which a kernel that waits for a time continues
 
     # The side of the PE's processor.
 
@@ -249,7 +249,7 @@ class KernelRunner(CommandSource):
             self.pause(reason, flight)
 
     def wait_implicitly(self, flight: Flight, name: str, line: str) -> None:
-        """A command needs what is still in flight; an error where waits are strict."""
+        """Called when a command needs data that are still in flight; an error if waits are strict."""
         if flight.end >= 0:
             return
         if self.strict_wait:

@@ -188,7 +188,7 @@ class KernelSystem:
             runner.commands, runner.first_endpoint = commands, machine.plan.with_scratchpad
 
     def _attach(self, machine: Machine) -> None:
-        """Components of the user's own log what they serve: messages of kernels, and what goes to the engines they replace."""
+        """User-defined components log the work that they do: messages of kernels, and jobs of the engines that they replace."""
         own = {
             name: (position, component)
             for position, (name, component) in enumerate(machine.components.items())
@@ -260,9 +260,8 @@ def kernel_system(
     """The components of a machine on which each of `bodies`, the host programs, launches kernels.
 
     `store` has the memories' contents. `log`, made with that store, records what kernels do; without it there is only time,
-    and data that Phase 1 knows. Without a log and without `contents`, loads bring no data either. `memory` says which bytes an
-    address of a kernel stands for; without it all are physical.
-    On a system the machine must be a whole one.
+    and data that Phase 1 knows. Without a log and without `contents`, loads bring no data either. `memory` translates the
+    addresses of kernels; without it, all addresses are physical. On a system the machine must be a whole one.
     """
     launches: list[Launch] = []
     kinds = KernelParts(config)

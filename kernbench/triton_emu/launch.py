@@ -80,7 +80,7 @@ class HostCopy:
 
 @dataclass(frozen=True)
 class Group:
-    """A PE in a group with queues; what they are like."""
+    """A PE in a group with queues, and the properties of its queues."""
 
     rank: int | None = None
     size: int = 0

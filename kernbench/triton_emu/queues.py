@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 
 def waits_of(runners: Mapping[str, KernelRunner]) -> list[dict[str, Any]]:
-    """For each PE that cannot go on, in the order of ranks: what it waits for; `circle` is its place in the first circle."""
+    """For each PE that cannot continue, in the order of ranks: the event that it waits for; `circle` is its place in the first
+    circle."""
     found = [wait for runner in runners.values() if (wait := _wait(runner)) is not None]
     found.sort(key=lambda wait: (wait["rank"] is None, wait["rank"]))
     circle = _circle({wait["rank"]: wait["waits_for"] for wait in found if wait["rank"] is not None})
@@ -37,7 +38,7 @@ def waits_of(runners: Mapping[str, KernelRunner]) -> list[dict[str, Any]]:
 
 
 def unreceived(rings: Sequence[Ring], cycle: int) -> list[dict[str, Any]]:
-    """A warning for each queue with messages that nobody received."""
+    """A warning for each queue with messages that were not received."""
     found = []
     for ring in rings:
         left = [*ring.inbox, *ring.in_flight, *ring.waiting]
@@ -210,8 +211,8 @@ class Queues:
         self._nodes = nodes
         self._time = time
         self._machine: Machine | None = None
-        self._room: list[int] = [0] * len(runners)  # transfers at a time that the core has room for, by PE
-        self.reserve: Callable[[int, int], None] | None = None  #: told which bytes of HBM are slots
+        self._room: list[int] = [0] * len(runners)  # the largest number of concurrent transfers in the core, by PE
+        self.reserve: Callable[[int, int], None] | None = None  #: called with the bytes of HBM that are slots
         self.perturbed: Perturbed | None = None  #: draws of how many credits there are
 
     def bind(self, machine: Machine, position: Mapping[str, int]) -> None:
@@ -233,7 +234,7 @@ class Queues:
         protocol: str | None = None,
         planes: Mapping[int, PlaneForm] | None = None,
     ) -> None:
-        """Queues between the PEs of a group, in the place of all that there were: before the run, or while no kernel runs.
+        """Replace all queues by queues between the PEs of a group. Allowed before the run, or while no kernel runs.
 
         Missing values are those of `pe.ipcq` of the machine. `protocol`: one of its protocols; None: simple. `planes`: the
         slots, the bytes of a slot and the protocol of planes that differ.
@@ -283,7 +284,7 @@ class Queues:
         return waits_of(self._runners)
 
     def unreceived(self, cycle: int) -> list[dict[str, Any]]:
-        """Warnings of a run that is over: messages that nobody received."""
+        """Warnings at the end of a run about messages that were not received."""
         return unreceived(self.rings, cycle)
 
     def _form(self, slots: int | None, slot_bytes: int | None, tier: str | None, protocol: str | None = None) -> QueueForm:
@@ -386,7 +387,7 @@ class Queues:
 
     def _place_in_memory(self, form: QueueForm) -> None:
         memories, align = address_map(self.system), self.system.pe.dma.alignment_bytes
-        free: dict[int, int] = {}  # by the first byte of a memory: the end of what is free
+        free: dict[int, int] = {}  # by the first byte of a memory: the end of its free bytes
         for ring in self.rings:
             start, end = _memory_of(memories, form.tier, self._number[ring.target.pe])
             size = -(-ring.slot_room // align) * align

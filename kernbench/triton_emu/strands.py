@@ -1,4 +1,4 @@
-"""Kernels side by side on one PE: each goes on as soon as its own wait is over, while others wait for theirs.
+"""Concurrent kernels on one PE: each kernel continues as soon as its own wait is over, while others still wait.
 
 A PE runs one program at a time. A program that calls `side_by_side` runs several kernels as greenlets of its own. They share
 the scratchpad, the command queue and the engines of the PE, so they contend for them as the commands of one kernel do.

@@ -1,7 +1,8 @@
-"""Code of users inside a run (kernels, the host's program, workers of `dist`): how it may end, and what it may not call.
+"""Runs user code inside a run (kernels, host programs, workers of `dist`), and restricts what the code may call.
 
-It runs in greenlets of this process. What it raises becomes an error with its source line; calls that would end, copy or
-deafen the process are replaced while a machine runs, and refused to kernels and workers. It is no sandbox.
+It runs in greenlets of this process. An exception of user code becomes an error with its source line. Calls that would end or
+fork the process, or change its signal handlers, are replaced while a machine runs, and kernels and workers may not call them.
+It is no sandbox.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ def _takes_fields(error: Caught) -> bool:
 
 
 def strayed(who: str, frame: FrameType | None) -> KernelError:
-    """The code has left its greenlet by itself; `frame`: its current frame."""
+    """The code has switched to another greenlet itself; `frame`: its current frame."""
     found = users_frame(frame)
     line = f"{line_of(found)}: " if found is not None else ""
     made = KernelError(f"{line}{who} switched greenlets by itself; the simulator alone resumes kernels, the host and workers")
@@ -146,7 +147,7 @@ _restore: list[Callable[[], None]] = []
 def calls_refused() -> Iterator[None]:
     """While a machine runs: the calls of `_CALLS` raise a KernelError if a kernel or worker makes them.
 
-    Afterwards they, and `sys.stdout` and `sys.stderr`, are what they were. Other code, other threads and processes that the
+    Afterwards these functions, `sys.stdout` and `sys.stderr` are restored. Other code, other threads and processes that the
     host's code has forked have them all the time.
     """
     global _runs
@@ -189,7 +190,7 @@ def _replace(owner: Any, name: str, by: Any) -> None:
 def _refusing(
     original: Callable[..., Any], name: str, why: str, concerns: Callable[..., bool], debuggers: bool
 ) -> Callable[..., Any]:
-    """A function in the place of another, which kernels and workers may not call with such arguments."""
+    """A replacement of a function that kernels and workers may not call with certain arguments."""
 
     @wraps(original)
     def refusing(*args: Any, **kwargs: Any) -> Any:

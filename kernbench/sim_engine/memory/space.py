@@ -1,9 +1,9 @@
 """One address space of a MemoryStore: disjoint arrays by address, and the bytes that a pending result will fill.
 
 The arrays are the writers' own (no copy); none of those is ever changed here. A write over part of an array leaves the rest of
-it as a copy, so that neither sees the other's changes from then on. The rest is a view only while nobody changes arrays, as in
-a replay. Rows that are written into the middle of an array go into such a copy, which only the store uses: reads of it are
-copied, until one reads all of it.
+it as a copy, so that neither sees the other's changes from then on. The rest is a view only if arrays are not changed
+meanwhile, as in a replay. Rows that are written into the middle of an array go into such a copy, which only the store uses:
+reads of it are copied, until one reads all of it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Space(dict[int, Array]):
         self.owned: set[int] = set()  #: keys of arrays that were made here and are not shared
         self.tensors: dict[int, tuple[tuple[int, ...], np.dtype[np.generic]]] = {}  #: last write at an address
         self.pending = RangeMap()  #: bytes without a value, and the op that will write it
-        self.constant = False  #: whether nobody changes the arrays, so that the rest of an array can be a view
+        self.constant = False  #: whether the arrays are not changed, so that the rest of an array can be a view
 
     def fork(self) -> Space:
         """A copy of the dictionary with the same arrays."""

@@ -70,7 +70,7 @@ def _math_form(inputs: int, composite: bool) -> Form:
 
 
 def extract_op_info(msg: Any, snapshots: tuple[Any, ...] = ()) -> Info:
-    """(op_kind, op_name, params) of a message. `snapshots`: of its inputs, as many as `snapshot_sources` names."""
+    """(op_kind, op_name, params) of a message. `snapshots`: the data of the inputs that `snapshot_sources` names."""
     kind, name, template, values = op_row(msg, snapshots)
     return kind, name, Params(template, values)
 

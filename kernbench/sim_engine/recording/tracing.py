@@ -315,7 +315,7 @@ class Tracing:
         self.sink.write(line("TRACE_END", cycles, last))
 
     def _why(self, status: str, cycles: int) -> list[bytes]:
-        """The ERROR event, if the run did not end by itself."""
+        """The ERROR event, if the run did not end normally."""
         entries = self.machine.rows.entries
         failure = self.machine.failure()
         if failure is not None and failure["code"] == "COMPONENT":

@@ -59,8 +59,9 @@ class _Bytes:
 
 
 def levels(ops: Iterable[ReplayOp]) -> list[list[ReplayOp]]:
-    """Ops in their order of replay, sorted into levels: an op is one level above what it reads after (RAW), writes over
-    (WAW), writes under a reader of (WAR) or names in `dependency_ids`. Levels run in sequence."""
+    """Sorts ops in their order of replay into levels. The level of an op is above the levels of all ops on which it depends:
+    the ops whose results it reads (RAW), whose results it overwrites (WAW), whose inputs it overwrites (WAR), or that
+    `dependency_ids` names. Levels run in sequence."""
     spaces: dict[str, _Bytes] = {}
     level_of: dict[int, int] = {}
     found: list[list[ReplayOp]] = []

@@ -1,8 +1,8 @@
 """Math ops of a replay, by name: operands in, the rounded result out.
 
 They are computed in f32 if an operand is a float (in f64 if one is f64), else in i64, which is truncated afterwards. Truth
-values stay truth values in logic and are 0 and 1 in arithmetic. Integers divide as in C: towards zero, the remainder has the
-sign of the dividend, and what is divided by 0 is 0. Shifts beyond 63 bits are those by 63.
+values stay truth values in logic and are 0 and 1 in arithmetic. Integer division truncates toward zero as in C. The remainder
+has the sign of the dividend, and a division by 0 gives 0. Shifts beyond 63 bits are those by 63.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _fused_f64(x: Array, y: Array, z: Array) -> Array:
 
 
 def _odd(near: Array, lost: Array, bits: type[np.signedinteger[Any]]) -> Array:
-    """The neighbour with the odd last bit, of what was rounded to nearest and lost so much."""
+    """The result of rounding to odd, from the result of rounding to nearest and its rounding error."""
     even = (near.view(bits) & 1) == 0
     towards = np.where(lost > 0, near.dtype.type(np.inf), near.dtype.type(-np.inf))
     moves = even & (lost != 0) & ~np.isnan(lost) & ~np.isnan(near)
@@ -56,7 +56,7 @@ def _odd(near: Array, lost: Array, bits: type[np.signedinteger[Any]]) -> Array:
 
 
 def tf32(x: Any) -> Array:
-    """f32 rounded to the 10 bits of mantissa of tf32, ties to even; what is not a number stays what it is."""
+    """f32 rounded to the 10 mantissa bits of tf32, ties to even; NaN stays NaN."""
     given = np.asarray(x, np.float32)
     bits = given.view(np.uint32)
     rounded = (bits + np.uint32(0xFFF) + ((bits >> np.uint32(13)) & np.uint32(1))) & np.uint32(0xFFFFE000)
@@ -254,7 +254,7 @@ LOGIC: dict[str, Callable[..., Value]] = {
     "shl": _shift(np.left_shift),
     "shr": _shift(np.right_shift),
 }
-#: `max_num` and its like leave out what is not a number, where there is one.
+#: `max_num` and similar ops ignore NaN if another operand is a number.
 _NUMBERS: dict[str, Callable[..., Value]] = {
     "max_num": np.fmax.reduce,
     "min_num": np.fmin.reduce,
@@ -385,7 +385,7 @@ _PAIRS: dict[str, Callable[[Array, Array], Array]] = {
 def plain_pair(params: Mapping[str, Any]) -> Callable[[Array, Array], Array] | None:
     """The function for an op on exactly two arrays of one float type and shape, with a result of the same; else None.
 
-    In the same way as `run_math`. Numpy has been told to say nothing of overflows.
+    In the same way as `run_math`. The caller has disabled numpy's warnings about overflows.
     """
     dtype, shape = params["dtype"], tuple(params["shape_out"])
     pair, kind = _PAIRS.get(params.get("math_op") or params.get("op") or ""), dtype_of(dtype)

@@ -1,4 +1,4 @@
-"""The order of a replay: by `t_start`, memory before math at one time, and nothing before what it explicitly depends on.
+"""The order of a replay: by `t_start`, then memory ops before math ops. Every op comes after its explicit dependencies.
 
 A store is visible when it is issued and a load reads when it completes, but both are logged by the time their DMA began: where
 these disagree the log says so by `dependency_ids`. An op that depends on a later one waits for it; what needs the waiting op's

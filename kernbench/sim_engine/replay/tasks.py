@@ -158,7 +158,7 @@ class Gemm:
         return Task(ops, read, compute)
 
     def run(self, store: MemoryStore, wide: WideCache, op: ReplayOp) -> tuple[list[Array], Array]:
-        """One op by itself, numpy being told to say nothing of overflows: its operands and its result."""
+        """Replay a single op with numpy's overflow warnings disabled; return its operands and its result."""
         read = self.operands(store, op)
         acc = None if self._acc is None else widen(read[2])
         epilogue = self._epilogue(store, op) if self._epilogues else ()

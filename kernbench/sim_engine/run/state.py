@@ -56,7 +56,7 @@ class EngineState:
     body_left: int | None = None  #: [cycle] of work with operands
     held_since: int | None = None
     next_event: int | None = None  #: next cycle in which it acts, if known
-    line: str | None = None  #: TE, VE: of the kernel that issued what it works on
+    line: str | None = None  #: TE, VE: of the kernel that issued the current job
 
 
 @dataclass(frozen=True, slots=True)

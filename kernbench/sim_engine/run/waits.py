@@ -108,7 +108,7 @@ def _add_to_barrier(found: list[Wait], at_barrier: dict[int, int], gate: int, wa
 
 
 def longest_waits(waits: Sequence[Wait], result: Result, units: Sequence[str], count: int) -> list[Wait]:
-    """The `count` longest, falling, ties in file order, each with what it waited for."""
+    """The `count` longest waits, in descending order and then in file order, each with the event that it waited for."""
     longest = heapq.nsmallest(count, waits, key=lambda wait: (-wait.cycles, wait.index))
     runs = {wait.engine: _runs(wait.engine, result, units) for wait in longest if wait.reason == "queue"}
     return [_blamed(wait, runs[wait.engine]) if wait.reason == "queue" else wait for wait in longest]
@@ -126,7 +126,7 @@ def _end(times: EntryTimes, never: int) -> int:
 
 
 def _blamed(wait: Wait, runs: list[EntryTimes]) -> Wait:
-    """With the job of the engine whose end was the last before the start; for a wait that goes on, a job that runs."""
+    """Includes the job of the engine that ended last before the start; for a wait that is not over, a running job."""
     behind = None
     if wait.until is None:
         behind = next((times for times in runs if times.end is None), None)
@@ -145,7 +145,7 @@ class PeQueues(Protocol):
         """For each PE that cannot go on: `rank` and `waits_for` (ranks), `reason` (message, credit), where, and `circle`."""
 
     def unreceived(self, cycle: int) -> list[dict[str, Any]]:
-        """A warning for each queue with messages that nobody received."""
+        """A warning for each queue with messages that were not received."""
 
 
 class InFlight:

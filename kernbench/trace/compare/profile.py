@@ -90,7 +90,7 @@ class Measured:
 class Rule:
     """Names that `pattern` matches as a whole mean `operation`.
 
-    In a pattern, `*` is any text and `{x}` is a number, which stands for `{x}` in `operation` too.
+    In a pattern, `*` matches any text and `{x}` matches a number, which also replaces `{x}` in `operation`.
     """
 
     pattern: str

@@ -76,7 +76,8 @@ class _Writer:
         yield b'{"ph":"E",%s,"ts":%s}' % (at, end)
 
     def _track(self, track: Track) -> Iterator[bytes]:
-        """Names and places of processes and threads; other headings have none here: lanes begin with their unit's name."""
+        """Metadata events with the names and positions of processes and threads. Other headings have no metadata, because the
+        names of their lanes begin with the unit's name."""
         if track.kind == "group" and track.number == track.top:
             yield _metadata("process_name", track.number, 0, b'"name":%s' % _json(track.name))
             yield _metadata("process_sort_index", track.number, 0, b'"sort_index":%d' % track.rank)
@@ -96,5 +97,5 @@ def _what(item: Slice | Instant) -> bytes:
 
 
 def _json(value: Any) -> bytes:
-    """JSON that may also stand inside HTML."""
+    """JSON that is also safe inside HTML."""
     return msgspec.json.encode(value).replace(b"<", b"\\u003c")

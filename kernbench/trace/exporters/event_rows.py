@@ -1,4 +1,4 @@
-"""Events as rows: every common field written out, and the columns of a table that has room for all event types."""
+"""Events as rows with all common fields, and the columns of a table for all event types."""
 
 from __future__ import annotations
 

@@ -257,7 +257,7 @@ def _resource(trace: Trace) -> dict[str, Any]:
 
 
 class _Numbers:
-    """The SDK's generator of ids: a digest of the run and of the place of the span that begins."""
+    """A generator of ids for the SDK: an id is a digest of the run and of the position of the span."""
 
     def __init__(self, sim_id: str) -> None:
         self.sim_id = sim_id
@@ -341,7 +341,7 @@ def _hexadecimal(span: dict[str, Any]) -> None:
         if name in span:
             span[name] = b64decode(span[name]).hex()
     for name in ("startTimeUnixNano", "endTimeUnixNano"):
-        span.setdefault(name, "0")  # protobuf leaves out what is 0
+        span.setdefault(name, "0")  # protobuf omits fields that are 0
     span["kind"] = {"SPAN_KIND_INTERNAL": 1}.get(span["kind"], 0)
     code = span.get("status", {}).get("code")
     if code is not None:

@@ -101,7 +101,7 @@ class SelectedTrace(Trace):
 
 
 class _Counting(io.RawIOBase):
-    """A file that counts what is written to it."""
+    """A file that counts the bytes that are written to it."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -138,7 +138,7 @@ class Track(NamedTuple):
     name: str
     kind: Literal["group", "lane", "counter"]
     parent: int  #: the parent track; 0 if it has none
-    top: int  #: the highest of those above it, itself where it stands by itself
+    top: int  #: the topmost track above it, or itself if it has no parent
     rank: int  #: among those under the same parent
 
 
@@ -222,7 +222,7 @@ _MAIN = {
 
 
 class Tracks:
-    """Makes tracks when they are first used; `fresh` has those that nobody has fetched yet."""
+    """Makes tracks when they are first used; `fresh` has those that have not been fetched yet."""
 
     def __init__(self, units: list[Mapping[str, Any]]) -> None:
         self.fresh: list[Track] = []
@@ -235,7 +235,7 @@ class Tracks:
             self._mains[name] = main
         self._order = {name: rank for rank, name in enumerate(self._parents)}
         self._groups: dict[str, Track] = {}
-        self._lanes: dict[tuple[str, str], list[tuple[int, int]]] = {}  # track and the end of what is on it
+        self._lanes: dict[tuple[str, str], list[tuple[int, int]]] = {}  # the track, and the end of its last span
         self._single: dict[tuple[str, str, str], int] = {}
         self._ranks: dict[int, int] = {}
         self._made = 0
@@ -326,7 +326,8 @@ class _Last(NamedTuple):
 
 
 class Samples:
-    """Turns samples into points. A window's value stands from its first cycle on; what a later window leaves out is 0 there."""
+    """Turns samples into points. The value of a window holds from its first cycle on; a value that a later window omits is 0
+    there."""
 
     def __init__(self, tracks: Tracks, window_cycles: int) -> None:
         self._tracks = tracks
@@ -351,7 +352,7 @@ class Samples:
         self._last[kind, unit] = _Last(end, dict.fromkeys(values))
 
     def rest(self, end: int) -> Iterator[Point]:
-        """The points that end what still stands, at the run's end where that is sooner."""
+        """The points that end open values, at the end of the window or at the end of the run, whichever comes first."""
         for last in self._last.values():
             yield from (Point(track, min(last.end, end), 0) for track in last.counters)
 
@@ -425,7 +426,8 @@ class _Open(NamedTuple):
 
 
 class Timeline:
-    """The items of a trace, each track before what is on it. Iterate once; afterwards `counts` has the number of each."""
+    """The items of a trace; each track comes before its spans and points. Iterate once; afterwards `counts` has the number of
+    each."""
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace

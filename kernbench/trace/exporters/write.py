@@ -63,7 +63,7 @@ class TimeUnit(StrEnum):
     """The meaning of a nanosecond of the viewer."""
 
     NS = "ns"  #: a nanosecond
-    CYCLES = "cycles"  #: a cycle, whatever the clock is: every cycle can be told from the next
+    CYCLES = "cycles"  #: one cycle, for any clock frequency, so different cycles have different times
 
 
 def export(

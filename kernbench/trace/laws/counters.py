@@ -17,7 +17,7 @@ _QUEUES = ("queue_full", "priority_deferred")
 _DMA_START, _TE_START, _VE_START, _DMA_END, _TE_END, _VE_END, _JOB_DONE, _STALL, _RESUME = range(9)
 _DRAM_START, _NOC_START, _DRAM_SUSPEND, _DRAM_RESUME, _DRAM_END, _NOC_END = range(9, 15)
 _WRITE_BACK_START, _WRITE_BACK_END = range(15, 17)
-NO_JOB = -1  #: takes the place of the job number for write-backs of a cache
+NO_JOB = -1  #: the job number of write-backs of a cache
 
 
 class Unit:

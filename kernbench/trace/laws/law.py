@@ -31,7 +31,7 @@ LAWS: dict[str, str] = {
     "end": "TRACE_END counts the events, and is at the last cycle",
 }
 
-#: the events that each job has at its end; END stands for the engine's event, such as TE_END
+#: the events that each job has at its end; END is the engine's own event, such as TE_END
 ENDS = {"END": 1, "ENGINE_EVENT": 2, "JOB_DONE": 4}  #: with their bits in `Job.seen`
 WITH_END = ("DMA", "TE", "VE")  #: kinds of engines that have such an event
 

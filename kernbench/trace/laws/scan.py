@@ -138,7 +138,7 @@ class Scan:
                 break
             left -= 1
             at = self._at
-            # The first character of the name already tells most omitted fields from those of the line.
+            # Comparing the first character of the name first is enough to detect most omitted fields.
             if at + 2 < size and p[at + 2] == member.first and self._same(at, member.key, member.size):
                 self._at += member.size
                 if not self._value_of(member):

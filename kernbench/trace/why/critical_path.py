@@ -1,4 +1,5 @@
-"""The critical path, found by a walk from the last end of a run back to cycle 0, from each command to what it waited for.
+"""Computes the critical path: starting at the last end of a run, it follows each command back to the event that it waited for,
+down to cycle 0.
 
 Each stretch of the path has some cycles of one command. The stretches have no gaps or overlaps and cover all cycles of the run.
 If a job waited for the end or start of another job, the path continues with this other job. The path then has the time of the

@@ -59,7 +59,7 @@ class Shares:
         changes: dict[str, list[tuple[int, int, int]]] = {}
         for index, flow in enumerate(flows):
             for start, end in member_spans(flow):
-                # the name "" stands for the members of all resources
+                # the name "" means the members of all resources
                 for name in (*flow.route, *([""] if self.max_min else [])):
                     changes.setdefault(name, []).extend(((start, 1, index), (end, 0, index)))
         for name, some in changes.items():

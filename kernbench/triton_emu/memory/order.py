@@ -111,7 +111,7 @@ def _last(start: int, end: int) -> int:
 
 
 def _grid_of(start: int, end: int) -> int:
-    """The logarithm of the bytes of its cells: the least that are as many as the range has."""
+    """The base-2 logarithm of the size of its cells: the smallest power of two that is not below the size of the range."""
     shift = 0
     while end - start > 1 << shift:
         shift += 1
@@ -123,7 +123,7 @@ class MemoryOrder:
 
     def __init__(self) -> None:
         self._loads = Ranges()
-        # Loads since the last store, in no order: nobody has asked for them yet. The list does not become shorter, because
+        # Loads since the last store, not sorted until they are needed. The list does not become shorter, because
         # Python would allocate its memory again and again.
         self._fresh: list[DmaReadCmd | None] = []
         self._fresh_count = 0

@@ -179,7 +179,7 @@ class MemorySide:
         self._order.store_ended(msg, start, end)
 
     def composite_issued(self, msg: CompositeCmd) -> None:
-        """It reads what is there now, and its result is pending from now on."""
+        """It reads the present contents, and its result is pending from now on."""
         self._check_one(msg.out_addr, msg.out_addr + msg.out_nbytes, msg.line)
         for one in _streamed(msg):
             self._check_one(one.addr, one.addr + one.nbytes, msg.line)

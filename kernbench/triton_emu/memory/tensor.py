@@ -1,4 +1,4 @@
-"""Tensors that stay in memory: what a composite op streams, and what it makes."""
+"""Tensors that stay in memory: the inputs and outputs of composite ops."""
 
 from __future__ import annotations
 

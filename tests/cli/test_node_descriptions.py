@@ -115,6 +115,10 @@ def network(topology: str, counts: str, bandwidth: str, latency: str, more: str 
         (network("Switch", "16", "100", "300.5"), ("switch", 16, 1, 100, 301, 1)),
         (network("Ring, Ring", "4, 2", "50, 50", "500, 500"), ("torus", 8, 2, 50, 500, 1)),
         (network("Switch, Switch", "4, 2", "50, 25", "500, 500"), ("fat_tree", 8, 2, 50, 500, 2)),
+        (network("Ring, FullyConnected", "4, 3", "50, 50", "500, 500"), ("torus", 12, 3, 50, 500, 1)),
+        (network("FullyConnected, FullyConnected", "2, 3", "50, 50", "9, 9"), ("torus", 6, 3, 50, 9, 1)),
+        (network("Ring, Switch, FullyConnected", "1, 16, 1", "5, 100, 7", "1, 300, 2"), ("switch", 16, 1, 100, 300, 1)),
+        (network("FullyConnected, Ring", "4, 1", "12, 5", "20, 5"), ("all_to_all", 4, 1, 12, 20, 1)),
     ],
 )
 def test_networks_of_astra_sim(kbsim: Kbsim, text: str, system: tuple[object, ...]) -> None:
@@ -135,6 +139,11 @@ def test_networks_of_astra_sim(kbsim: Kbsim, text: str, system: tuple[object, ..
         (network("", "", "", ""), "and at least one"),
         (network("Ring, Switch", "4, 2", "50, 50", "5, 5"), "these dimensions are not an arrangement of SIPs; "),
         (network("Mutable", "4", "50", "5", "links: []\n"), "only topology, npus_count, bandwidth, latency are supported"),
+        (network("Ring, FullyConnected", "4, 4", "50, 50", "5, 5"), "these dimensions are not an arrangement of SIPs; "),
+        (network("Ring, Ring, Switch", "4, 2, 2", "50, 50, 50", "5, 5, 5"), "a FullyConnected of at most 3 NPUs counts as"),
+        (network("Mutable", "1", "50", "5"), "it must be 2 to 1,024 NPUs together"),
+        (network("Mutable, Ring", "1, 4", "50, 50", "5, 5"), "these dimensions are not an arrangement of SIPs; "),
+        (network("Switch, Ring, Switch", "4, 1, 2", "50, 9, 60", "5, 5, 5"), "net.yml:3:21: bandwidth.2: an uplink cannot"),
         (network("Ring", "1", "50", "5"), "it must be 2 to 1,024 NPUs together"),
         ('logical-dims: ["4"]\n', "this is a file of the backend ns-3"),
         (network("Ring", "2000", "50", "5"), "net.yml:2:15: npus_count.0 = 2000, but it must be an integer from 1 to 1,024"),

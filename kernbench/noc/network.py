@@ -28,7 +28,7 @@ class MeshSpec:
     kind: Kind = "mesh"
     routing: Routing = "xy"
     channels: int = 8  #: virtual channels of an input
-    depth: int = 8  #: flits for which a channel has room
+    depth: int = 8  #: the number of flits that a channel can hold
     switch_cycles: int = 1  #: clocks from the grant of the switch to the link
     link_cycles: int = 2  #: clocks on the link
     credit_cycles: int = 2  #: clocks that a router needs for a credit, after the link

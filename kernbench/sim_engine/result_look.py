@@ -33,7 +33,7 @@ def result_html(result: Result) -> str:
 
 
 def _bound(result: Result) -> str:
-    """The largest bound, on a line of its own; of nothing there is none."""
+    """The line with the largest lower bound; empty if there is none."""
     bound = bound_share(result)
     if not bound.cycles:
         return ""

@@ -33,7 +33,7 @@ class Area(msgspec.Struct, frozen=True):
 
     def mm2(self, config: MachineConfig) -> float | None:
         """[mm2] The area of all scratchpads and tensor engines; None for real chips and boards, whose scratchpads and tensor
-        engines stand for the sum of many parts."""
+        engines model the sum of many parts."""
         if getattr(config, "chip", None) is not None or chip_of_board(config):
             return None
         nbytes, macs = area_amounts(config)  # type: ignore[arg-type]

@@ -1,7 +1,7 @@
 """Builds the graph of a system from its file, stage by stage.
 
 1. read and validate (`spec.py`), 2. cube mesh: generate or reuse (`mesh_gen.py`), 3. system, 4. IO chiplets,
-5. cubes (`cube.py`), 6. edges between cubes, IO chiplets and SIPs, 7. views (`views.py`), which only compiling asks for.
+5. cubes (`cube.py`), 6. edges between cubes, IO chiplets and SIPs, 7. views (`views.py`), which are made only on compilation.
 """
 
 from __future__ import annotations

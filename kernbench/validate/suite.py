@@ -47,7 +47,7 @@ class SuiteData:
 
     suite: str
     title: str
-    about: str  #: what is compared, in a sentence
+    about: str  #: a sentence that describes the comparison
     sources: dict[str, Source]
     cases: tuple[dict[str, Any], ...] = ()
     facts: dict[str, Any] | None = None

@@ -317,7 +317,7 @@ def _case(row: Cells, context: Context, ask: Callable[[OperationTimer], float], 
 
 
 def _single(row: Cells, context: Context, op: Operation, times: int = 1, **given: Any) -> Case:
-    """A row with one operation, which the row measures so many times in sequence."""
+    """A row with one operation, which is measured a number of times in sequence."""
     per_us = _per_us(row)
     one = _case(row, context, lambda timer: times * timer.time(op).ns / 1e3 * per_us, operation=op, **given)
     return replace(one, compute_us=one.compute_us * per_us, memory_us=one.memory_us * per_us)

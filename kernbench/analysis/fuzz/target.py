@@ -28,8 +28,8 @@ from kernbench.sim_engine.run.waits import wait_lines
 from kernbench.sim_engine.verify import differences
 from kernbench.triton_emu.memory.perturbed import Access
 
-PATIENCE = 64  #: a run that takes so many times the cycles of the reference run, and ...
-SLACK = 10_000_000  #: ... [cycle] so many more, does not end
+PATIENCE = 64  #: a run is taken as endless if it takes this many times the cycles of the reference run, and ...
+SLACK = 10_000_000  #: ... [cycle] this many more cycles
 
 
 @dataclass(frozen=True)

@@ -95,7 +95,7 @@ class Device(Section):
 
     @cached_property
     def kept(self) -> dict[Any, Any]:
-        """What was computed from the device alone, and is the same for all traffic on it."""
+        """The values that depend only on the device and are the same for all traffic."""
         return {}
 
     @cached_property

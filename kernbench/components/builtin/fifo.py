@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Fifo:
-    """A queue in a ring of places, which grows; `collections.deque` where nobody looks up a method."""
+    """A queue in a growing ring buffer: like `collections.deque`, but without a lookup for each call in compiled code."""
 
     def __init__(self, items: list[Any] | None = None) -> None:
         self._places: list[Any] = [*(items or []), None, None]

@@ -111,7 +111,7 @@ class Ring:
 
     @property
     def idle(self) -> bool:
-        """Nothing is in it, and nobody waits for it."""
+        """Whether the ring is empty and has no waiters."""
         return not (self.used or self.waiting.count or self.posted.count)
 
     def travel(self, nbytes: int) -> int:

@@ -35,7 +35,7 @@ class VectorWork(Serving):
         self._own_orders = type(self).orders is not VectorWork.orders  # of a class that replaces PE_MATH
 
     def stretch(self, factor: Fraction) -> None:
-        """From now on, service times are so many times as long (`Cores`)."""
+        """Multiply service times by this factor from now on (`Cores`)."""
         self._factor = factor
         self._times = self._by_factor.setdefault(factor, {})
 

@@ -132,7 +132,7 @@ class Space(dict[int, Array]):
         return (key, array) if key + stored_bytes(array) > addr else None
 
     def gather(self, start: int, end: int) -> NDArray[np.uint8] | None:
-        """The bytes `[start, end)`: a view where one array has them all, else a copy; None if some were never written."""
+        """The bytes `[start, end)`: a view where one array has them all, else a copy; None if some were not written."""
         found = self._block_at(start)
         if found is None:
             return None

@@ -214,7 +214,7 @@ class Process:
         self._send(encoded(tasks))
 
     def _send(self, data: bytes) -> None:
-        """If the worker is dead, nobody reads the data, and the pool notices this when it listens."""
+        """If the worker is dead, the data are not read, and the pool detects this when it waits for answers."""
         with suppress(ConnectionError):
             self.connection.send_bytes(data)
 

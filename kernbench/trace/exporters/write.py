@@ -35,7 +35,7 @@ def whole_file(path: str | os.PathLike[str], pack: bool = True) -> Iterator[Bina
 
 @contextlib.contextmanager
 def _packed(raw: BinaryIO, suffix: str) -> Iterator[BinaryIO]:
-    if suffix == ".gz":  # neither the name nor the time of day in it: the same input, the same bytes
+    if suffix == ".gz":  # without the file name and the time of day, so that the same input gives the same bytes
         with gzip.GzipFile("", "wb", _GZIP_LEVEL, raw, mtime=0) as packed:
             yield cast(BinaryIO, packed)
     elif suffix == ".zst":

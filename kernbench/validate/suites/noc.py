@@ -22,7 +22,7 @@ COLUMNS = ("k", "traffic", "num_vcs", "packet_size", "injection_rate", "latency"
 MAX_BYTES = 64 << 20
 BELOW = 0.9  #: of saturation: rows at higher loads are reported and not judged
 ALLOWED = 0.02
-QUICK = 10  #: one row in so many for `--quick`
+QUICK = 10  #: every n-th row is run with `--quick`
 WHY = "the same routers; draws of traffic differ, which shows more the nearer the load is to saturation"
 PAST = "near or past saturation the latency grows with the time that is measured"
 

@@ -90,7 +90,7 @@ def _step(data: SuiteData) -> MachineStep:
 
 
 def _simulated(data: SuiteData, step: MachineStep, measured: Sequence[Served], stretch: float) -> Run:
-    """The requests with their arrivals so many times as far apart."""
+    """The requests with the intervals between their arrivals multiplied by a factor."""
     names = ("num_gpu_blocks", "max_num_seqs", "max_num_batched_tokens", "max_model_len")
     options = EngineOptions(**{name: data.fact(name) for name in names})
     requests = [

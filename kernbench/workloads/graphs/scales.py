@@ -51,7 +51,7 @@ def _fixed(graph: Graph) -> set[str]:
 
 def _absorbs(graph: Graph, found: Patterns, makers: dict[str, Node], fixed: set[str], name: str) -> Node | None:
     """The node with the weights that make a tensor; None if they are no weights, or other nodes read the same elements."""
-    shared = False  # slices without common elements read the tensor
+    shared = False  # the tensor is read by slices that have no elements in common
     while True:
         node = makers.get(name)
         alone = len(found.consumers(name)) == 1 and name not in graph.outputs

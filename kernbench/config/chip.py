@@ -101,7 +101,7 @@ class Chip(Section):
         default=750, description="[cycle] time of a block of attention without rows, which a shorter sequence has"
     )
     attention_key_cycles: Rate = Field(
-        default=Fraction(82), description="[cycle] least time of a block of attention for one key"
+        default=Fraction(78), description="[cycle] least time of a block of attention for one key"
     )
     attention_ramp_ns: Energy = Field(
         default=Fraction(0), description="[ns] time of a stream of keys in addition to the time of its bytes"

@@ -68,6 +68,9 @@ class OpCost(Section):
         "for `kind: tensix`",
     )
     block_threads: Count = Field(default=128, description="threads of the block that reads a row; for `again`")
+    share: Rate = Field(
+        default=Fraction(1), description="rate of this software's products, divided by the rate that the chip sustains"
+    )
 
 
 class AttentionCost(Section):
@@ -116,6 +119,11 @@ class Runtime(Section):
         "`default` for all others",
     )
     sync_ns: Energy = Field(default=Fraction(0), description="[ns] time of the host after a kernel for which the host waits")
+    pause_ns: Energy = Field(
+        default=Fraction(0),
+        description="[ns] time between two measured kernels, in which the cores are idle and the power limit does not "
+        "reduce the clock; only for products on chips with a power limit",
+    )
     behind_ns: dict[str, Energy] = Field(
         default_factory=dict, description="[ns] time of the host after a launch, while the kernel runs; keys as in `launch_ns`"
     )

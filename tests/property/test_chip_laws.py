@@ -21,6 +21,7 @@ from kernbench.workloads.ops.blocks import Widths
 from kernbench.workloads.ops.collectives import sent_bytes
 from kernbench.workloads.ops.decoder import SHAPES
 from kernbench.workloads.ops.operation import Attention, Collective, Operation, Product, Sequences, Vector
+from kernbench.workloads.ops.products import plan_product
 from kernbench.workloads.ops.program import host_machine, launches_program
 from kernbench.workloads.ops.step import decode_ns, prefill_ns
 from kernbench.workloads.ops.timing import OperationTimer
@@ -69,6 +70,14 @@ def test_no_product_is_faster_than_the_roofline_or_than_one_of_narrower_elements
     assert rising(chip, (eight, plain, wide)) and rising(chip, (four, half, plain))
     for op in (eight, four, plain):
         assert timer(chip).device_ns(op) >= NOISE * roofline_ns(chip, op.macs, op.nbytes, op.bits)
+
+
+@given(st.sampled_from(GPUS), ROWS, SIDES, SIDES, st.floats(0, 1e7))
+@settings(max_examples=40)
+def test_a_pause_makes_a_product_no_slower_and_no_faster_than_rated(chip: str, m: int, n: int, k: int, pause: float) -> None:
+    view, op = timer(chip).view, Product(m, n, k)
+    plain, paused = (plan_product(view, op, None, ns).cycles(view.memory_rate) for ns in (0.0, pause))
+    assert NOISE * roofline_ns(chip, op.macs, op.nbytes) <= paused / view.freq <= 1.01 * plain / view.freq
 
 
 @given(st.sampled_from(GPUS), SIDES, SIDES)

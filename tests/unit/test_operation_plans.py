@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kernbench.common.errors import InputError
 from kernbench.config import load_config
 from kernbench.config.runtime import AttentionCost, OpCost, load_runtime
-from kernbench.workloads.ops.attention import Block, block_of, makespan, plan_attention
+from kernbench.workloads.ops.attention import Block, _paged_splits, block_of, makespan, plan_attention
 from kernbench.workloads.ops.chip_view import ChipView
 from kernbench.workloads.ops.kernel import Kernel
 from kernbench.workloads.ops.named import DEFAULTS, operation_of
@@ -24,7 +24,7 @@ from kernbench.workloads.ops.vectors import plan_vector
 
 RTX = load_config("rtx4090")
 VIEW = ChipView.of(RTX)
-JOBS = st.lists(st.tuples(st.integers(1, 50), st.integers(0, 60)), max_size=4)
+JOBS = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 60)), max_size=6)
 
 
 @given(JOBS, st.integers(1, 9))
@@ -40,6 +40,24 @@ def test_the_last_wave_of_a_product_counts_whole() -> None:
     one = ChipView.of(RTX.model_copy(update={"chip": RTX.chip.model_copy(update={"tiles": ((128, 128),)})}))
     plans = [plan for m in (256, 257) for plan in product_plans(one, Product(m, 64 * 128, 1024))]
     assert [plan.notes["waves"] for plan in plans if plan.notes["split"] == 1] == [1, 2]
+
+
+def test_pauses_let_the_clock_rise_above_the_one_that_the_power_limit_allows() -> None:
+    """Power is proportional to the cube of the clock: cores that are busy for 0.8 of the time run 0.8 ** (-1 / 3) as fast."""
+    view, cost = ChipView.of(load_config("a100")), load_runtime("kernel_only").ops["matmul"]
+    op = Product(4096, 4096, 4096)
+    plain = plan_product(view, op, cost)
+    took = plain.cycles(view.memory_rate)
+    pauses = [(plain.body / busy - took) / view.freq for busy in (0.9, 0.8, 0.01)]
+    rates = [plain.body / plan_product(view, op, cost, pause).body for pause in pauses]
+    assert rates[:2] == pytest.approx([0.9 ** (-1 / 3), 0.8 ** (-1 / 3)], rel=5e-3)
+    assert rates[2] == pytest.approx(1 / float(view.chip.power_share), rel=5e-3)
+    assert plan_product(VIEW, op, cost, pauses[2]) == plan_product(VIEW, op, cost)  # an RTX 4090 is below its limit
+
+
+def test_the_products_of_a_library_have_a_share_of_the_sustained_rate() -> None:
+    op, half = Product(4096, 8192, 4096), OpCost.model_validate({"share": "0.5"})
+    assert plan_product(VIEW, op, half).body == pytest.approx(2 * plan_product(VIEW, op).body, rel=0.02)
 
 
 def test_a_product_takes_at_least_its_multiply_adds_and_its_bytes() -> None:
@@ -438,8 +456,52 @@ def test_parts_of_keys_are_combined_only_where_keys_were_cut() -> None:
     """64 sequences occupy all cores, so their keys stay whole; those of one sequence are cut."""
     view, cost = VIEW, AttentionCost.model_validate({"kernel": "paged", "start_ns": 0, "split_ns": 5000})
     many, one = (plan_attention(view, Attention((Sequences(count, 1, 1024),), 32, 8, 128), cost) for count in (64, 1))
-    assert many.notes["splits"] == 1 and many.start == 0
+    assert many.notes["splits"] == 1 and many.start == view.cycles(2 * float(view.chip.graph_start_ns))
     assert one.notes["splits"] > 1 and one.start == view.cycles(5000)
+
+
+def test_heads_that_share_keys_are_copied_into_another_order_if_a_decode_step_has_several_sequences() -> None:
+    """FlashAttention 2 alone copies them; a step with a prompt has another kernel."""
+
+    def start(heads: int, *groups: Sequences, chip: str = "rtx4090") -> float:
+        cost = AttentionCost.model_validate({"kernel": "paged", "start_ns": 0, "split_ns": 0})
+        return plan_attention(ChipView.of(load_config(chip)), Attention(groups, heads, 8, 128), cost).start
+
+    two, prompt = Sequences(2, 1, 64), Sequences(1, 16, 0)
+    assert start(32, two) > 0
+    assert start(8, two) == start(32, Sequences(1, 1, 64)) == start(32, two, prompt) == start(32, two, chip="h100") == 0
+
+
+def test_keys_are_cut_into_the_fewest_parts_that_nearly_fill_the_waves() -> None:
+    """256 slots, nine tiles: 64 blocks fill 0.75 of a wave in three parts, and no number is better. 204 blocks fill 0.996
+    of four waves in five parts."""
+    assert [_paged_splits(blocks, 256, 9) for blocks in (8, 64, 128, 204, 205)] == [9, 3, 2, 5, 1]
+    assert _paged_splits(64, 256, 1) == 1
+
+
+def test_a_gpu_starts_the_blocks_of_a_prompt_head_by_head() -> None:
+    """A prompt of 512 tokens has 8 blocks a head, which read 1 to 4 tiles of keys. The last heads start late, and their longest
+    blocks last: 41 us are measured (LLMServingSim 5daddb21). In the order of their lengths, the blocks would take 32 us."""
+    timer = OperationTimer(RTX, load_runtime("kernel_only"), simulate=False)
+    prompt = Attention((Sequences(1, 512, 0),), 32, 8, 128)
+    body = timer.plan(prompt).body
+    assert timer.time(prompt).ns / 1e3 == pytest.approx(41, rel=0.08)
+    block = float(VIEW.chip.attention_block_cycles)
+    blocks = [block + tiles * 128 * float(VIEW.chip.attention_key_cycles) for tiles in (1, 1, 2, 2, 3, 3, 4, 4)]
+    free = [0.0] * 128
+    for cycles in blocks * 32:
+        heapq.heapreplace(free, free[0] + cycles)
+    assert body == max(free)
+    assert makespan([(cycles, 32) for cycles in blocks], 128) < 0.8 * body
+
+
+def test_kernels_that_load_keys_ahead_start_the_longest_blocks_first_and_no_empty_ones() -> None:
+    step = Attention((Sequences(4, 1, 8192), Sequences(1, 1024, 0)), 32, 8, 128)
+    cost = load_runtime("vllm").attention
+    h100, a100 = (ChipView.of(load_config(chip)) for chip in ("h100", "a100"))
+    ahead, grid = (plan_attention(view, step, cost) for view in (h100, a100))
+    assert ahead.notes["idle_blocks"] == 0 < grid.notes["idle_blocks"]
+    assert plan_attention(h100, replace(step, groups=step.groups[::-1]), cost).body == ahead.body
 
 
 @pytest.mark.parametrize("profile", ["none", "neuron", "jetstream"])

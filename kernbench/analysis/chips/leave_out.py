@@ -237,7 +237,8 @@ def _profile_of_others(runtime: Runtime, table: Table) -> Runtime:
         known = [one for one in others if one.ops and bool(one.sync_ns) == bool(runtime.sync_ns)]
         launches = {"default": _median([one.launch_ns.get("default", 0) for one in known], Fraction(0))}
         ops = {key: _refilled(cost, _alike(key, known)) for key, cost in runtime.ops.items()}
-        return runtime.model_copy(update={"ops": ops, "launch_ns": launches})
+        pause = _median([one.pause_ns for one in known], Fraction(0))
+        return runtime.model_copy(update={"ops": ops, "launch_ns": launches, "pause_ns": pause})
     if table.family == "model":
         of_others = {
             name: _median([value for one in others if (value := getattr(one, name))], Fraction(0))
@@ -263,7 +264,7 @@ def _alike(key: str, profiles: Sequence[Runtime]) -> list[OpCost]:
 def _refilled(cost: OpCost, others: Sequence[OpCost]) -> OpCost:
     """An operation with the fitted values of others; its structure is kept, because it follows from the code of the software.
     """
-    update = {"start_ns": _median([one.start_ns for one in others], Fraction(0))}
+    update = {name: _median([getattr(one, name) for one in others], getattr(OpCost(), name)) for name in ("start_ns", "share")}
     for name in ("chain", "thread_bytes", "row_chain"):
         if getattr(cost, name):
             update[name] = _median([value for one in others if (value := getattr(one, name))], getattr(cost, name))

@@ -3,6 +3,9 @@
 A step with only decode splits keys over idle cores; a step with a prefill does not. Then each block of a head reads its keys
 itself: heads that share keys share the reads only while they run at the same time, or if the cache holds the keys of all
 sequences.
+
+A GPU starts blocks in the order of the grid, each on the core that is free first: head by head, and for each head sequence by
+sequence. The longest blocks of a prompt therefore do not all start first, and cores wait for the last of them.
 """
 
 from __future__ import annotations
@@ -10,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from heapq import heapify, heapreplace
+from itertools import chain, repeat
 from math import ceil
 
 from kernbench.config.chip import Chip
@@ -21,6 +26,10 @@ from kernbench.workloads.ops.operation import Attention
 MAX_RESIDENT = 2  #: blocks of FlashAttention on a core, at most: its 128 threads take all registers that a thread may have
 AHEAD = (9, 10)  #: major versions of the instruction set whose kernels load tiles of keys ahead: FlashAttention 3 and its like
 AHEAD_STAGES = 2  #: tiles of keys in a core's shared memory at a time, in those kernels
+#: Kernels that copy queries and results into another order, before and after the attention of a decode step whose heads share
+#: keys. A single sequence needs no copy (mha_varlen_fwd in FlashAttention 2, csrc/flash_attn/flash_api.cpp, 0251105a).
+COPIES = 2
+RAMPS = 2  #: waves of blocks in a decode step that do not fill the queues at their start and end; later waves overlap: assumed
 EXPONENTIALS = 16  #: of a core of an NVIDIA GPU in a cycle (CUDA programming guide, not read again: assumed)
 
 
@@ -90,11 +99,9 @@ def _block(view: ChipView, op: Attention, block: Block, keys: float, resident: i
     return chip.attention_block_cycles + ceil(max(1.0, keys) / block.keys) * block.keys * pace
 
 
-def _body(view: ChipView, op: Attention, block: Block, blocks: list[tuple[float, int]]) -> float:
-    """When the last of some blocks, given by keys and number in the order of their start, ends."""
-    cores = view.chip.cores
-    resident = max(1, min(block.resident, -(-sum(count for _, count in blocks) // cores)))
-    return makespan([(_block(view, op, block, keys, resident), count) for keys, count in blocks], cores * resident)
+def _resident(view: ChipView, block: Block, blocks: int) -> int:
+    """Blocks that share a core, if there are so many in all."""
+    return max(1, min(block.resident, ceil(blocks / view.chip.cores)))
 
 
 def _key_bytes(op: Attention) -> float:
@@ -106,28 +113,54 @@ def _query_bytes(op: Attention, tokens: float) -> float:
     return tokens * op.heads * op.head_dim * op.element_bytes
 
 
-def _ramp(view: ChipView, nbytes: float, rate: float) -> float:
-    """Cycles that a stream of keys lasts longer than its bytes: few blocks at its start and end do not fill the queues."""
-    most, stream = view.cycles(float(view.chip.attention_ramp_ns)), nbytes / rate
+def _ramp(view: ChipView, nbytes: float, rate: float, waves: int) -> float:
+    """Cycles that a stream of keys lasts longer than its bytes: few blocks at the ends of a wave do not fill the queues."""
+    most, stream = min(waves, RAMPS) * view.cycles(float(view.chip.attention_ramp_ns)), nbytes / rate
     return most * stream / (stream + most) if most else 0.0
+
+
+def _paged_splits(blocks: int, slots: int, tiles: int) -> int:
+    """Parts into which FlashAttention 2 cuts the keys of a decode step (num_splits_heuristic in flash_api.cpp, 0251105a).
+
+    It takes the fewest parts with which the waves of blocks are nearly as full as they can be, for two blocks on each core. A
+    number of parts counts only if each part has fewer tiles than with one part less.
+    """
+    if blocks >= 0.8 * slots:
+        return 1
+    filled: dict[int, float] = {}
+    for parts in range(1, min(128, slots, tiles) + 1):
+        if parts == 1 or ceil(tiles / parts) != ceil(tiles / (parts - 1)):
+            waves = blocks * parts / slots
+            filled[parts] = waves / ceil(waves)
+    best = max(filled.values())
+    return next(parts for parts, share in filled.items() if share >= 0.85 * best)
 
 
 def _split(view: ChipView, op: Attention, cost: AttentionCost, sequences: int) -> Kernel:
     cores, block = view.chip.cores, block_of(view.chip, op, cost)
     blocks = sequences * op.kv_heads
     longest = max(one.cached + one.new for one in op.groups)
-    splits = min(
-        cost.most_splits, max(1, cores * block.resident // blocks), ceil(longest / block.keys)
-    )
-    jobs = [((one.cached + one.new) / splits, one.count * op.kv_heads * splits) for one in op.groups]
+    tiles = ceil(longest / block.keys)
+    if view.chip.compute_capability is not None and cost.kernel == "paged" and not block.ahead:
+        splits = min(cost.most_splits, _paged_splits(blocks, MAX_RESIDENT * cores, tiles))
+    else:
+        splits = min(cost.most_splits, max(1, cores * block.resident // blocks), tiles)
+    resident = _resident(view, block, blocks * splits)
+    jobs = [
+        (_block(view, op, block, (one.cached + one.new) / splits, resident), one.count * op.kv_heads * splits)
+        for one in op.groups
+    ]
     keys = sum(one.count * (one.cached + one.new) for one in op.groups) * _key_bytes(op)
     start = float(cost.start_ns) + (float(cost.split_ns) if splits > 1 else 0.0)
-    body = _body(view, op, block, sorted(jobs, reverse=True))
+    if cost.kernel == "paged" and not block.ahead and sequences > 1 and op.heads > op.kv_heads:
+        start += COPIES * float(view.chip.graph_start_ns)
+    body = makespan(sorted(jobs, reverse=True), cores * resident)
     held = sequences <= cost.cached_sequences and keys <= float(view.chip.cache_bytes or 0)
     rate = view.stream_rate if held else view.memory_rate
+    waves = 1 if splits > 1 or block.ahead else ceil(blocks / (cores * resident))
     return Kernel(
         op.name, "te", max(body, keys / rate) if held else body, 0.0 if held else keys, _query_bytes(op, sequences),
-        start=view.cycles(start), after=_ramp(view, keys, rate),
+        start=view.cycles(start), after=_ramp(view, keys, rate, waves),
         notes={"splits": splits, "blocks": blocks * splits, "keys": "cache" if held else "DRAM"},
     )  # fmt: skip
 
@@ -139,46 +172,69 @@ def _whole(view: ChipView, op: Attention, cost: AttentionCost, sequences: int) -
     """
     cores, block = view.chip.cores, block_of(view.chip, op, cost)
     rows = block.rows
-    jobs: list[tuple[float, int]] = []
     reading = 0.0
     group = op.heads // op.kv_heads
     merged = 1 if view.chip.kind == "gpu" else group
+    heads = op.heads // merged
     sweep = sum(one.count * (one.cached + one.new) for one in op.groups) * _key_bytes(op) / op.kv_heads
-    most_parts = ceil(max(one.new for one in op.groups) * merged / rows)
+    parts = [ceil(one.new * merged / rows) for one in op.groups]
+    blocks = heads * sum(one.count * some for one, some in zip(op.groups, parts, strict=True))
+    resident = _resident(view, block, blocks)
+    grid = merged == 1 and not block.ahead
+    jobs: list[tuple[float, int]] = []  # of one head
     idle = 0
-    for one in op.groups:
-        parts = ceil(one.new * merged / rows)
-        if merged == 1:
-            idle += one.count * op.heads * (most_parts - parts)
-        for part in range(parts):
+    for one, some in zip(op.groups, parts, strict=True):
+        for part in range(some):
             seen = min(one.new, (part + 1) * rows // merged) if op.causal else one.new
-            jobs.append((one.cached + seen, one.count * op.heads // merged))
-        together = max(1, min(group, cores // max(1, one.count * parts)))
+            jobs.append((_block(view, op, block, one.cached + seen, resident), one.count))
+        if grid and some < max(parts):
+            empty = one.count * (max(parts) - some)
+            jobs.append((float(view.chip.attention_idle_cycles), empty))
+            idle += heads * empty
+        together = max(1, min(group, cores // max(1, one.count * some)))
         again = 1.0 if merged > 1 or sweep <= float(view.chip.cache_bytes or 0) else group / together
         reading += one.count * (one.cached + one.new) * _key_bytes(op) * again
-    body = _body(view, op, block, sorted(jobs)) + idle * view.chip.attention_idle_cycles / cores
+    if grid:
+        body = makespan(chain.from_iterable(repeat(jobs, heads)), cores * resident)
+    else:
+        body = makespan(sorted(((cycles, count * heads) for cycles, count in jobs), reverse=block.ahead), cores * resident)
     tokens = sum(one.count * one.new for one in op.groups)
     return Kernel(
         op.name, "te", body, reading + _query_bytes(op, tokens), _query_bytes(op, tokens),
-        start=view.cycles(float(cost.start_ns)), notes={"blocks": sum(count for _, count in jobs), "idle_blocks": idle},
+        start=view.cycles(float(cost.start_ns)), notes={"blocks": blocks, "idle_blocks": idle},
     )  # fmt: skip
 
 
 def makespan(jobs: Iterable[tuple[float, int]], cores: int) -> float:
     """When the last of some jobs ends: kinds of (cycles, count) in order, each job on the core that is free first."""
-    levels: dict[float, int] = {0.0: cores}  # when cores are free: how many
+    free = [0.0] * cores  # heap of when each core is free
     for cycles, count in jobs:
-        left = count
-        while left:
-            if left >= 2 * cores and max(levels) - min(levels) <= cycles:  # whole rounds move every core alike
-                rounds = left // cores - 1
-                levels = {at + rounds * cycles: some for at, some in levels.items()}
-                left -= rounds * cores
-            first = min(levels)
-            free = levels.pop(first)
-            taken = min(free, left)
-            if free > taken:
-                levels[first] = free - taken
-            levels[first + cycles] = levels.get(first + cycles, 0) + taken
-            left -= taken
-    return max(levels)
+        if count > 2 * cores and cycles:
+            count -= _fill(free, cycles, count)
+        for _ in repeat(None, count):
+            heapreplace(free, free[0] + cycles)
+    return max(free)
+
+
+def _fill(free: list[float], cycles: float, count: int) -> int:
+    """Give cores at once most of many equal jobs: all that start before a time by which fewer than `count` have started.
+
+    Returns their number.
+    """
+    free.sort()
+    rest = (count - len(free)) * cycles  # core cycles to give out, so that no core is given too much
+    below = level = 0.0
+    for many, at in enumerate(free, 1):  # the time up to which the first cores can take them
+        below += at
+        level = (rest + below) / many
+        if many == len(free) or level <= free[many]:
+            break
+    given = 0
+    for index, at in enumerate(free):
+        if at >= level:
+            break
+        some = ceil((level - at) / cycles)
+        free[index] = at + some * cycles
+        given += some
+    heapify(free)
+    return given

@@ -25,6 +25,7 @@ FULL_TILE = 128  #: rows of a tile from which on a library expects the full rate
 #: up has 7 waves of 128 x 64 for 256 rows and 11 for 272, where 9 waves of 64 x 128 would be faster.
 SMALL_TILES = 0.85
 SPLIT_WAVES = 5.1  #: waves of full tiles from which on k is not split (same source)
+CHOSEN = ("tile", "split", "arrays")  #: notes of a plan that a library chooses
 PARTIAL_BYTES = 4  #: of an element of a part's result
 #: Share of the time of the loads that cores and DRAM lose to each other where both would be busy for equally long, and how fast
 #: the share falls with the ratio of the shorter to the longer time, if the loads take longer, and if the cores do. Chosen on
@@ -33,9 +34,34 @@ PARTIAL_BYTES = 4  #: of an element of a part's result
 HINDERED, LOADS_LONGER, CORES_LONGER = 0.19, 4, 24
 
 
-def plan_product(view: ChipView, op: Product, cost: OpCost | None = None) -> Kernel:
-    """The kernel that the library takes: the fastest of those that it knows, by what it expects of them."""
-    return min(product_plans(view, op, cost), key=lambda one: expected_cycles(view, one))
+def plan_product(view: ChipView, op: Product, cost: OpCost | None = None, pause_ns: float = 0.0) -> Kernel:
+    """The kernel that the library takes: the fastest of those that it knows, by what it expects of them.
+
+    `pause_ns`: the cores are idle for so long before the next kernel.
+    """
+    if cost is not None and cost.share != 1:
+        view = _scaled(view, float(cost.share))
+    kernel = min(product_plans(view, op, cost), key=lambda one: expected_cycles(view, one))
+    clock = _clock_beside_pauses(view, kernel, pause_ns) if pause_ns else 1.0
+    if clock == 1.0:
+        return kernel
+    faster = product_plans(_scaled(view, clock), op, cost, every=True)  # the library's choice does not depend on the clock
+    return next(one for one in faster if all(one.notes.get(key) == kernel.notes.get(key) for key in CHOSEN))
+
+
+def _scaled(view: ChipView, factor: float) -> ChipView:
+    """The chip with another sustained rate of products."""
+    return replace(view, product_share=view.product_share * factor)
+
+
+def _clock_beside_pauses(view: ChipView, kernel: Kernel, pause_ns: float) -> float:
+    """By how much the clock exceeds the one that the power limit allows for products without a pause.
+
+    The limit holds for the mean power, and power is proportional to the cube of the clock (`Chip.power_share`). If cores are
+    busy for a share of the time, the cube may be larger by the inverse of this share, up to the rated clock.
+    """
+    busy = kernel.body / (kernel.cycles(view.memory_rate) + view.cycles(pause_ns))
+    return max(1.0, min(1.0 / float(view.chip.power_share), busy ** (-1 / 3))) if busy else 1.0
 
 
 def expected_cycles(view: ChipView, kernel: Kernel) -> float:

@@ -69,7 +69,7 @@ class OperationTimer:
     def plan(self, op: Operation) -> Kernel:
         """The kernel that the planner chooses."""
         if isinstance(op, Product):
-            return plan_product(self.view, op, self.runtime.cost(op.name, op.kind))
+            return plan_product(self.view, op, self.runtime.cost(op.name, op.kind), float(self.runtime.pause_ns))
         if isinstance(op, Attention):
             return plan_attention(self.view, op, self.runtime.attention)
         if isinstance(op, Collective):

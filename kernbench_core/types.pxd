@@ -66,30 +66,6 @@ cpdef enum Allocation:
     ROW_BUFFER = 3
     CONTROLLER_MODEL = 4      # row_buffer_v2
 
-# arbiter of the banks of a scratchpad (model/arbiter), in the order of ARBITERS in kernbench/config/schema.py: append
-cdef enum ArbiterRule:
-    OLDEST_FIRST
-    ROUND_ROBIN
-    PLUGGED_IN  # the user-defined arbiter of the run (plugin/plugged_arbiter.pxd); it comes after all named arbiters
-    N_ARBITERS
-
-# scheduler of DRAM bursts (model/dram/scheduler), in the order of SCHEDULERS in kernbench/config/dram_device.py: append
-cdef enum SchedulerRule:
-    FR_FCFS_CAP
-    FR_FCFS
-    FCFS
-    N_SCHEDULERS
-
-cdef enum PageRule:           # page policy of DRAM (model/dram/page), in the order of PAGE_POLICIES in the same file: append
-    OPEN_PAGE
-    CLOSED_PAGE
-    N_PAGE_POLICIES
-
-cdef enum AddressMapRule:  # address map of DRAM bursts (model/dram/map), in the order of ADDRESS_MAPS in the same file: append
-    ROW_BANK_COLUMN_GROUP
-    ROW_COLUMN_BANK_GROUP
-    N_ADDRESS_MAPS
-
 cpdef enum Overlap:
     OVERLAP_NONE = 0
     OVERLAP_WARN = 1

@@ -9,6 +9,7 @@ from kernbench_core.state.arrays cimport int64_rows, int64s, writable_int32s
 from kernbench_core.plugin.abi cimport KB_HOPS
 from kernbench_core.fast.request_table cimport Ahead
 from kernbench_core.state.arena cimport Arena
+from kernbench_core.model.arbiter.rule cimport OLDEST_FIRST, PLUGGED_IN
 from kernbench_core.model.bank cimport DENIED, Requester, Spm, TieBreak
 from kernbench_core.model.compute cimport MAX_REGIONS, Compute, ComputeJob, Stream
 from kernbench_core.model.control cimport Control, Entry, control_open
@@ -31,7 +32,7 @@ from kernbench_core.model.share.rules cimport SHARE_RULES
 from kernbench_core.model.sim cimport Sim, memory_of
 from kernbench_core.model.bank_counters cimport Tally
 from kernbench_core.types cimport (
-    CHANNELS, COMM, NEVER, NONE, OLDEST_FIRST, OP_BARRIER, OP_END, PLUGGED_IN, cycle_t, int8_t, int32_t, int64_t, slot_t, uint64_t)
+    CHANNELS, COMM, NEVER, NONE, OP_BARRIER, OP_END, cycle_t, int8_t, int32_t, int64_t, slot_t, uint64_t)
 from kernbench_core.fast.timing_wheel cimport Lane, Wheel
 
 

@@ -1,7 +1,8 @@
 """The arbiters of scratchpads, by number."""
+from kernbench_core.model.arbiter.rule cimport N_ARBITERS
 from kernbench_core.model.bank cimport Spm
 from kernbench_core.model.sim cimport Sim
-from kernbench_core.types cimport N_ARBITERS, cycle_t
+from kernbench_core.types cimport cycle_t
 
 cdef struct Arbiter:          # one rule of arbitration
     void (*arbitrate)(Sim* s, Spm* p, cycle_t now) noexcept nogil  # P5: grants the requests in `Spm.requesting`

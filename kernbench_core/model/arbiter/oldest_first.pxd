@@ -3,9 +3,10 @@
 Requests that have waited `max_wait_cycles` come first, sorted by age; the others follow in tie-break order.
 """
 from kernbench_core.model.arbiter.grant cimport grant_request, traces_requests
+from kernbench_core.model.arbiter.rule cimport OLDEST_FIRST
 from kernbench_core.model.bank cimport Spm
 from kernbench_core.model.sim cimport Sim
-from kernbench_core.types cimport NEVER, OLDEST_FIRST, cycle_t, int32_t, slot_t
+from kernbench_core.types cimport NEVER, cycle_t, int32_t, slot_t
 
 cdef inline bint by_age(Spm* p) noexcept nogil:
     """The scratchpad has this arbiter; fast paths support no other."""

@@ -2,7 +2,6 @@
 (docs/how-to/add_a_rule.md)."""
 from kernbench_core.model.dram.map.row_bank_column_group cimport row_bank_column_group
 from kernbench_core.model.dram.map.row_column_bank_group cimport row_column_bank_group
-from kernbench_core.types cimport ROW_BANK_COLUMN_GROUP, ROW_COLUMN_BANK_GROUP
 
 ADDRESS_MAPS[<int>ROW_BANK_COLUMN_GROUP] = AddressMap(row_bank_column_group)
 ADDRESS_MAPS[<int>ROW_COLUMN_BANK_GROUP] = AddressMap(row_column_bank_group)

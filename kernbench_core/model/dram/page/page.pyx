@@ -2,7 +2,6 @@
 (docs/how-to/add_a_rule.md)."""
 from kernbench_core.model.dram.page.closed_page cimport close_unwanted
 from kernbench_core.model.dram.page.open_page cimport keep_open
-from kernbench_core.types cimport CLOSED_PAGE, OPEN_PAGE
 
 PAGE_POLICIES[<int>OPEN_PAGE] = PagePolicy(keep_open)
 PAGE_POLICIES[<int>CLOSED_PAGE] = PagePolicy(close_unwanted)

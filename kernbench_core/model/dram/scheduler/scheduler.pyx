@@ -2,7 +2,6 @@
 from kernbench_core.model.dram.scheduler.fcfs cimport mark_oldest, oldest
 from kernbench_core.model.dram.scheduler.fr_fcfs cimport mark_open, oldest_of_batch
 from kernbench_core.model.dram.scheduler.fr_fcfs_cap cimport mark_capped
-from kernbench_core.types cimport FCFS, FR_FCFS, FR_FCFS_CAP
 
 SCHEDULERS[<int>FR_FCFS_CAP] = Scheduler(mark_capped, oldest_of_batch)
 SCHEDULERS[<int>FR_FCFS] = Scheduler(mark_open, oldest_of_batch)

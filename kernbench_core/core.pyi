@@ -94,7 +94,7 @@ class Core:
         """Every counter of docs/model/counters.md after the cycles that have run: `dma`, `compute`, `resources`, `spm`."""
 
     def totals(self) -> tuple[Any, Any, Any, list[Any], list[Any]]:
-        """What a window of a trace is made of, as arrays (`state/report.pyx`)."""
+        """What a window of a trace is made of, as arrays (`state/counters.pyx`)."""
 
     def router_queues(self) -> tuple[Any, ...]:
         """Of the inputs of routers: the flits in their buffers summed over clocks, and the flits by channel. Of the terminals:

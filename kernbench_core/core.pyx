@@ -14,11 +14,11 @@ from kernbench_core.plugin.plug_layout cimport (
 from kernbench_core.plugin.plugged_arbiter cimport arbiter_failure, arbiter_restore, arbiter_snapshot, lay_out_arbiter
 from kernbench_core.plugin.pyarbiter import arbiter_exception, arbiter_operations
 from kernbench_core.plugin.pycomponent import exception_of, operations_of, refuse_snapshot, reraise
+from kernbench_core.state.counters cimport counters_of, outputs_of, router_queues, totals_of
 from kernbench_core.state.fields import state_fields
 from kernbench_core.state.layout cimport lay_out, lay_out_traces
 from kernbench_core.state.rebuild cimport fold, rebuild
-from kernbench_core.state.report cimport (
-    arrivals_of, counters_of, engines_of, entries_of, outputs_of, overlaps_of, router_queues, totals_of, waiting_of)
+from kernbench_core.state.report cimport arrivals_of, engines_of, entries_of, overlaps_of, waiting_of
 from kernbench_core.state.resume cimport resume
 from kernbench_core.state.snapshot cimport max_bytes, show_snapshot, take_snapshot
 from kernbench_core.trace.events cimport Trace, Tracer
@@ -195,11 +195,11 @@ cdef class Core:
         return entries_of(&self.sim)
 
     def counters(self):
-        """Every counter of docs/model/counters.md after the cycles run so far, as a dict of lists (`state/report.pyx`)."""
+        """Every counter of docs/model/counters.md after the cycles run so far, as a dict of lists (`state/counters.pyx`)."""
         return counters_of(&self.sim)
 
     def totals(self):
-        """The totals from which windows of a trace are made, as arrays (`state/report.pyx`)."""
+        """The totals from which windows of a trace are made, as arrays (`state/counters.pyx`)."""
         return totals_of(&self.sim)
 
     def router_queues(self):

@@ -118,9 +118,51 @@ cdef int32_t next_ready(Control* q, bint jobs_allowed) noexcept nogil:
     return int_pop(q.ready_control, &q.n_ready_control) if control <= gate else -1
 
 
+cdef inline void issue_entry(Control* q, int32_t i, cycle_t now, submit_fn submit, void* sim) noexcept nogil:
+    """Issue an entry: submit its job, or complete it if it is a control entry."""
+    q.entry[i].issue = now
+    if is_job(&q.entry[i]):
+        q.in_flight += 1
+        q.entry[i].number = q.submitted
+        submit(sim, i, q.submitted)
+        q.submitted += 1
+        return
+    q.entry[i].start = now
+    q.entry[i].end = now
+    submit(sim, i, -1)
+    complete(q, i)
+
+
+cdef inline void next_pass(Control* q) noexcept nogil:
+    """Begin a pass with the entries that became ready behind the position of the last one."""
+    cdef int32_t k
+    for k in range(q.n_later):
+        make_ready(q, q.later[k])
+    q.n_later = 0
+    q.cursor = -1
+
+
+cdef inline int32_t issue_passes(Control* q, cycle_t now, submit_fn submit, void* sim) noexcept nogil:
+    """Issue entries in passes, until a pass issues nothing; return the number of issued entries."""
+    cdef int32_t i, issued = 0, jobs = 0
+    while True:
+        i = next_ready(q, q.width == 0 or jobs < q.width)
+        if i >= 0:
+            q.cursor = i
+            issued += 1
+            jobs += is_job(&q.entry[i])
+            issue_entry(q, i, now, submit, sim)
+        elif q.n_later:
+            next_pass(q)
+        else:
+            break
+    q.limited = q.width != 0 and jobs == q.width and q.n_ready_jobs > 0
+    return issued
+
+
 cdef int32_t control_issue(Control* q, cycle_t now, submit_fn submit, void* sim) noexcept nogil:
     """P2 of cycle `now`; returns the number of issued entries."""
-    cdef int32_t i, k, issued = 0, jobs = 0
+    cdef int32_t i, k, issued
     q.cursor = -1
     for k in range(q.n_finished):
         complete(q, q.finished[k])
@@ -131,31 +173,7 @@ cdef int32_t control_issue(Control* q, cycle_t now, submit_fn submit, void* sim)
         if i >= 0:
             submit(sim, i, ARRIVED)
             release(q, i)
-    while True:
-        i = next_ready(q, q.width == 0 or jobs < q.width)
-        if i >= 0:
-            q.cursor = i
-            q.entry[i].issue = now
-            issued += 1
-            if is_job(&q.entry[i]):
-                jobs += 1
-                q.in_flight += 1
-                q.entry[i].number = q.submitted
-                submit(sim, i, q.submitted)
-                q.submitted += 1
-            else:
-                q.entry[i].start = now
-                q.entry[i].end = now
-                submit(sim, i, -1)
-                complete(q, i)
-            continue
-        if q.n_later == 0:
-            break
-        for k in range(q.n_later):                # the next pass
-            make_ready(q, q.later[k])
-        q.n_later = 0
-        q.cursor = -1
-    q.limited = q.width != 0 and jobs == q.width and q.n_ready_jobs > 0
+    issued = issue_passes(q, now, submit, sim)
     q.cursor = -1
     if q.mmio != NULL:
         mmio_begin(q.mmio, now)

@@ -142,56 +142,70 @@ cdef clock_t serve_active(Controllers* d, Channel* c, clock_t now, bint* gave) n
     return soonest
 
 
-cdef clock_t serve_queue(Controllers* d, Channel* c, int32_t bus, clock_t now, bint* gave) noexcept nogil:
-    """Step 3 of C5."""
+cdef inline bint forbidden(Channel* c, Request* q, int32_t command) noexcept nogil:
+    """Whether the state of the bank, or of another activation, forbids a command at any time before it changes."""
+    cdef BankState* b = &c.device.bank[q.bank]
+    return b.opening or q.bank == c.refreshing or (command == PRE and b.active) or (command == ACT and c.opening)
+
+
+cdef int32_t choose_queued(
+        Controllers* d, Channel* c, int32_t which, int32_t bus, clock_t now, int32_t* chosen, clock_t* soonest) noexcept nogil:
+    """The burst of a queue whose next command the bus issues now, with this command in `chosen`; or NONE. `soonest`: the first
+    clock in which timing allows a command that it does not allow now."""
     cdef ControllerPolicy* policy = &CONTROLLER_POLICIES[d.scheduler]
-    cdef int32_t k, command, best = NONE, best_command = NONE, which
-    cdef clock_t at, soonest = NEVER
-    cdef bint first = True
-    cdef Request* queue
+    cdef int32_t k, command, best = NONE
+    cdef clock_t at
+    cdef bint first = True, may
     cdef Request* q
-    cdef BankState* b
-    choose_direction(d, c)
-    which = c.writes
-    queue = c.queue[which]
-    if policy.marks:
-        mark_queue(c, queue, c.n[which])
+    soonest[0] = NEVER
     for k in range(c.n[which]):
-        q = &queue[k]
+        q = &c.queue[which][k]
         if not q.whole:
             continue
-        b = &c.device.bank[q.bank]
         command = next_command(c, q)
-        if (b.opening or q.bank == c.refreshing or (command == PRE and b.active) or (command == ACT and c.opening)
-                or not policy.may(d, c, q, command, first)):
-            first = False
-            continue
+        may = not forbidden(c, q, command) and policy.may(d, c, q, command, first)
         first = False
-        if bus != ONE_BUS and of_columns(command) != (bus == COLUMN_BUS):
+        if not may or (bus != ONE_BUS and of_columns(command) != (bus == COLUMN_BUS)):
             continue
         at = allowed_at(d, c, q.bank, command, now)
         if at > now:
-            soonest = min(soonest, at)
+            soonest[0] = min(soonest[0], at)
             continue
-        if best == NONE or (policy.hits_first and of_columns(command) and not of_columns(best_command)):
+        if best == NONE or (policy.hits_first and of_columns(command) and not of_columns(chosen[0])):
             best = k
-            best_command = command
+            chosen[0] = command
             if not policy.hits_first or of_columns(command):
                 break
-    if best == NONE:
-        return soonest
-    gave[0] = True
-    q = &queue[best]
-    if best_command == ACT:
-        give_act(d, c, which, best, now)
-    elif best_command == PRE:
+    return best
+
+
+cdef void issue_queued(Controllers* d, Channel* c, int32_t which, int32_t k, int32_t command, clock_t now) noexcept nogil:
+    """Issue the next command of a queued burst."""
+    cdef Request* q = &c.queue[which][k]
+    if command == ACT:
+        give_act(d, c, which, k, now)
+    elif command == PRE:
         if not q.counted:
             q.counted = True
             c.conflicts += 1
         command_to_bank(&c.device, &d.timing, q.bank, PRE, now)
         hold_bus(d, c, q.bank, PRE, now)
     else:
-        column_or_cas(d, c, which, best, now)
+        column_or_cas(d, c, which, k, now)
+
+
+cdef clock_t serve_queue(Controllers* d, Channel* c, int32_t bus, clock_t now, bint* gave) noexcept nogil:
+    """Step 3 of C5."""
+    cdef int32_t k, which, command = NONE
+    cdef clock_t soonest
+    choose_direction(d, c)
+    which = c.writes
+    if CONTROLLER_POLICIES[d.scheduler].marks:
+        mark_queue(c, c.queue[which], c.n[which])
+    k = choose_queued(d, c, which, bus, now, &command, &soonest)
+    if k != NONE:
+        gave[0] = True
+        issue_queued(d, c, which, k, command, now)
     return soonest
 
 

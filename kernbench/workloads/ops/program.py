@@ -38,8 +38,6 @@ def host_machine(machine: NpuConfig) -> NpuConfig:
     data["te"] |= {"macs_per_cycle": 1, "f_w": {}, "f_a": {}}
     data["ve"] = {"engines": 1, "lanes": 1, "init_cycles": 0, "finalize_cycles": 0, "spm_traffic": False}
     data["dram"] = {**data["dram"], "t_setup_cycles": 0}  # in the start of the kernel: its first transfer alone waits for it
-    if machine.allocation == "fifo_v1":  # without that latency, equal with any number in flight; the core skips more of one
-        data["dma"] = {**data["dma"], "max_concurrent_transfers": 1}
     data["max_cycles"] = 10**15
     data.pop("chip", None)
     return Npu.model_validate(data)

@@ -243,6 +243,8 @@ def what_if(work: Work, resources: Sequence[str] = (), progress: Progress | None
     wanted = tuple(dict.fromkeys(resources))
     for name in wanted:
         if name not in RESOURCES:
+            if name.lower() == "all":
+                raise InputError(Problem("whatif", "it must be names of resources", "free", name, "leave it out for all"))
             remedy = meant(SYNONYMS.get(name.lower(), name), RESOURCES)
             raise InputError(Problem("whatif", f"it must be one of {', '.join(RESOURCES)}", "free", name, remedy))
     base = work.run(progress=progress)

@@ -174,12 +174,29 @@ def _no_program(name: str) -> Problem:
         rule = "there is no workload or bench with this name"
         remedy = "to run a kernel: kbsim run gemm; to time one matrix product on a chip: kbsim op matmul -c h100"
         return Problem(name, rule, remedy=remedy)
+    model = "" if nearest(name, WORKLOADS, cutoff=0.95) else _model_meant(name, preset_models())
+    if model:
+        remedy = f'to run a language model: kbsim llm --model {model}, or in Python kernbench.llm("{model}")'
+        return Problem(name, "there is no workload or bench with this name", remedy=remedy)
+    if name.lower().endswith(".csv"):
+        rule = f"this is a table, but {RUNNABLE}"
+        remedy = "for a list of shapes, run a bench once for each shape: kbsim run gemm --set m=M --set n=N --set k=K"
+        return Problem(name, rule, remedy=remedy)
     benches = list(installed_benches())
     near = nearest(name, [*WORKLOADS, *benches], cutoff=0.7) or file_meant(name, (*SUFFIXES, ".py"))
     remedy = f"did you mean {near}?" if near else f"a program's file ends in {', '.join(SUFFIXES)}, a bench's in .py"
     names = f"the workloads are {', '.join(sorted(WORKLOADS))}; the benches are {', '.join(benches)}"
     rule = "there is no workload or bench with this name" + ("" if near else f"; {names}")
     return Problem(name or '""', rule, remedy=remedy)
+
+
+def _model_meant(name: str, models: Sequence[str]) -> str:
+    """The model of a name such as `llama3`, `llama3-8b-decode` or `llama-7b`; empty for names of programs and files."""
+    plain = name.lower()
+    if "." in name:
+        return ""
+    starts = [one for one in models if plain.startswith(f"{one}-")] or [one for one in models if one.startswith(f"{plain}-")]
+    return min(starts, key=len) if starts and len(plain) >= 4 else ""
 
 
 def name_of(target: Target) -> str:

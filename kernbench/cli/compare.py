@@ -143,7 +143,10 @@ def compare(
 def _named(given: Sequence[str]) -> dict[str, str]:
     """The machines by their names. InputError for fewer than two, and for one that is given twice."""
     if len(given) < 2:
-        rule, remedy = "a comparison needs at least two machines", "write kbsim compare TARGET -c npu_mobile -c npu_server"
+        rule, names = "a comparison needs at least two machines", ["npu_mobile", "npu_server"]
+        if given and "," in given[0]:
+            names = [name.strip() for name in given[0].split(",") if name.strip()]
+        remedy = f"write kbsim compare TARGET {' '.join(f'-c {name}' for name in names)}"
         raise InputError(Problem("kbsim compare", rule, "--config", ", ".join(given), remedy))
     again = next((one for one in given if given.count(one) > 1), None)
     if again is not None:

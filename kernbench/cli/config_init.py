@@ -123,7 +123,8 @@ def _check_place(file: Path, force: bool) -> None:
     from kernbench.common.files import check_writable
 
     if file.suffix not in (".yaml", ".yml"):
-        raise InputError(Problem("kbsim config init", "the file name must end in .yaml or .yml", "FILE", str(file)))
+        remedy = "" if file.suffix else f"write kbsim config init {file}.yaml"
+        raise InputError(Problem("kbsim config init", "the file name must end in .yaml or .yml", "FILE", str(file), remedy))
     if file.exists() and not force:
         remedy = "take another name, or replace it with --force"
         raise InputError(Problem("kbsim config init", "this file exists", "FILE", str(file), remedy))

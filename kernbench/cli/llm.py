@@ -28,7 +28,7 @@ from kernbench.cli.target import note_chips, note_machine
 from kernbench.cli.text import WAIT, Justify, duration, headed, percent, scaled, short, size_text, table, unit
 from kernbench.cli.tracing import Traced
 from kernbench.cli.values import count_of
-from kernbench.common.errors import InputError, Problem, shown
+from kernbench.common.errors import ABSENT, InputError, Problem, shown
 from kernbench.common.json_shapes import counted
 
 if TYPE_CHECKING:
@@ -600,14 +600,15 @@ def _axis(text: str, known: Sequence[str] = COMPARED) -> tuple[str, list[int]]:
     except ValueError:
         numbers = [-1]
     if not all(0 <= number < 10**9 for number in numbers):
-        raise InputError(Problem("--compare", "the values must be whole numbers separated by commas", name, values))
+        rule, example = "the values must be whole numbers separated by commas", "1k,2k,4k" if name == "prompt" else "1,2,4"
+        raise InputError(Problem("--compare", rule, name, values or ABSENT, f"write --compare {name}={example}"))
     return name, numbers
 
 
 def _cases(asked: Asked, axes: Sequence[tuple[str, list[int]]]) -> list[tuple[dict[str, int], Asked]]:
     """Every combination, the last axis fastest."""
     if not axes:
-        raise InputError(Problem("kbsim llm", "a plot is of a comparison", "--plot", remedy="add --compare"))
+        raise InputError(Problem("kbsim llm", "a plot is of a comparison", "--plot", remedy="add --compare prompt=1k,2k,4k"))
     cases: list[tuple[dict[str, int], Asked]] = [({}, asked)]
     for name, values in axes:
         cases = [({**label, name: value}, _changed(case, name, value)) for label, case in cases for value in values]
@@ -752,7 +753,7 @@ def comparison_picture(runs: Runs, form: str, theme: Theme = "light") -> bytes:
             starts = [start + size for start, size in zip(starts, sizes, strict=True)]
         right.bar_label(bars, [unit(total, "B") for total in totals], padding=3)
         right.margins(x=0.16)
-        right.set_xlabel(f"DRAM bytes a token [{prefix}]")
+        right.set_xlabel(f"DRAM bytes per token [{prefix}]")
         figure.legend(*right.get_legend_handles_labels(), ncols=3, loc="outside upper right")
         return saved(figure, form)
 
@@ -802,9 +803,9 @@ def _head(report: LlmReport) -> Iterator[widgets.Text]:
     pes = job.shards * job.groups if report.layout is None else report.layout.pes
     if pes > 1:
         used += f" on {'the fullest' if pes > job.shards * job.groups else 'each'} of {pes} PEs"
-    simulated = f"{counted(run.simulated, 'segment')} simulated for {run.segments:,}"
+    simulated = f"simulated {run.simulated:,} of {counted(run.segments, 'segment')}"
     if not any(phase.kinds for phase in report.phases.values()):
-        simulated = f"{counted(run.segments, 'segment')} simulated, step by step"
+        simulated = f"simulated {counted(run.segments, 'segment')}, step by step"
     yield widgets.Text(f"{layers} layers, {used}, {simulated}", "dim")
     if report.layout is not None:
         cut = report.layout
@@ -848,7 +849,7 @@ def _why(phase: PhaseReport) -> Iterator[widgets.Text]:
 
 def _bytes(report: LlmReport) -> Table:
     numbers: list[tuple[str, Justify]] = [(name, "right") for name in ("weights", "KV", "activations", "total", "at least")]
-    made = table("DRAM bytes a token", [("phase", "left"), *numbers])
+    made = table("DRAM bytes per token", [("phase", "left"), *numbers])
     for name, phase in report.phases.items():
         moved, floor = phase.total.bytes, phase.floor
         parts = [unit(phase.per_token(moved[role]), "B") for role in ("weights", "kv", "activations")]
@@ -885,7 +886,7 @@ def _collectives(report: LlmReport) -> Table:
 def _cost(report: LlmReport, phase: PhaseReport) -> Iterator[widgets.Text]:
     usd = report.usd_per_million_tokens(phase)
     if usd is not None:
-        yield headed("Cost").append(f"${usd:.3g} a million tokens", "bold").append(f" of {phase.phase}")
+        yield headed("Cost").append(f"${usd:.3g} per million tokens", "bold").append(f" of {phase.phase}")
 
 
 def _energy(phase: PhaseReport) -> Iterator[widgets.Text]:
@@ -894,5 +895,5 @@ def _energy(phase: PhaseReport) -> Iterator[widgets.Text]:
     if total:
         largest = sorted((pj, name) for name, pj in parts.items() if pj >= total / 100)[::-1]
         shares = ", ".join(f"{name} {percent(pj / total)}" for pj, name in largest)
-        text = headed("Energy").append(f"{scaled(phase.per_token(total), _JOULE)} a token", "bold")
+        text = headed("Energy").append(f"{scaled(phase.per_token(total), _JOULE)} per token", "bold")
         yield text.append(f" of {phase.phase}: {shares}")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from kernbench.common.errors import Problem, shown
+from kernbench.common.errors import ABSENT, Problem, shown
 from kernbench.common.spelling import meant, nearest
 
 #: Common mistakes, also from other tools: the intended command, by the parent command.
@@ -25,7 +25,10 @@ COMMAND_SYNONYMS: dict[str, dict[str, str]] = {
         "verify": "validate", "html": "report", "view": "report", "plot": "report", "convert": "export", "compare": "diff",
         "explain": "why", "critical-path": "why", "open": "report", "timeline": "report",
     },
-    "kbsim config": {"validate": "check", "presets": "list", "print": "show", "get": "show"},
+    "kbsim config": {
+        "validate": "check", "presets": "list", "print": "show", "get": "show", "set": "show --set", "edit": "init",
+        "new": "init", "create": "init", "ls": "list", "diff": "compare",
+    },
     "kbsim bench": {"run": "run", "describe": "show", "info": "show", "ls": "list"},
     "kbsim program": {"run": "run", "validate": "check", "write": "emit", "print": "show"},
     "kbsim topology": {"info": "show", "path": "route", "plot": "draw", "svg": "draw", "build": "compile"},
@@ -35,10 +38,11 @@ COMMAND_SYNONYMS: dict[str, dict[str, str]] = {
 }  # fmt: skip
 TRACES = (".jsonl", ".jsonl.gz", ".jsonl.zst")  #: endings of trace files
 #: Intended commands that belong to `kbsim` itself, not to the group.
-TOP = {("kbsim bench", "run"), ("kbsim program", "run")}
+TOP = {("kbsim bench", "run"), ("kbsim program", "run"), ("kbsim config", "diff")}
 #: Options of other tools: the options of kernbench that they mean, of which the first that the command has is suggested.
 OPTION_SYNONYMS: dict[str, tuple[str, ...]] = {
-    "--html": ("--report", "--html", "--out"),
+    "--html": ("--report", "--html", "--plot", "--out"),
+    "--report": ("--html", "--plot"),
     "--output": ("--out",),
     "--machine": ("--config",),
     "--system": ("--config",),
@@ -65,7 +69,7 @@ OPTION_SYNONYMS: dict[str, tuple[str, ...]] = {
     "--trace-file": ("--trace",),
     "--threads": ("--threads", "--jobs"),
     "--workers": ("--jobs",),
-    "--size": ("--sizes", "--begin"),
+    "--size": ("--sizes", "--begin", "--bytes"),
     "--sizes": ("--begin 1KiB --end 1MiB",),
     "--min-bytes": ("--begin",),
     "--max-bytes": ("--end",),
@@ -73,13 +77,14 @@ OPTION_SYNONYMS: dict[str, tuple[str, ...]] = {
     "--maxbytes": ("--end",),
     "--stepfactor": ("--factor",),
     "--algorithm": ("--algo",),
-    "--seq-len": ("--prompt",),
-    "--context": ("--prompt",),
+    "--seq-len": ("--prompt", "--kv"),
+    "--context": ("--prompt", "--kv"),
+    "--seq": ("--prompt", "--kv"),
     "--contexts": ("--compare prompt=1k,2k",),
-    "--context-len": ("--prompt",),
+    "--context-len": ("--prompt", "--kv"),
     "--context-length": ("--prompt",),
     "--ctx": ("--prompt",),
-    "--seqlen": ("--prompt",),
+    "--seqlen": ("--prompt", "--kv"),
     "--seq-length": ("--prompt",),
     "--isl": ("--prompt", "--random-input-len"),
     "--osl": ("--tokens", "--random-output-len"),
@@ -125,6 +130,11 @@ OPTION_SYNONYMS: dict[str, tuple[str, ...]] = {
     "--kv-cache-dtype": ("--kv",),
     "--verbose": ("--debug",),
 }
+_RECORD = "to record a trace: kbsim run TARGET --trace run.jsonl"
+_RECORD_FULL = f"{_RECORD} --trace-level full"
+_TARGET = "name a bench, a workload or a program's file, such as gemm; to list benches: kbsim bench list"
+_PARETO = "the output and the page contain the Pareto front of the goals; to write the page: --html FILE"
+_COMPARE = "this command draws nothing; to compare machines with a plot: kbsim compare TARGET -c A -c B --plot FILE"
 _NETWORK = "--size and --kind describe the network; to measure the links of a machine: kbsim probe -c NAME"
 #: The text to suggest if an option is missing or unknown, by command and option.
 OPTION_REMEDIES = {
@@ -133,6 +143,25 @@ OPTION_REMEDIES = {
     ("kbsim ccl tune", "--algo"):
         "this command shows all algorithms; to time one algorithm: kbsim ccl run COLLECTIVE --algo NAME",
     ("kbsim ccl tune", "COLLECTIVE"): "to compare the algorithms of a collective: kbsim ccl tune all_reduce",
+    ("kbsim whatif", "--plot"): _COMPARE,
+    ("kbsim whatif", "--report"): "for a page of the run: kbsim run TARGET --report run.html --trace-level full",
+    ("kbsim whatif", "--html"): "for a page of the run: kbsim run TARGET --report run.html --trace-level full",
+    ("kbsim run", "TARGET"): _TARGET,
+    ("kbsim whatif", "TARGET"): _TARGET,
+    ("kbsim compare", "TARGET"): _TARGET,
+    ("kbsim compare", "--model"): "name the model as the target: kbsim compare llama3-8b -c h100 -c a100",
+    ("kbsim whatif", "--model"): "name the model as the target: kbsim whatif llama3-8b -c npu_server",
+    ("kbsim op", "--config"): "name a chip, such as -c h100; to list chips: kbsim config list",
+    ("kbsim calibrate", "DATA.csv"): "name the file of measured kernels: kbsim calibrate DATA.csv -c h100",
+    ("kbsim sweep report", "--pareto"): _PARETO,
+    ("kbsim sweep report", "--plot"): _PARETO,
+    ("kbsim sweep run", "-c"): "name the file of the sweep as an argument; its key `machine` names the machine",
+    ("kbsim sweep run", "--config"): "name the file of the sweep as an argument; its key `machine` names the machine",
+    ("kbsim trace summary", "FILE"): _RECORD,
+    ("kbsim trace report", "FILE"): _RECORD,
+    ("kbsim trace why", "FILE"): _RECORD_FULL,
+    ("kbsim program emit", "--out"): "name the file to write: --out program.json",
+    ("kbsim program compile", "--out"): "name the file to write: --out program.kbp",
     ("kbsim trace align", "COUNTERS"): "name a file of counters (.csv, .json, .yaml); to compare two traces: kbsim trace diff",
     ("kbsim noc load", "-c"): _NETWORK,
     ("kbsim noc load", "--config"): _NETWORK,
@@ -188,7 +217,7 @@ def usage_problem(error: Any, arguments: Sequence[str] = ()) -> Problem:
         remedy = remedy or _sibling_meant(error.option_name, context)
     elif (found := re.match(r"No such command '(.*?)'", rule)) and command is not None:
         known = [name for name, one in command.commands.items() if not one.hidden]
-        near = _target_meant(path, found[1]) or command_meant(path, found[1], known)
+        near = _target_meant(path, found[1]) or _help_meant(path, found[1], arguments) or command_meant(path, found[1], known)
         rule = f"there is no command {shown(found[1])}" + ("" if near else f"; the commands are {', '.join(known)}")
         remedy = f"did you mean {near}?" if near else ""
     elif (found := re.match(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", rule)) and command is not None:
@@ -197,6 +226,13 @@ def usage_problem(error: Any, arguments: Sequence[str] = ()) -> Problem:
     elif type(error).__name__ == "MissingParameter" and error.param is not None:
         rule = _missing(error.param, rule)
         remedy = OPTION_REMEDIES.get((path, rule.split(" ")[0]), "")
+    elif found := re.match(r"Option '(.*?)' requires an argument", rule):
+        return Problem(_path_of(arguments), f"{found[1]} needs a value", remedy=f"see {_path_of(arguments)} --help")
+    elif found := re.match(r"Invalid value for '(.*?)'.*greater than or equal to (-?\d+)", rule):
+        names = re.findall(r"'(-.*?)'", rule)
+        option, given = next(((name, value) for name in names if (value := _given(name, arguments))), (names[0], ABSENT))
+        number = int(given) if isinstance(given, str) and given.lstrip("-").isdigit() else given
+        return Problem(path, f"it must be at least {found[2]}", option, number)
     elif (found := re.match(r"Invalid value for (.*?): '?(.*?)'? is not one of (.*)", rule)) is not None:
         choices = re.findall(r"'(.*?)'", found[3])
         near = _value_meant(found[2], choices)
@@ -229,6 +265,8 @@ def _target_meant(path: str, name: str) -> str:
         return f"kbsim trace summary {name}"
     if path == "kbsim sweep" and name.endswith((".yaml", ".yml", ".json", ".sqlite")):
         return f"kbsim sweep report {name}" if name.endswith(".sqlite") else f"kbsim sweep run {name}"
+    if path == "kbsim bench" and name in installed_benches():
+        return f"kbsim run {name}"
     if path != "kbsim":
         return ""
     for names, command in (
@@ -240,6 +278,29 @@ def _target_meant(path: str, name: str) -> str:
     if name.endswith((".py", ".kbp")):
         return f"kbsim run {name}"
     return f"kbsim onnx {name}" if name.endswith(".onnx") else ""
+
+
+def _help_meant(path: str, name: str, arguments: Sequence[str]) -> str:
+    """`kbsim run --help` for `kbsim help run`; otherwise empty."""
+    after = list(arguments)[1:]
+    return f"kbsim {' '.join(after)} --help" if path == "kbsim" and name == "help" and after and after[0].isalpha() else ""
+
+
+def _path_of(arguments: Sequence[str]) -> str:
+    """The command that a command line names, for an error without a context."""
+    import typer
+    from typer.main import get_command
+
+    from kernbench.cli.app import app
+
+    path, node = "kbsim", get_command(app)
+    context: Any = typer.Context(node)
+    for word in arguments:
+        found = node.get_command(context, word) if hasattr(node, "get_command") else None
+        if found is None:
+            break
+        path, node = f"{path} {word}", found
+    return path
 
 
 def _sentence(text: str) -> str:
@@ -327,6 +388,13 @@ def _place_of_extra(path: str, text: str, command: Any, arguments: Sequence[str]
     options = options_of(command)
     if first.endswith(TRACES) and "--trace" not in options:
         return f"for a trace, use kbsim trace {'why' if path.endswith('why') else 'summary'} {first}"
+    if first.endswith(".csv"):
+        return "for a list of shapes, use one command for each shape" + (": -m M -n N -k K" if "-k" in options else "")
+    if "--compare" in options and re.fullmatch(r"[\dkM ]+", text):
+        option, value = ["", "", *arguments[: list(arguments).index(first)]][-2:]
+        if option.startswith("--"):
+            values = ",".join([value, *text.split()])
+            return f"to compare runs: --compare {option.strip('-').replace('-', '_')}={values}"
     if "-k" in options and (found := re.fullmatch(r"(\d+)x(\d+)x(\d+)", first)):
         return f"did you mean -m {found[1]} -n {found[2]} -k {found[3]}?"
     if "-k" in options and re.fullmatch(r"[\d ]+", text):
@@ -349,4 +417,5 @@ def _place_of_extra(path: str, text: str, command: Any, arguments: Sequence[str]
             return f"did you mean {' '.join(f'--config {one}' for one in given)}?"
     if "--model" in options:
         return f"did you mean --model {first}?"
-    return f"did you mean kbsim config show {first}?" if path == "kbsim config list" else ""
+    shows = {"kbsim config list": "kbsim config show", "kbsim bench list": "kbsim bench show"}
+    return f"did you mean {shows[path]} {first}?" if path in shows else ""

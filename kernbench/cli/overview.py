@@ -36,7 +36,7 @@ COMMANDS = {
     "op": "Plan one operation for a chip, simulate it, and report how long it takes and why.",
     "calibrate": "Fit a few constants of a chip to measured kernels, and report the errors for kernels outside the fit.",
     "compare": "Run one target on several machines, compare the results, and explain the differences.",
-    "whatif": "Run a target again with one resource unlimited at a time (DRAM, NoC, ...), and report what to change first.",
+    "whatif": "Run a target again without the limit of one resource (DRAM, NoC, ...), and report what to change first.",
     "tenants": "Run several programs or benches at once on one machine, with quotas, and report the slowdown of each tenant.",
     "fuzz": "Run a target under many legal timings and report races, lost waits and deadlocks.",
     "probe": "Measure the links of a system with host copies, loads from near and far memories, sends, and simultaneous "

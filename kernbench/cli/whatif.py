@@ -29,11 +29,15 @@ def whatif(
     settings: CaseSettings = None,
     allow_code: AllowCode = None,
     free: Annotated[
-        str, typer.Option("--free", metavar="NAMES", help="Resources to make unlimited, first one at a time and then together.")
+        str,
+        typer.Option(
+            "--free", metavar="NAMES", help="Resources, separated by commas. For each of them, one run has no limit on this "
+            "resource. The last run has no limit on any of them.",
+        ),
     ] = ALL,
     as_json: Json = False,
 ) -> int:
-    """Run a target again with one resource unlimited at a time (DRAM, NoC, ...), and report what to change first."""
+    """Run a target again without the limit of one resource (DRAM, NoC, ...), and report what to change first."""
     from kernbench.analysis.whatif import what_if
     from kernbench.cli.progress import progress_bar
     from kernbench.cli.target import find_case

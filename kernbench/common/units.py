@@ -107,6 +107,20 @@ def parse_size_text(text: str) -> int:
     return parse_size(int(stripped) if stripped.isascii() and stripped.isdigit() and len(stripped) <= MAX_DIGITS else stripped)
 
 
+def near_size(nbytes: int) -> str:
+    """A size in its largest unit, rounded up to four digits: `80 GiB`, `131.6 GiB`, `1.5 KiB`, `12 B`.
+
+    >>> near_size(141276128512)
+    '131.6 GiB'
+    """
+    for unit in ("TiB", "GiB", "MiB", "KiB"):
+        size = SIZE_UNITS[unit]
+        if nbytes >= size:
+            digit = 10 ** (4 - len(str(nbytes // size)))
+            return f"{ceil_div(nbytes * digit, size) / digit:g} {unit}"
+    return f"{nbytes} B"
+
+
 def plain_number(value: Fraction) -> int | float | str:
     """A rational as an exact JSON value: an int, or a float if its shortest decimal is equal to the rational, or `p/q`.
 

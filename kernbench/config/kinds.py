@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.units import near_size
 from kernbench.config.fields import WIDE_LIMIT
-from kernbench.config.load import load_config, preset_names
+from kernbench.config.load import load_config, machine_names, preset_names
 from kernbench.config.machine import MachineConfig
 from kernbench.config.schema import ARBITERS, Dram, NpuConfig
 from kernbench.config.system import SystemConfig
@@ -26,11 +29,19 @@ def larger(pes: int) -> str:
     return f"-c {', '.join(names[:-1])}{' or ' if len(names) > 1 else ''}{names[-1]}" if names else ""
 
 
+def board_of(config: MachineConfig) -> str:
+    """The smallest board of the package with chips of this kind, `h100_8x`; empty if there is none."""
+    name = config.source.removesuffix(".yaml")
+    return next((one for one in machine_names() if re.fullmatch(rf"{re.escape(name)}_\d.*", one)), "")
+
+
 def a_system(who: str, config: MachineConfig, why: str = "a system of several PEs is needed", remedy: str = "") -> SystemConfig:
     """The machine as a system; InputError for one NPU, with machines that `who` can use. `remedy`: another remedy."""
     if isinstance(config, SystemConfig):
         return config
+    board = board_of(config)
     fit = f"use one of these machines: {', '.join(preset_names(SystemConfig))}"
+    fit = f"use a board of these chips: -c {board}" if board else fit
     rule = f"{why}, but {config.source} is a single NPU"
     raise InputError(Problem(who, rule, remedy=f"{remedy}; {fit}" if remedy else fit))
 
@@ -82,11 +93,12 @@ def with_memory(config: NpuConfig | SystemConfig, capacity_bytes: int) -> NpuCon
 
 
 def beyond_dram(config: NpuConfig, rule: str, remedy: str) -> Problem:
-    """The problem of data that exceed the DRAM. For `as_npu` of a system, the problem names the key of the system's file."""
-    own = config.dram.capacity_bytes
-    if config._memory_of is None:
-        return Problem(config.source, rule, "dram.capacity_bytes", own, remedy)
-    return Problem(config.source, f"a PE has {own} bytes of it, and {rule}", *config._memory_of, remedy)
+    """The problem of data that exceed the DRAM; `rule` says how much they need. For `as_npu` of a system, the problem names the
+    key of the system's file.
+    """
+    field, owner = ("dram.capacity_bytes", "the DRAM") if config._memory_of is None else (config._memory_of[0], "a PE")
+    has = f"{rule}, but {owner} has {near_size(config.dram.capacity_bytes)}"
+    return Problem(config.source, has, field, remedy=remedy)
 
 
 def beyond_scratchpad(config: NpuConfig, rule: str) -> Problem:

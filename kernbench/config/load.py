@@ -208,6 +208,9 @@ def _document(source: Source, max_bytes: int) -> tuple[Document, Path | None]:
         )
         raise InputError(Problem(source, rule, remedy=remedy))
     if isinstance(source, (str, os.PathLike)):
+        stem = Path(source).stem
+        if os.fspath(source) in (f"{stem}.yaml", f"{stem}.yml") and stem in machine_names() and not os.path.exists(source):
+            raise InputError(Problem(os.fspath(source), "the file does not exist", remedy=f"did you mean {stem}?"))
         with expecting(source, "machine"):
             found = read_document(source, max_bytes, empty="to create a machine file with all keys: kbsim config init")
         return found, Path(source)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -75,6 +76,14 @@ def declared(where: str, params: Mapping[str, Param | Plain]) -> dict[str, Param
     return found
 
 
+def _key_meant(name: str) -> str:
+    """`did you mean freq_ghz?` for the start of a key of machines; empty if there is none."""
+    from kernbench.config.schema import NpuConfig
+
+    near = [key for key in NpuConfig.model_fields if len(name) >= 3 and key.startswith(name.lower())]
+    return f"did you mean {near[0]}?" if len(near) == 1 else ""
+
+
 def checked(where: str, params: Mapping[str, Param], given: Mapping[str, Any]) -> dict[str, Any]:
     """The values of all parameters: the given values and otherwise the defaults. InputError for an unknown name, and for a
     value that is not allowed."""
@@ -82,11 +91,13 @@ def checked(where: str, params: Mapping[str, Param], given: Mapping[str, Any]) -
     for name, value in given.items():
         if name not in params:
             there = f"the parameters are {', '.join(params) or 'none'}"
-            remedy = meant(name, params) or there
+            remedy = meant(name, params) or _key_meant(name) or there
             problems.append(Problem(where, "the bench has no such parameter", name, value, remedy))
         elif rule := params[name].broken(value):
             near = ""
-            if isinstance(value, str):
+            if isinstance(value, str) and (rest := re.fullmatch(r"([^,=]+)((?:,\w+=[^,=]+)+)", value)):
+                near = f"write --set {name}={rest[1]}{rest[2].replace(',', ' --set ')}"
+            elif isinstance(value, str):
                 choices = [one for one in params[name].choices if isinstance(one, str)]
                 near = type_meant(value, choices) or meant(value, choices, cutoff=0.75)
             problems.append(Problem(where, rule, name, value, near))

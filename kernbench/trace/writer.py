@@ -75,6 +75,9 @@ class TraceFile:
         self._part = 0  # [B] of the unit that goes out now
         self._file: FileIO | None = None
         self.given_up = False  #: it could not be written to its end
+        if self.path.suffix.lower() in (".html", ".htm"):
+            rule = "a trace is lines of JSON, and a file name with this ending is for pages"
+            raise InputError(Problem(str(path), rule, remedy="name the trace run.jsonl; to write a page: --report FILE"))
         check_writable(path)
         if go_on_at is None:
             return

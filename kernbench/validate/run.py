@@ -61,7 +61,7 @@ def chosen(names: list[str]) -> list[str]:
     """The suites with these names, or all suites if no name is given, in their own order. InputError for an unknown name."""
     for name in names:
         if name not in SUITES:
-            near = meant(name, SUITES)
+            near = "to run all suites, give no name: kbsim validate" if name.lower() == "all" else meant(name, SUITES)
             rule = f"there is no suite {shown(name)}" + ("" if near else f"; the suites are {', '.join(SUITES)}")
             raise InputError(Problem("kbsim validate", rule, remedy=near))
     return [name for name in SUITES if not names or name in names]

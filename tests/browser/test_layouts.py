@@ -19,7 +19,7 @@ from kernbench.sweep.report.table import read_table
 from kernbench.sweep.store import Store
 from kernbench.trace.reader import open_trace
 from kernbench.trace.report import report_html
-from kernbench.trace.timeline import read_timeline
+from kernbench.trace.timeline import KINDS, read_timeline
 from kernbench.trace.why import explain_or_error
 from kernbench.validate.page import page_bytes as validation_page
 from kernbench.validate.run import Options, Runner, SuiteRun, run_suite
@@ -174,6 +174,25 @@ def test_nothing_is_cut_small_or_wider_than_the_window(
     assert size >= LEAST, text
     assert name == "trace" or page.run("return window.outside") == []  # lanes begin and end outside where time is zoomed
     assert page.errors() == []
+
+
+def test_the_peak_of_jobs_is_the_same_at_every_width(page: Page, pages: dict[str, Path]) -> None:
+    spans = read_timeline(open_trace(str(pages["trace"].with_name("run.jsonl")))).spans
+    here = spans["kind"] <= KINDS.index("VE")
+    jobs = list(zip(spans["start"][here].tolist(), spans["end"][here].tolist(), strict=True))
+    peak = max(sum(start <= at < end for start, end in jobs) for at, _ in jobs)
+    for width in WIDTHS:
+        shown(page, pages["trace"], width)
+        assert f"peak {peak}" in {text for _, text in page.run("return window.written")}
+
+
+def test_a_run_without_preemptions_has_no_empty_card(page: Page, others: dict[str, Path]) -> None:
+    shown(page, others["serving"], 1440)
+    titles = page.run("return [...document.querySelectorAll('main h2')].map((one) => one.firstChild.data.trim())")
+    preempted = "Preemptions" in titles
+    assert page.run("return document.querySelectorAll('main .none').length") == 0
+    wide = page.run("return document.querySelectorAll('main > .line')[2].getBoundingClientRect().width")
+    assert (wide < 0.6 * 1440) == preempted
 
 
 @pytest.mark.parametrize("width", WIDTHS)

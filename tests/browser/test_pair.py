@@ -24,11 +24,11 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
         yield found
 
 
-def traced(path: Path, loads: int, name: str) -> None:
+def traced(path: Path, loads: int, name: str, **overrides: float) -> None:
     program = Program(name)
     for i in range(loads):
         program.dma_load(tensor_role="weight", qbits=8, dram_addr=4096 * i, num_elements=4096, spm_bank=0, spm_offset=4096 * i)
-    machine = Machine(load_config("npu_mobile"), program)
+    machine = Machine(load_config("npu_mobile", {key.replace("__", "."): value for key, value in overrides.items()}), program)
     with path.open("wb") as file:
         tracing = machine.trace(file, TraceOptions("full"))
         machine.run()
@@ -59,6 +59,19 @@ def test_both_see_the_same_cycles_and_tab(page: Page, made: Path) -> None:
     page.run("document.querySelector('[data-tab=phases]').click()")
     assert page.run("return window.report.pages().map((one) => one.view().tab)") == ["phases", "phases"]
     assert page.errors() == []
+
+
+def test_the_answer_names_the_keys_of_the_machines_that_differ(page: Page, made: Path, tmp_path: Path) -> None:
+    page.open(made)
+    assert page.run("return document.querySelector('#answer .facts').textContent") == "Both runs have the same machine."
+    traced(tmp_path / "slow.jsonl", 2, "few", dram__t_setup_cycles=200, dma__max_concurrent_transfers=1)
+    files = [str(made.with_name("few.jsonl")), str(tmp_path / "slow.jsonl")]
+    assert exit_code(["trace", "report", *files, "-o", str(tmp_path / "pair.html")]) == 0
+    page.open(tmp_path / "pair.html")
+    said = page.run("return document.querySelector('#answer .facts').textContent")
+    before = load_config("npu_mobile")
+    engines = f"dma.max_concurrent_transfers {before.dma.max_concurrent_transfers} \u2192 1"
+    assert said == f"The machine of B differs: {engines}, dram.t_setup_cycles {before.dram.t_setup_cycles} \u2192 200."
 
 
 def test_the_answer_says_how_much_longer_and_for_what(page: Page, made: Path) -> None:

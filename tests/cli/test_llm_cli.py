@@ -140,7 +140,7 @@ def test_a_comparison_is_drawn_the_same_each_time(kbsim: Kbsim) -> None:
     for name in ("a.svg", "b.svg"):
         assert kbsim(*once, "--compare", "kv=8,4", "--plot", name, "-q").code == 0
     assert Path("a.svg").read_bytes() == Path("b.svg").read_bytes()
-    assert "DRAM bytes a token" in Path("a.svg").read_text(encoding="utf-8")
+    assert "DRAM bytes per token" in Path("a.svg").read_text(encoding="utf-8")
     assert kbsim(*once, "--live-map", "map.svg", "-q").code == 0
     titles = [element.text or "" for element in ElementTree.parse("map.svg").iter() if element.tag.endswith("title")]
     assert {"weights", "kv", "scores", "residual"} <= {title.split(":")[0] for title in titles}

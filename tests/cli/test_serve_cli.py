@@ -102,7 +102,7 @@ def test_what_is_no_workload_is_refused(name: str, text: str, told: str, kbsim: 
         (("--rows", "rows.txt"), "the file name must end in .csv or .parquet"),
         (("--ramp-up-strategy", "linear"), "it is needed with ramp_up"),
         (("--num-gpu-blocks-override", "8", "--max-model-len", "4096"), "it must be at most what the KV cache holds"),
-        (("--gpu-memory-utilization", "0.00001"), "leave no room for KV"),
+        (("--gpu-memory-utilization", "0.00001"), "leaves no room for a KV cache"),
         (("--gpu-memory-utilization", "1.5"), "it must be more than 0 and at most 1"),
         (("--request-rate", "-1"), "greater than 0"),
     ],

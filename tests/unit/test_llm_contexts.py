@@ -299,7 +299,7 @@ def test_what_cannot_be_shared_out_is_refused(made: Any, name: str, layout: Layo
 def test_a_cache_that_is_too_large_names_the_ranks_that_fit(made: Any) -> None:
     machine = load_config("single_cube", ["cube.hbm.capacity_bytes=64MiB"])
     job = Job(prompt=8192, tokens=1, batch=2, phases=("decode",))
-    with pytest.raises(InputError, match=r"needs \d+ bytes in total.*--cp 2"):
+    with pytest.raises(InputError, match=r"needs [\d.]+ [GMK]iB, but a PE has .*--cp 2"):
         made(Layout(1), job=job, machine=machine).dram  # noqa: B018
 
 

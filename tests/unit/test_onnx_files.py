@@ -123,7 +123,7 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     )
     with pytest.raises(InputError) as error:
         GraphProgram(graph, load_config(tiny_machine(64, dram={"capacity_bytes": 4096})), 8)
-    assert str(error.value).startswith("machine: dram.capacity_bytes = 4096, but the graph m needs ")
+    assert str(error.value).startswith("machine: dram.capacity_bytes: the graph m needs ")
 
 
 def test_absurd_sizes_are_refused(tmp_path: Path) -> None:

@@ -161,7 +161,7 @@ def test_llama_3_70b_on_the_pod() -> None:
     assert least_bytes(model, BITS, job, Layout(8, 2)) > there and least_bytes(model, BITS, job, Layout(16)) > there
     programs = job_programs(model, BITS, pod, job, Layout(16, 2))
     assert programs.dram.end < there
-    told = r"its weights and caches alone are .* bytes a PE with --tp 8 --pp 2; to make the model fit, use --tp 8 --pp"
+    told = r"its weights and caches alone take .* GiB per PE with --tp 8 --pp 2; to make the model fit, use --tp 8 --pp"
     with pytest.raises(InputError, match=told):
         job_programs(model, BITS, pod, job, Layout(8, 2))
     counts = [stage.count for stage in cut_layers(model, BITS, 80, Layout(16, 2))]

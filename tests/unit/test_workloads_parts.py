@@ -198,7 +198,8 @@ def test_a_machine_that_is_too_small_is_refused() -> None:
         "1024 earlier tokens need 39344 bytes; raise one of them"
     )
     assert refusal(config=load_config({"dram": {"capacity_bytes": "64 MiB"}})) == (
-        "machine: dram.capacity_bytes = 67108864, but the layer needs 78651392 bytes up to w_up; give the DRAM more capacity"
+        "machine: dram.capacity_bytes: the layer needs 75.01 MiB up to w_up, but the DRAM has 64 MiB; "
+        "give the DRAM more capacity"
     )
     assert refusal(config=load_config({"kv_layouts": [{"t_max": 1024, "head_dim": 128}]})) == (
         'machine: kv_layouts = ["t_max 1024, head_dim 128"], but llama2_7b needs a layout with head_dim = 128 and t_max of '

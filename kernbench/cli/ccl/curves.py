@@ -152,14 +152,19 @@ def _table(series: Sequence[Series]) -> Iterator[str]:
     for name, asked, rows in series:
         for row in rows:
             root = str(row.root) if row.root >= 0 else "none"
-            cells = [asked.entry.name, f"{row.size:,}", row.dtype, root, f"{row.time_us:,.4g}", f"{row.algbw:.4g}"]
-            cells += [f"{row.busbw:.4g}", _wrong_text(row), f"{row.bound} {row.bound_share:.0%}"]
+            cells = [asked.entry.name, f"{row.size:,}", row.dtype, root, _four(row.time_us), _four(row.algbw)]
+            cells += [_four(row.busbw), _wrong_text(row), f"{row.bound} {row.bound_share:.0%}"]
             if places:
                 there = row.in_place
-                cells += ["N/A"] * 3 if there is None else [f"{there.time_us:,.4g}", f"{there.busbw:.4g}", _wrong_text(there)]
+                cells += ["N/A"] * 3 if there is None else [_four(there.time_us), _four(there.busbw), _wrong_text(there)]
             line = "".join(f"<td{_kind(head)}>{escape(cell)}</td>" for head, cell in zip((*COLUMNS, *more), cells, strict=True))
             yield f'<tr data-name="{escape(name)}">{line}</tr>'
     yield "</tbody></table>"
+
+
+def _four(value: float) -> str:
+    """Four digits, as in the columns of the terminal: `0.564`, `27.50`, `1,234`."""
+    return f"{value:,.{3 if value < 10 else max(0, 4 - len(str(int(value))))}f}"
 
 
 def _kind(column: str) -> str:

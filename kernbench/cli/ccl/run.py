@@ -39,6 +39,7 @@ from kernbench.cli.options import (
 from kernbench.cli.tracing import Traced, check_page, reported
 from kernbench.cli.values import dtype_of, size_of
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.spelling import meant
 
 if TYPE_CHECKING:
 
@@ -145,10 +146,12 @@ DataType = Annotated[
     str, typer.Option("--dtype", "-d", metavar="TYPES", help="The element types, separated by commas (f32, f16, i32, "
         "...), or all.")
 ]
+#: Names of reductions in other tools.
+_REDUCTIONS = {"add": "sum", "mean": "avg", "average": "avg", "product": "prod", "mul": "prod"}
 Csv = Annotated[
     Path | None,
-    typer.Option("--csv", metavar="FILE", help="Write the rows as CSV. With the file name -, write CSV to stdout "
-        "instead of the text.", show_default=False),
+    typer.Option("--csv", metavar="FILE", help="Write the rows as CSV to FILE. The name - prints the CSV on stdout, and no "
+        "other text.", show_default=False),
 ]
 Fail = Annotated[
     list[str] | None,
@@ -402,6 +405,7 @@ def _operations(entry: Entry, op: str, dtype: str) -> list[str]:
     for one in found:
         if one not in OPERATIONS:
             remedy = "in Python, dist.all_reduce has the reduction ReduceOp.PREMUL_SUM(factor)" if one == "mulsum" else ""
+            remedy = remedy or meant(_REDUCTIONS.get(one.lower(), one), OPERATIONS)
             rule = f"it must be one of {', '.join(OPERATIONS)}, or all"
             raise InputError(Problem("kbsim ccl run", rule, "--op", op, remedy))
         if entry.redop not in (None, one):

@@ -86,6 +86,9 @@ def _rate(text: str, option: str) -> float:
     if not found > 0:
         from kernbench.config.remedies import number_meant
 
+        if option == "--request-rate" and "," in text:
+            remedy = "run it once for each rate; for the highest rate that meets targets: kbsim serve capacity"
+            raise InputError(Problem("kbsim serve", "it must be one number greater than 0, or inf", option, text, remedy))
         number = number_meant(text.partition("/")[0])
         number = "" if number and not float(number) > 0 else number
         rule = "it must be a number greater than 0, or inf"
@@ -140,7 +143,8 @@ def scenario_of(
     overrides: Overrides = None,
     w: WeightBits = None,
     a: ActivationBits = None,
-    kv_cache_dtype: Annotated[CacheType, typer.Option("--kv-cache-dtype", help="Type of the KV cache.")] = CacheType.AUTO,
+    kv_cache_dtype: Annotated[CacheType, typer.Option("--kv-cache-dtype", help="Type of the values in the KV cache. With "
+        "auto: 4 bits on an NPU; on a chip 16 bits, or 8 bits if the model states 8.")] = CacheType.AUTO,
     tp: Parallel = 1,
     pp: Stages = 1,
     dp: Annotated[
@@ -199,16 +203,20 @@ def scenario_of(
     ramp_up_start_rps: Annotated[
         str | None,
         typer.Option(
-            "--ramp-up-start-rps", metavar="R", help="Rate at the start.", show_default=False, rich_help_panel=_DATASET
+            "--ramp-up-start-rps", metavar="R", help="Requests per second at the start of the "
+            "ramp.", show_default=False, rich_help_panel=_DATASET
         ),
     ] = None,
     ramp_up_end_rps: Annotated[
         str | None,
-        typer.Option("--ramp-up-end-rps", metavar="R", help="Rate at the end.", show_default=False, rich_help_panel=_DATASET),
+        typer.Option("--ramp-up-end-rps", metavar="R", help="Requests per second at the end of the "
+            "ramp.", show_default=False, rich_help_panel=_DATASET),
     ] = None,
-    seed: Annotated[int, number("--seed", "Seed of arrivals and lengths.", _DATASET, 0)] = 0,
-    random_input_len: Annotated[int, number("--random-input-len", "random: tokens of a prompt.", _DATASET)] = 1024,
-    random_output_len: Annotated[int, number("--random-output-len", "random: tokens of an output.", _DATASET)] = 128,
+    seed: Annotated[int, number("--seed", "Seed of the random arrival times and lengths.", _DATASET, 0)] = 0,
+    random_input_len: Annotated[int, number("--random-input-len", "For the dataset random: mean number of tokens of a "
+            "prompt.", _DATASET)] = 1024,
+    random_output_len: Annotated[int, number("--random-output-len", "For the dataset random: mean number of tokens of an "
+            "output.", _DATASET)] = 128,
     random_range_ratio: Annotated[
         float,
         typer.Option(
@@ -221,32 +229,39 @@ def scenario_of(
             "prompt that are the same in all prompts.", _DATASET, 0)
     ] = 0,
     prefix_repetition_prefix_len: Annotated[
-        int, number("--prefix-repetition-prefix-len", "prefix_repetition: tokens of a prefix.", _DATASET)
+        int, number("--prefix-repetition-prefix-len", "For the dataset prefix_repetition: number of tokens of each shared "
+            "prefix.", _DATASET)
     ] = 256,
     prefix_repetition_suffix_len: Annotated[
-        int, number("--prefix-repetition-suffix-len", "prefix_repetition: tokens after it.", _DATASET)
+        int, number("--prefix-repetition-suffix-len", "For the dataset prefix_repetition: number of tokens after the "
+            "prefix.", _DATASET)
     ] = 256,
     prefix_repetition_num_prefixes: Annotated[
-        int, number("--prefix-repetition-num-prefixes", "prefix_repetition: different prefixes.", _DATASET)
+        int, number("--prefix-repetition-num-prefixes", "For the dataset prefix_repetition: number of different "
+            "prefixes.", _DATASET)
     ] = 10,
     prefix_repetition_output_len: Annotated[
-        int, number("--prefix-repetition-output-len", "prefix_repetition: tokens of an output.", _DATASET)
+        int, number("--prefix-repetition-output-len", "For the dataset prefix_repetition: number of tokens of an "
+            "output.", _DATASET)
     ] = 128,
     sharegpt_output_len: Annotated[
         int | None,
-        number("--sharegpt-output-len", "sharegpt: tokens of an output.", _DATASET, show_default="as in the file"),
+        number("--sharegpt-output-len", "For the dataset sharegpt: number of tokens of every "
+            "output.", _DATASET, show_default="as in the file"),
     ] = None,
     max_num_seqs: Annotated[int, number("--max-num-seqs", "Largest number of requests that run at once.", _ENGINE)] = 256,
-    max_num_batched_tokens: Annotated[int, number("--max-num-batched-tokens", "Tokens of a step.", _ENGINE)] = 2048,
+    max_num_batched_tokens: Annotated[int, number("--max-num-batched-tokens", "Largest number of tokens in one step, of "
+        "prefills and decodes together.", _ENGINE)] = 2048,
     max_model_len: Annotated[
         int | None,
         number("--max-model-len", "Largest number of tokens of a request: the tokens of the prompt plus the tokens of the "
             "output.", _ENGINE, 2,
-            show_default="of the model"),
+            show_default="the limit of the model"),
     ] = None,
     block_size: Annotated[int, number("--block-size", "Number of tokens in a block of the KV cache.", _ENGINE)] = 16,
     num_gpu_blocks_override: Annotated[
-        int | None, number("--num-gpu-blocks-override", "Blocks of the KV cache.", _ENGINE, 2, show_default="from the memory")
+        int | None, number("--num-gpu-blocks-override", "Number of blocks in the KV cache.", _ENGINE, 2,
+            show_default="as many as fit")
     ] = None,
     gpu_memory_utilization: Annotated[
         float,
@@ -258,7 +273,8 @@ def scenario_of(
     enable_chunked_prefill: Annotated[
         bool,
         typer.Option(
-            "--enable-chunked-prefill/--no-enable-chunked-prefill", help="Cut prefills into chunks.", rich_help_panel=_ENGINE
+            "--enable-chunked-prefill/--no-enable-chunked-prefill", help="Divide the prefill of a long prompt over "
+            "several steps, together with decodes of other requests.", rich_help_panel=_ENGINE
         ),
     ] = True,
     long_prefill_token_threshold: Annotated[

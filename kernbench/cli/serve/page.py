@@ -140,6 +140,8 @@ def _lines(plain: Mapping[str, Any], longest_s: float) -> Iterator[str]:
         ("KV cache", "% of its blocks", "dram", [100 * value / blocks for value in kv], 100.0),
         ("Preemptions", f"in {short(step)} s", "warn", preempted, None),
     )
+    if not any(preempted):  # the table of the run says so; its room goes to the KV cache
+        drawn = drawn[:-1]
     for title, unit, hue, values, top in drawn:
         most = max(values, default=0)
         if not most:

@@ -149,8 +149,9 @@ def serving_summary(plain: Mapping[str, Any]) -> Iterator[RenderableType]:
     counts = plain["requests"]
     text = f"{plain['model']} on {plain['machine']}: {counted(counts['finished'], 'request')} in {short(plain['duration_s'])} s"
     yield widgets.Text(f"{text}, {short(shown['output_tokens_per_s'])} output tokens/s")
-    blocks = f"{plain['num_gpu_blocks']:,} blocks of {plain['block_size']} tokens, at most {plain['max_model_len']:,} a request"
-    yield widgets.Text(f"{blocks}; {counted(plain['steps'], 'step')}, {counted(plain['preemptions'], 'preemption')}", DIM)
+    blocks = f"KV cache of {plain['num_gpu_blocks']:,} blocks of {plain['block_size']} tokens"
+    yield widgets.Text(f"{blocks}; a request has at most {plain['max_model_len']:,} tokens", DIM)
+    yield widgets.Text(f"{counted(plain['steps'], 'step')}, {counted(plain['preemptions'], 'preemption')}", DIM)
     if plain["speculation"] is not None:
         of = plain["speculation"]
         text = f"a step gives {short(of['acceptance_length'])} tokens of a request, {percent(of['acceptance_rate'])} of drafts"

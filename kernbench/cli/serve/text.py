@@ -90,7 +90,8 @@ def _energy_text(joules: float) -> str:
 
 def table_text(of: Mapping[str, Any]) -> str:
     """Where the times of steps come from, and their error."""
-    return f"step times from {counted(of['entries'], 'entry')}, {of['simulated']:,} simulated now{error_text(of['error'])}"
+    steps = f"{counted(of['entries'], 'step')}, {of['simulated']:,} of them simulated now"
+    return f"step times interpolated between {steps}{error_text(of['error'])}"
 
 
 def error_text(error: Mapping[str, Any] | None) -> str:

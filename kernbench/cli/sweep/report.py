@@ -38,7 +38,7 @@ Csv = Annotated[
     typer.Option(
         "--csv",
         metavar="FILE",
-        help="Write the whole table as CSV. With the file name -, write CSV to stdout instead of the text.",
+        help="Write the whole table as CSV to FILE. The name - prints the CSV on stdout, and no other text.",
         show_default=False,
     ),
 ]

@@ -86,6 +86,9 @@ def report(
     from kernbench.trace.reader import open_trace
     from kernbench.trace.timeline import read_timeline
 
+    if other is not None and other.lower().endswith((".html", ".htm")):
+        rule = "this is a page, and a second trace is expected here"
+        raise InputError(Problem("kbsim trace report", rule, "FILE", other, f"to write a page to this file: --out {other}"))
     target = _target(file, other, out, view)
     _check(view, lanes, by, dark)
     check_apart((target,), (file,) if other is None else (file, other))

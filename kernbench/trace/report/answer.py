@@ -18,7 +18,7 @@ from kernbench.trace.why.causes import Part
 
 MAX_STORIES = 20_000  #: commands; in longer traces, only commands on the critical path have causes
 MAX_BY = 6  #: the most commands that a cause names as blockers
-HINT = "A trace of level full says why: --trace-level full."
+HINT = "To see the causes, record the trace with --trace-level full."
 
 
 def why_answer(why: Why, timeline: Timeline, pack: Pack) -> dict[str, Any]:

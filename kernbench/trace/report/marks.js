@@ -52,11 +52,11 @@ function drawMini() {
   context.fillRect(0, 0, width, height);
   const key = [width, scale, app.stamp, app.dark, app.colour].join();
   if (app.miniKey !== key) { app.miniBars = miniBars(Math.max(1, Math.floor(room))); app.miniKey = key; }
-  const { bars, most } = app.miniBars;
+  const { bars, peak } = app.miniBars;
   for (let x = 0; x < Math.floor(room); x++) {
     let y = height - 3;
     for (const { fill, values } of bars) {
-      const tall = (values[x] / most) * (height - 8);
+      const tall = (values[x] / peak) * (height - 8);
       if (!tall) continue;
       context.fillStyle = fill;
       context.fillRect(GUTTER + x, y - tall, 1, tall);
@@ -67,7 +67,7 @@ function drawMini() {
   context.textBaseline = "middle";
   context.fillStyle = paint.soft;
   context.fillText(fitted(context, "jobs at work", GUTTER - 8), GUTTER < 100 ? 6 : 18, 14);
-  context.fillText(fitted(context, `at most ${three(most)}`, GUTTER - 8), GUTTER < 100 ? 6 : 18, 30);
+  context.fillText(fitted(context, `peak ${grouped(peak)}`, GUTTER - 8), GUTTER < 100 ? 6 : 18, 30);
   const left = GUTTER + ((app.from - app.first) / (app.last - app.first)) * room, right = GUTTER + ((app.to - app.first) / (app.last - app.first)) * room;
   context.fillStyle = paint.page;
   context.globalAlpha = 0.72;
@@ -92,9 +92,19 @@ function miniBars(width) {
     for (let x = low + 1; x < high; x++) bar[x] += 1;
     if (high < width) bar[high] += to - high;
   }
-  let most = 1e-9;
-  for (let x = 0; x < width; x++) most = Math.max(most, bars.reduce((sum, bar) => sum + bar[x], 0));
-  return { bars: bars.map((values, i) => ({ fill: fills[i], values })), most };
+  return { bars: bars.map((values, i) => ({ fill: fills[i], values })), peak: Math.max(1, mostAtOnce()) };
+}
+
+/** The largest number of jobs in one cycle: the same at every width of the window. */
+function mostAtOnce() {
+  const jobs = app.order.filter((span) => app.kind[span] <= 2);
+  const starts = Float64Array.from(jobs, (span) => app.start[span]).sort(), ends = Float64Array.from(jobs, (span) => app.end[span]).sort();
+  let most = 0;
+  for (let begun = 0, ended = 0; begun < starts.length; begun++) {
+    while (ended < ends.length && ends[ended] <= starts[begun]) ended++;
+    most = Math.max(most, begun + 1 - ended);
+  }
+  return most;
 }
 
 /** The box of a span on the plot: [x, y, width, height]; null where it is not drawn. */

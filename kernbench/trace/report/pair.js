@@ -1,7 +1,7 @@
 // Two pages of traces in one: they see the same cycles, the same tab, the same theme.
 
 const TABS = [["timeline", "Timeline"], ["heat", "Heatmaps"], ["phases", "Phases"], ["roofline", "Roofline"], ["run", "Run"]];
-const { runs, sentence } = JSON.parse(byId("head").textContent), NAMES = ["a", "b"];
+const { runs, sentence, settings } = JSON.parse(byId("head").textContent), NAMES = ["a", "b"];
 const pages = () => NAMES.map((name) => byId(name).contentWindow.report);
 
 /** A page, unpacked, in its frame; it is ready when its own script says so. */
@@ -53,7 +53,8 @@ function drawAnswer() {
   });
   const shown = [...names].filter(([, parts]) => parts.some(([, share]) => share >= 0.01)), of = (parts, i) => percent(parts.find(([run]) => run === i)?.[1] ?? 0);
   const keys = make("div", { className: "keys" }, ...shown.map(([name, parts]) => make("span", {}, `${safe(name, 40)} ${of(parts, 0)} \u2192 ${of(parts, 1)}`)));
-  byId("answer").replaceChildren(make("p", { className: "said" }, safe(sentence, 600)), make("div", { className: "bars" }, ...rows, keys));
+  const machine = settings.length ? `The machine of B differs: ${settings.map((one) => safe(one, 160)).join(", ")}.` : "Both runs have the same machine.";
+  byId("answer").replaceChildren(make("div", {}, make("p", { className: "said" }, safe(sentence, 600)), make("p", { className: "facts" }, machine)), make("div", { className: "bars" }, ...rows, keys));
 }
 
 function drawTop() {

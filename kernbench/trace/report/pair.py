@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import base64
 import html
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -18,6 +18,8 @@ from kernbench.trace.timeline import Timeline
 from kernbench.trace.why import Why
 
 LEAST = Fraction(1, 200)  #: share of the longer run; smaller changes are not named
+MAX_SETTINGS = 4  #: the most keys of machines that are listed
+MAX_VALUE = 40  #: the most characters of a value
 
 
 def pair_html(timelines: Sequence[Timeline], whys: Sequence[Why | InputError | None]) -> bytes:
@@ -27,6 +29,7 @@ def pair_html(timelines: Sequence[Timeline], whys: Sequence[Why | InputError | N
     head = {
         "runs": [_run(timeline, why) for timeline, why in zip(timelines, whys, strict=True)],
         "sentence": sentence(timelines, whys),
+        "settings": differences(timelines),
     }
     values = {
         "HEAD": page_json(head),
@@ -81,6 +84,30 @@ def sentence(timelines: Sequence[Timeline], whys: Sequence[Why | InputError | No
     if named:
         text += ": " + ", ".join(f"{name} {float(changes[name]):+,.0f}" for name in named)
     return text + "."
+
+
+def differences(timelines: Sequence[Timeline]) -> list[str]:
+    """The keys of the machines that differ, as `dram.channels 8 \u2192 4`; the last text counts the other keys."""
+    first, second = (dict(_leaves(timeline.meta.get("sim_config", {}), "")) for timeline in timelines)
+    found = [
+        f"{path} {_text(first.get(path))} \u2192 {_text(second.get(path))}"
+        for path in dict.fromkeys([*first, *second])
+        if first.get(path) != second.get(path)
+    ]
+    return found if len(found) <= MAX_SETTINGS else [*found[:MAX_SETTINGS], f"{len(found) - MAX_SETTINGS} more keys"]
+
+
+def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """The keys below a key, with their values; a list is one value."""
+    if not isinstance(value, dict):
+        yield path, value
+        return
+    for name, inner in value.items():
+        yield from _leaves(inner, f"{path}.{name}" if path else name)
+
+
+def _text(value: Any) -> str:
+    return "none" if value is None else str(value)[:MAX_VALUE]
 
 
 def _changes(whys: Sequence[Why | InputError | None]) -> dict[str, Fraction]:

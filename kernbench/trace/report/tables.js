@@ -62,7 +62,8 @@ function drawRun() {
   if (energy.length) lists[1].append(make("h2", {}, "Energy"), fieldList([...energy.map(([name, value]) => [name, joules(value) + (total ? `, ${percent(value / total)}` : "")]), ["total", joules(total)]]));
   if (constantFields().size) lists[0].append(make("h2", {}, "Equal for all commands"), fieldList([...constantFields()].map(([name, value]) => [name, shownField(name, value)])));
   const boxes = [["Machine", run.sim_config], ["Counters", run.counters]].filter(([, value]) => value && Object.keys(value).length);
-  byId("view-run").replaceChildren(make("div", { className: "pad" }, make("div", { className: "cols" }, ...lists.map((one) => { one.className = "card"; return one; })), make("div", { className: "cols" }, ...boxes.map(keyTable))));
+  const cards = [lists.map((one) => { one.className = "card"; return one; }), boxes.map(keyTable).reverse()];  // the longer tables go below the shorter lists
+  byId("view-run").replaceChildren(make("div", { className: "pad" }, make("div", { className: "cols" }, ...lists.map((_, i) => make("div", {}, ...cards.map((row) => row[i]).filter(Boolean))))));
 }
 
 /** A value of many keys as a table, a row a key; its JSON behind a button. */

@@ -12,7 +12,7 @@ from kernbench.cmdq.footprint import bytes_of
 from kernbench.cmdq.program import Program
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.json_shapes import counted
-from kernbench.common.units import ceil_div, even_parts
+from kernbench.common.units import ceil_div, even_parts, near_size
 from kernbench.config.kinds import beyond_dram, beyond_scratchpad
 from kernbench.config.schema import NpuConfig
 from kernbench.config.system import SystemConfig
@@ -250,7 +250,7 @@ class PartPrograms(LlmPrograms):
         if end > machine.dram.capacity_bytes:
             cache = f"a KV cache for {counted(sequences, 'sequence')} of {self.kept} tokens"
             needs = f"{model.name} with {self.layers} layers and {cache}"
-            rule = f"{needs} needs {end} bytes in total"
+            rule = f"{needs} needs {near_size(end)}"
             remedy = "give the DRAM more capacity, or take fewer bits or fewer --layers"
             raise TooLarge(beyond_dram(machine, rule, remedy), end)
         found = LlmDram(step, embedding, head, gain, logits, bases, stream[0], end, rows, self.positions, sequences)

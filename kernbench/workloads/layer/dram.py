@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kernbench.cmdq.footprint import bytes_of
 from kernbench.common.errors import InputError, Problem
-from kernbench.common.units import ceil_div
+from kernbench.common.units import ceil_div, near_size
 from kernbench.config.kinds import beyond_dram
 from kernbench.config.schema import NpuConfig
 from kernbench.workloads.layer.kv import PAGE_NUMBER_BITS, KvCache, PageTable, kv_layout_for
@@ -151,7 +151,7 @@ class DramMap:
         region = DramRegion(name, start, ceil_div(nbytes, alignment) * alignment)
         self._next = region.end
         if self._next > self._config.dram.capacity_bytes:
-            rule = f"{self._what} needs {self._next} bytes up to {name}"
+            rule = f"{self._what} needs {near_size(self._next)} up to {name}"
             raise InputError(beyond_dram(self._config, rule, "give the DRAM more capacity"))
         self.regions.append(region)
         return region

@@ -11,7 +11,7 @@ from typing import Any
 from kernbench.cmdq.footprint import bytes_of
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.json_shapes import counted
-from kernbench.common.units import ceil_div
+from kernbench.common.units import ceil_div, near_size
 from kernbench.config.kinds import beyond_dram, beyond_scratchpad
 from kernbench.config.schema import KvLayout, NpuConfig
 from kernbench.workloads.hazards import Emitter
@@ -115,7 +115,7 @@ def place_model(
     if at.end > config.dram.capacity_bytes:
         cache = f"a KV cache for {counted(room.batch, 'sequence')} of {room.positions} tokens"
         needs = f"{model.name} with {len(shapes)} layers and {cache}"
-        rule = f"{needs} needs {at.end} bytes in total"
+        rule = f"{needs} needs {near_size(at.end)}"
         remedy = "give the DRAM more capacity, or take fewer bits or fewer --layers"
         raise TooLarge(beyond_dram(config, rule, remedy), at.end)
     ends = (shared_base + stream[0], shared_base + stream[1])

@@ -14,7 +14,7 @@ from math import gcd
 from kernbench.common import naming
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.json_shapes import counted
-from kernbench.config.kinds import as_npu, larger
+from kernbench.config.kinds import as_npu, board_of, larger
 from kernbench.config.schema import NpuConfig
 from kernbench.config.system import SystemConfig
 from kernbench.policy.routing import AddressResolver, PathRouter
@@ -40,7 +40,8 @@ def pe_places(config: NpuConfig | SystemConfig, shards: int, first: int = 0) -> 
     if not 1 <= shards <= config.pes - first:
         allowed = f"from 1 to {config.pes}" if config.pes > 1 else "1"
         rule = f"{config.source} has {counted(config.pes, 'PE')}, so tp must be {allowed}"
-        fits = larger(shards) if shards > config.pes else ""
+        board = f"-c {board_of(config)}" if board_of(config) else ""
+        fits = (board or larger(shards)) if shards > config.pes else ""
         raise InputError(Problem("kbsim llm", rule, "tp", shards, f"use a larger machine: {fits}" if fits else ""))
     if isinstance(config, NpuConfig):  # entries of an NPU name no node
         return [Place(None, 0)]

@@ -10,6 +10,7 @@ from itertools import islice
 import msgspec
 
 from kernbench.common.errors import InputError
+from kernbench.common.units import near_size
 from kernbench.config.kinds import as_npu
 from kernbench.config.schema import NpuConfig
 from kernbench.config.system import SystemConfig
@@ -180,6 +181,6 @@ def refusal(
     capacity = as_npu(config).dram.capacity_bytes
     remedy = f"to make the model fit, use {', '.join(ways[:-1])}{' or ' if len(ways) > 1 else ''}{ways[-1]}" if ways else ""
     if least > capacity:
-        share = f"its weights and caches alone are {least:,} bytes a PE with {layout.text}"
+        share = f"its weights and caches alone take {near_size(least)} per PE with {layout.text}"
         remedy = f"{share}; {remedy}" if remedy else share
     return InputError(msgspec.structs.replace(error.problem, remedy=remedy or error.problem.remedy))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.units import near_size
 from kernbench.config.kinds import as_npu, beyond_dram
 from kernbench.config.schema import NpuConfig
 from kernbench.config.system import SystemConfig
@@ -61,7 +62,7 @@ def search(
             found.append(one)
     if not found:
         assert smallest is not None
-        rule = f"no layout fits; {smallest.layout.text} needs least, {smallest.least_bytes} bytes on a PE"
+        rule = f"no layout fits; {smallest.layout.text} needs least, {near_size(smallest.least_bytes)} on a PE"
         raise InputError(beyond_dram(as_npu(config), rule, "use fewer bits, or a larger machine"))
     found.sort(key=lambda one: (one.estimate, one.layout.pes, one.layout))
     _simulate(found, (model, precision, config, job), max_cycles, simulated, progress)

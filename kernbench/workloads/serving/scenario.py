@@ -10,6 +10,7 @@ from typing import Any
 
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.parse_cache import cache_folder
+from kernbench.common.units import near_size
 from kernbench.config.schema import Cost, NpuConfig
 from kernbench.config.system import SystemConfig
 from kernbench.workloads.blocks.batch import Sequences
@@ -147,8 +148,9 @@ class Scenario:
             )
             if blocks < 2:
                 share, memory = self.gpu_memory_utilization, step.memory_bytes()
-                rule = f"{self.model.name} takes {fullest.taken} bytes, and {share:g} of {memory} leave no room for KV"
-                remedy = "take fewer bits (--w), more PEs (--tp, --pp) or memory"
+                taken = f"{self.model.name} takes {near_size(fullest.taken)}"
+                rule = f"{taken}, which leaves no room for a KV cache in {share:g} of {near_size(memory)}"
+                remedy = "use fewer bits (--w), more PEs (--tp, --pp), or a machine with more memory"
                 raise InputError(Problem(self.machine.source, rule, remedy=remedy))
         longest = self.max_model_len or min(self.model.positions or _LONGEST, (blocks - 1) * size)
         given: dict[str, Any] = {

@@ -39,8 +39,8 @@ OTHER_NAMES = {
     "PR_SET_PDEATHSIG", "kernbench_protocol", "hwLat", "NCCL_MAX_NCHANNELS", "multimem", "multimem.red",
     "multimem.ld_reduce", "qr",
 }  # fmt: skip
-#: Decisions say what the code was; a name of that time that a page explains.
-OLD_NAMES = {"wide_cycle", "walk_traced", "road_add", "doubt", "scratchpad_clear"}
+#: Names that the code had before: decisions explain it as it was, and the glossary has names that were replaced.
+OLD_NAMES = {"wide_cycle", "walk_traced", "road_add", "doubt", "scratchpad_clear", "Ghost"}
 
 
 def _name(page: Path) -> str:

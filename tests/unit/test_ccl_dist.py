@@ -159,8 +159,8 @@ def test_tensors_are_those_of_the_rank_that_gives_them(ranks: tuple[int, ...], s
             "a send waits for its recv: let one side receive first",
         ),
         (
-            lambda rank: dist.broadcast(_own(rank), src=None),  # type: ignore[arg-type]
-            "dist.broadcast of rank 0: src = null, but it must be a rank from 0 to 3",
+            lambda rank: dist.broadcast(_own(rank), src=None),
+            "dist.broadcast of rank 0: it takes either src or group_src",
         ),
         (lambda rank: dist.from_numpy(np.zeros((2, 0))), "dist.from_numpy: an array of shape (2, 0) has no elements"),
         (
@@ -177,7 +177,7 @@ def test_tensors_are_those_of_the_rank_that_gives_them(ranks: tuple[int, ...], s
             "take one of f32, f16, bf16, f8e4m3, f8e5m2, f64, i64, i32, i16, i8, u32, u16, u8",
         ),
         (
-            lambda rank: dist.broadcast(_own(rank, dtype=ml_dtypes.int4)),
+            lambda rank: dist.broadcast(_own(rank, dtype=ml_dtypes.int4), 0),
             "dist.broadcast: elements of i4 cannot be moved one by one; "
             "take one of f32, f16, bf16, f8e4m3, f8e5m2, f64, i64, i32, i16, i8, u32, u16, u8",
         ),

@@ -27,11 +27,23 @@ def test_reductions_have_the_names_and_numbers_of_torch(number: int, name: str) 
 
 def test_a_reduction_with_a_factor() -> None:
     op = dist.ReduceOp.PREMUL_SUM(0.5)
-    assert op == dist._make_nccl_premul_sum(0.5) != dist.ReduceOp.PREMUL_SUM(2.0)
+    assert op == dist._make_nccl_premul_sum(0.5) == dist.ReduceOp.PREMUL_SUM(2.0)  # torch compares no factors either
     assert repr(op) == "ReduceOp(RedOpType.PREMUL_SUM, 0.5)"
     assert dist.ReduceOp(dist.ReduceOp.MAX) == dist.ReduceOp.MAX != dist.ReduceOp(dist.ReduceOp.MIN)
     for wrong in (lambda: dist.ReduceOp.SUM(0.5), lambda: dist.ReduceOp(dist.ReduceOp.PREMUL_SUM)):
         with pytest.raises(TypeError, match="PREMUL_SUM has a factor, and no other reduction has one"):
+            wrong()
+
+
+def test_reductions_are_compared_as_in_torch() -> None:
+    plain, wrapped = dist.ReduceOp.MAX, dist.ReduceOp(dist.ReduceOp.MAX)
+    assert isinstance(plain, dist.ReduceOp) and isinstance(wrapped, dist.ReduceOp)
+    assert isinstance(plain, dist.RedOpType) and not isinstance(wrapped, dist.RedOpType)
+    assert not isinstance("sum", dist.ReduceOp) and not isinstance(0, dist.ReduceOp)
+    assert wrapped == plain and not plain == wrapped and plain != wrapped  # noqa: SIM201
+    assert dist.ReduceOp.SUM and dist.ReduceOp.PREMUL_SUM(0.5) == dist.ReduceOp.PREMUL_SUM
+    for wrong in (lambda: dist.ReduceOp(0), lambda: dist.ReduceOp(wrapped), lambda: plain < plain, lambda: plain + 1):
+        with pytest.raises(TypeError):
             wrong()
 
 

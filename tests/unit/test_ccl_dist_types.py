@@ -91,7 +91,7 @@ def test_a_coalesced_all_gather_has_a_list_of_results_for_each_rank(fake_torch: 
         (lambda x: dist.gather(x, [x, x], dst=1), ValueError, "gather_list = .2 tensors., but only rank 1"),
         (lambda x: dist.all_gather([x], x), ValueError, "it takes 2 tensors of 1 f32, one for each rank, and gets 1 f32"),
         (lambda x: dist.all_reduce([1]), TypeError, "it takes tensors of torch or of dist.from_numpy, and rank 0 gives a list"),
-        (lambda x: dist.get_global_rank(dist.group.WORLD, 2), ValueError, "group_rank = 2, but it must be a rank from 0 to 1"),  # type: ignore[arg-type]
+        (lambda x: dist.get_global_rank(dist.new_group(), 2), ValueError, "group_rank = 2, but it must be a rank from 0 to 1"),
         (lambda x: (dist.destroy_process_group(), dist.get_rank()), ValueError, "rank 0 has not joined"),
         (lambda x: dist.init_process_group(), ValueError, "rank 0 has already joined"),
     ],

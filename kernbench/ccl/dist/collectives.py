@@ -12,7 +12,7 @@ from typing import Any
 
 from kernbench.ccl.collectives import COLLECTIVES
 from kernbench.ccl.dist.errors import ArgumentError
-from kernbench.ccl.dist.process_groups import group_of, members_only, root_of
+from kernbench.ccl.dist.process_groups import check_named_rank, group_of, members_only, named_rank
 from kernbench.ccl.dist.reduce_op import RedOpType, check_type, reduction_of
 from kernbench.ccl.dist.tensors import Given
 from kernbench.ccl.dist.work import Work, Works, together
@@ -99,17 +99,19 @@ def all_reduce(tensor: Any, op: Any = RedOpType.SUM, group: ProcessGroup | None 
 @members_only()
 def broadcast(
     tensor: Any,
-    src: int | None = 0,
+    src: int | None = None,
     group: ProcessGroup | None = None,
     async_op: bool = False,
     group_src: int | None = None,
 ) -> Work | None:
     """Copy the tensor of rank `src` to the tensor of every rank.
 
-    `src` is a rank among all workers; `group_src`, if given, is a rank in the group and replaces `src`.
+    Either `src`, a rank among all workers, or `group_src`, a rank in the group, is given.
     """
-    given, members = Given("broadcast"), group_of("broadcast", group)
-    root = root_of("broadcast", members, "src", src, group_src)
+    given = Given("broadcast")
+    check_named_rank("broadcast", group, "src", src, group_src)
+    members = group_of("broadcast", group)
+    root = named_rank("broadcast", members, "src", src, group_src)
     local = given.one(tensor, written=True)
     return _collective(given, "broadcast", members, local, local, async_op, root=root)
 
@@ -117,7 +119,7 @@ def broadcast(
 @members_only()
 def reduce(
     tensor: Any,
-    dst: int | None = 0,
+    dst: int | None = None,
     op: Any = RedOpType.SUM,
     group: ProcessGroup | None = None,
     async_op: bool = False,
@@ -125,10 +127,12 @@ def reduce(
 ) -> Work | None:
     """Reduce the tensors of all ranks, and write the result to the tensor of rank `dst`. Other tensors are unchanged.
 
-    `dst` is a rank among all workers; `group_dst`, if given, is a rank in the group and replaces `dst`.
+    Either `dst`, a rank among all workers, or `group_dst`, a rank in the group, is given.
     """
-    given, members = Given("reduce", reduces=True), group_of("reduce", group)
-    root = root_of("reduce", members, "dst", dst, group_dst)
+    given = Given("reduce", reduces=True)
+    check_named_rank("reduce", group, "dst", dst, group_dst)
+    members = group_of("reduce", group)
+    root = named_rank("reduce", members, "dst", dst, group_dst)
     local = given.one(tensor, written=root == given.me.rank)
     return _collective(given, "reduce", members, local, local, async_op, op=reduction_of("dist.reduce", op), root=root)
 
@@ -243,7 +247,7 @@ def reduce_scatter(
 def gather(
     tensor: Any,
     gather_list: Tensors = None,
-    dst: int | None = 0,
+    dst: int | None = None,
     group: ProcessGroup | None = None,
     async_op: bool = False,
     group_dst: int | None = None,
@@ -251,10 +255,10 @@ def gather(
     """Collect the tensors of all ranks in `gather_list` of rank `dst`.
 
     On rank `dst`, `gather_list` is a list with one tensor for each rank, or a single tensor for all; on other ranks it is None.
-    `dst` is a rank among all workers; `group_dst`, if given, is a rank in the group and replaces `dst`.
+    `dst` is a rank among all workers, and `group_dst` is a rank in the group. Without both, the root is rank 0.
     """
     given, members = Given("gather"), group_of("gather", group)
-    root = root_of("gather", members, "dst", dst, group_dst)
+    root = named_rank("gather", members, "dst", 0 if dst is group_dst is None else dst, group_dst)
     x = given.one(tensor)
     _check_root_only(given, root, "gather_list", gather_list)
     out, copies = given.room(members.size() * x.size, x.dtype) if root != given.me.rank else None, list[Copy]()
@@ -270,7 +274,7 @@ def gather(
 def gather_into_tensor(
     tensor: Any,
     gather_tensor: Any = None,
-    dst: int | None = 0,
+    dst: int | None = None,
     group: ProcessGroup | None = None,
     async_op: bool = False,
     group_dst: int | None = None,
@@ -287,7 +291,7 @@ gather_single = gather_into_tensor
 def scatter(
     tensor: Any,
     scatter_list: Tensors = None,
-    src: int | None = 0,
+    src: int | None = None,
     group: ProcessGroup | None = None,
     async_op: bool = False,
     group_src: int | None = None,
@@ -296,10 +300,12 @@ def scatter(
 
     On rank `src`, `scatter_list` is a list with one tensor for each rank, or a single tensor for all; on other ranks it is
     None.
-    `src` is a rank among all workers; `group_src`, if given, is a rank in the group and replaces `src`.
+    `src` is a rank among all workers, and `group_src` is a rank in the group. Without both, the root is rank 0.
     """
-    given, members = Given("scatter"), group_of("scatter", group)
-    root = root_of("scatter", members, "src", src, group_src)
+    given, src = Given("scatter"), 0 if src is group_src is None else src
+    check_named_rank("scatter", group, "src", src, group_src)
+    members = group_of("scatter", group)
+    root = named_rank("scatter", members, "src", src, group_src)
     y = given.one(tensor, written=True)
     _check_root_only(given, root, "scatter_list", scatter_list)
     x, copies = given.room(members.size() * y.size, y.dtype) if root != given.me.rank else None, list[Copy]()
@@ -448,7 +454,7 @@ def _coalescing_manager(group: ProcessGroup | None = None, device: Any = None, a
     me = joined("_coalescing_manager")
     if me.coalesced is not None:
         raise ArgumentError(Problem("dist._coalescing_manager", "a coalescing manager is already open"))
-    me.coalesced = works = Works(())
+    me.coalesced = works = Works([])
     try:
         yield works
     finally:

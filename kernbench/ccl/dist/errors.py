@@ -25,6 +25,10 @@ class TensorTypeError(InputError, TypeError):
     """A call gets an object that is not a tensor, or tensors of different types."""
 
 
+class EmptyListError(InputError, IndexError):
+    """A batch has no calls."""
+
+
 class ProcessRaisedException(KernelFailed):
     """A worker of a script raised an exception: `__cause__` is the exception, and `error_index` is the rank."""
 

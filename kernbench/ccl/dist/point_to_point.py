@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kernbench.ccl.dist.errors import ArgumentError
-from kernbench.ccl.dist.process_groups import group_of, members_only, other_of
+from kernbench.ccl.dist.errors import ArgumentError, EmptyListError
+from kernbench.ccl.dist.process_groups import check_named_rank, get_group_rank, group_of, members_only, named_rank
 from kernbench.ccl.dist.tensors import Given
 from kernbench.ccl.dist.work import Work
+from kernbench.ccl.dist.workers import joined
 from kernbench.ccl.dist.world import ANY, Post
 from kernbench.ccl.process_groups import ProcessGroup
 from kernbench.common.errors import Problem
@@ -18,9 +19,12 @@ from kernbench.common.errors import Problem
 def _pair(
     name: str, field: str, tensor: Any, peer: Any, group: ProcessGroup | None, tag: int, in_group: Any, async_op: bool
 ) -> Work:
-    given, members = Given(name), group_of(name, group)
+    given = Given(name)
+    if name == "send":
+        check_named_rank(name, group, field, peer, in_group)
+    members = group_of(name, group)
     from_any = name == "recv" and peer is None and in_group is None
-    other = ANY if from_any else other_of(name, members, field, peer, in_group)
+    other = ANY if from_any else named_rank(name, members, field, peer, in_group, pair=True)
     local = given.one(tensor, written=name == "recv")
     return given.work(Post(name, members, (), local, async_op, other, tag))
 
@@ -65,9 +69,12 @@ def irecv(
     return _pair("recv", "src", tensor, src, group, tag, group_src, True)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class P2POp:
-    """A send or receive of a batch: the function `isend` or `irecv`, its tensor, and the other rank."""
+    """A send or receive of a batch: the function `isend` or `irecv`, its tensor, and the other rank.
+
+    Either `peer`, a rank among all workers, or `group_peer`, a rank in the group, is given. Afterwards, both are set.
+    """
 
     op: Callable[..., Work]
     tensor: Any
@@ -79,12 +86,18 @@ class P2POp:
     def __post_init__(self) -> None:
         if self.op not in (isend, irecv):
             raise ArgumentError(Problem("dist.P2POp", "it must be dist.isend or dist.irecv", "op", str(self.op)))
+        members = joined("P2POp").world.ranks if self.group is None else self.group
+        self.peer = named_rank("P2POp", members, "peer", self.peer, self.group_peer)
+        self.group_peer = get_group_rank(members, self.peer)
 
 
 def batch_isend_irecv(p2p_op_list: Sequence[P2POp]) -> list[Work]:
-    """Start several sends and receives together. They run at the same time, in any order."""
-    for one in p2p_op_list:
-        if not isinstance(one, P2POp):
-            rule = "it must be a list of dist.P2POp objects"
-            raise ArgumentError(Problem("dist.batch_isend_irecv", rule))
-    return [one.op(one.tensor, one.peer, one.group, one.tag, one.group_peer) for one in p2p_op_list]
+    """Start several sends and receives of one group together. They run at the same time, in any order."""
+    if not isinstance(p2p_op_list, list) or not all(isinstance(one, P2POp) for one in p2p_op_list):
+        raise ArgumentError(Problem("dist.batch_isend_irecv", "it must be a list of dist.P2POp objects"))
+    if not p2p_op_list:
+        raise EmptyListError(Problem("dist.batch_isend_irecv", "the list must have at least one dist.P2POp object"))
+    if any(one.group != p2p_op_list[0].group for one in p2p_op_list):
+        raise ArgumentError(Problem("dist.batch_isend_irecv", "all dist.P2POp objects must have the same group"))
+    works = [one.op(one.tensor, one.peer, one.group, one.tag) for one in p2p_op_list]
+    return [one for one in works if one is not None]  # a worker that is not a member has no works

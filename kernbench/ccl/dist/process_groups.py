@@ -155,7 +155,9 @@ def get_process_group_ranks(group: ProcessGroup | None = None) -> list[int]:
 
 
 def get_global_rank(group: ProcessGroup, group_rank: int) -> int:
-    """Return the rank among all workers for a rank in a group."""
+    """Return the rank among all workers for a rank in a group. For the group of all workers, return the rank as it is."""
+    if group is GroupMember.WORLD:
+        return group_rank
     at = integer(group_rank)
     if at is None or not 0 <= at < group.size():
         rule = f"it must be a rank from 0 to {group.size() - 1}"
@@ -164,7 +166,9 @@ def get_global_rank(group: ProcessGroup, group_rank: int) -> int:
 
 
 def get_group_rank(group: ProcessGroup, global_rank: int) -> int:
-    """Return the rank in a group for a rank among all workers."""
+    """Return the rank in a group for a rank among all workers. For the group of all workers, return the rank as it is."""
+    if group is GroupMember.WORLD:
+        return global_rank
     return group.rank_of(peer_of("get_group_rank", group, "global_rank", global_rank))
 
 
@@ -340,18 +344,22 @@ def peer_of(name: str, group: ProcessGroup, field: str, given: Any, pair: bool =
     return other
 
 
-def root_of(name: str, group: ProcessGroup, field: str, given: Any, in_group: Any) -> int:
-    """Return the root of a call. `src` and `dst` are ranks among all workers; `group_src` and `group_dst` are ranks in the
-    group.
+def named_rank(name: str, group: ProcessGroup, field: str, given: Any, in_group: Any, pair: bool = False) -> int:
+    """Return the rank that a call names as a rank among all workers.
+
+    `src` and `dst` are ranks among all workers; `group_src` and `group_dst` are ranks in the group.
     """
-    if in_group is None:
-        return peer_of(name, group, field, given)
-    return peer_of(name, group, *_one_of(name, group, field, given or None, in_group))
+    return peer_of(name, group, *_one_of(name, group, field, given, in_group), pair=pair)
 
 
-def other_of(name: str, group: ProcessGroup, field: str, given: Any, in_group: Any) -> int:
-    """Return the other rank of a send or receive, which the call names in one of two ways."""
-    return peer_of(name, group, *_one_of(name, group, field, given, in_group), pair=True)
+def check_named_rank(name: str, group: Any, field: str, given: Any, in_group: Any) -> None:
+    """Raise ArgumentError for a `src` or `dst` that is not in the group.
+
+    As in torch, this error has priority over the warning to workers that are not members.
+    """
+    members = joined(name).world.ranks if group is None else group
+    if in_group is None and isinstance(members, ProcessGroup):
+        named_rank(name, members, field, given, None)
 
 
 def _one_of(name: str, group: ProcessGroup, field: str, given: Any, in_group: Any) -> tuple[str, Any]:

@@ -10,8 +10,10 @@ from kernbench.ccl.reduction import Reduction
 from kernbench.common.errors import InputError, Problem
 
 
-class RedOpType(int, Enum):
-    """A reduction without a factor. `str(RedOpType.SUM)` is `'RedOpType.SUM'`, as in torch."""
+class RedOpType(Enum):
+    """A reduction without a factor. As in torch, it equals its number and is an instance of `ReduceOp`, but it never equals
+    a `ReduceOp(...)` on its right.
+    """
 
     SUM = 0
     AVG = 1
@@ -23,6 +25,15 @@ class RedOpType(int, Enum):
     BXOR = 7
     PREMUL_SUM = 8
 
+    def __eq__(self, other: object) -> bool:
+        return other is self or (type(other) is int and other == self.value)
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+    def __index__(self) -> int:
+        return int(self.value)
+
     def __call__(self, factor: float) -> ReduceOp:
         """Return the reduction PREMUL_SUM with a factor. No other reduction has a factor."""
         return ReduceOp(self, factor)
@@ -31,7 +42,14 @@ class RedOpType(int, Enum):
 _Op = RedOpType  #: the name for annotations inside ReduceOp, whose attribute hides RedOpType
 
 
-class ReduceOp:
+class _Reductions(type):
+    """The type of ReduceOp, which counts the members of RedOpType as its instances."""
+
+    def __instancecheck__(cls, found: object) -> bool:
+        return isinstance(found, RedOpType) or super().__instancecheck__(found)
+
+
+class ReduceOp(metaclass=_Reductions):
     """A reduction, and the factor of PREMUL_SUM.
 
     The attributes `ReduceOp.SUM`, `AVG` and so on are members of `RedOpType`. `ReduceOp.PREMUL_SUM(0.5)` multiplies the
@@ -50,15 +68,16 @@ class ReduceOp:
     PREMUL_SUM: ClassVar = RedOpType.PREMUL_SUM
 
     def __init__(self, op: _Op, factor: float | None = None) -> None:
+        if not isinstance(op, RedOpType):
+            raise TensorTypeError(Problem("dist.ReduceOp", "it must be a member of dist.ReduceOp.RedOpType", "op", str(op)))
         if (factor is None) == (op is RedOpType.PREMUL_SUM):
             rule, given = "PREMUL_SUM has a factor, and no other reduction has one", "no factor" if factor is None else factor
             raise TensorTypeError(Problem("dist.ReduceOp", rule, op.name, given))
         self.op, self.factor = op, None if factor is None else float(factor)
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, RedOpType):
-            return self.factor is None and self.op is other
-        return isinstance(other, ReduceOp) and (self.op, self.factor) == (other.op, other.factor)
+        """Compare the kinds of reduction. As in torch, factors are not compared."""
+        return other is self.op or (type(other) is ReduceOp and self.op is other.op)
 
     def __hash__(self) -> int:
         return hash(self.op)
@@ -81,7 +100,7 @@ def reduction_of(where: str, op: Any) -> Reduction:
     plain = ReduceOp(op) if isinstance(op, RedOpType) and op is not RedOpType.PREMUL_SUM else op
     if type(op).__name__ == "RedOpType" and type(op).__module__.startswith("torch.") and op.name in RedOpType.__members__:
         plain = ReduceOp(RedOpType[op.name])
-    if not isinstance(plain, ReduceOp):
+    if type(plain) is not ReduceOp:
         factor = op is RedOpType.PREMUL_SUM
         known = ", ".join(RedOpType.__members__)
         rule = "it takes a factor" if factor else f"the reductions are {known} of dist.ReduceOp"

@@ -104,19 +104,19 @@ class Works:
     """The handles of several calls that a worker waits for together."""
 
     def __init__(self, works: Sequence[Work | None]) -> None:
-        self._works = works
+        self.works = [one for one in works if one is not None]
 
     def append(self, work: Work) -> None:
         """Add the handle of one more call."""
-        self._works = [*self._works, work]
+        self.works.append(work)
 
     def wait(self, timeout: Any = None) -> bool:
         """Wait until all calls have ended."""
-        return all(one.wait() for one in self._works if one is not None)
+        return all(one.wait() for one in self.works)
 
     def is_completed(self) -> bool:
         """Return whether all calls have ended."""
-        return all(one.is_completed() for one in self._works if one is not None)
+        return all(one.is_completed() for one in self.works)
 
 
 def together(works: Sequence[Work | None], async_op: bool) -> Any:

@@ -153,13 +153,14 @@ cdef int32_t choose_queued(
     """The burst of a queue whose next command the bus issues now, with this command in `chosen`; or NONE. `soonest`: the first
     clock in which timing allows a command that it does not allow now."""
     cdef ControllerPolicy* policy = &CONTROLLER_POLICIES[d.scheduler]
+    cdef Request* queue = c.queue[which]
     cdef int32_t k, command, best = NONE
     cdef clock_t at
     cdef bint first = True, may
     cdef Request* q
     soonest[0] = NEVER
     for k in range(c.n[which]):
-        q = &c.queue[which][k]
+        q = &queue[k]
         if not q.whole:
             continue
         command = next_command(c, q)

@@ -48,7 +48,7 @@ html_theme = "basic" if QUICK else "furo"
 html_title = f"kernbench {VERSION}"
 html_static_path = ["_static", "_generated/style"]
 html_css_files = ["tokens.css", "docs.css"]  # tokens.css is made from the token file
-html_extra_path = ["_generated/site"]  # the report that the landing page links to
+html_extra_path = ["_generated/site"]  # the pictures of the landing page, and the report that it links to
 #: The theme's colours, by those of the token file.
 COLOURS = {
     "color-foreground-primary": "var(--kb-ink)",
@@ -97,7 +97,7 @@ def generate(app: Any) -> None:
     drawn |= triton_pictures.triton_pictures()
     drawn |= validation_tables.validation_tables()
     shown = run_picture.shown_run()
-    drawn |= run_picture.run_pictures(shown)
+    drawn |= {f"{SITE.name}/{name}": picture for name, picture in run_picture.run_pictures(shown).items()}
     drawn |= {"landing.md": run_picture.landing(shown), f"{SITE.name}/{run_picture.PAGE}": shown.page}
     drawn |= {f"{STYLE.name}/tokens.css": docs_css()}
     for name, text in {**drawn, **reference.all_tables()}.items():

@@ -1,8 +1,9 @@
 """Draws one run as a picture for README and the landing page: what it took, what ran when, and where the cycles went.
 
-    python docs/run_picture.py      # writes docs/_static/run_light.svg and run_dark.svg, which README shows
+    python docs/run_picture.py      # writes docs/_static/run_*.svg, which README shows
 
 The run is `COMMAND`. Cycles, sentence and shares come from its trace, so the picture cannot differ from the simulator.
+The picture has two forms, because the text of the wide one is too small on a phone.
 """
 
 from __future__ import annotations
@@ -23,12 +24,42 @@ from kernbench.trace.why import Why, explain
 COMMAND = ("run", "llama2-7b-decode", "--config", "npu_server")
 PAGE = "llama2-7b-decode.html"  #: the report of this run
 STORED = Path(__file__).parent / "_static"
-WIDTH, HEIGHT = 880, 400
-LEFT, RIGHT = 112, 856  #: of the plots
 LANES = (("dma0", "dma", 40), ("te0", "te", 24), ("ve0", "ve", 24), ("dram.ch0", "dram", 40))  #: track, colour, height
-TOP, GAP = 112, 8  #: of the lanes
-BAR = 328  #: top of the bar of causes
+GAP = 8  #: between lanes
+PHONE = "(max-width: 700px)"  #: windows in which pages show the narrow form; docs.css has the same width
 LEAST = Fraction(1, 100)  #: share of the run that a group must have to be in the key
+
+
+@dataclass(frozen=True, kw_only=True)
+class Form:
+    """Sizes and places in pixels; `text` and `label` are sizes of the token file."""
+
+    name: str
+    width: int
+    height: int
+    margin: int
+    left: int  #: of the lanes
+    top: int  #: of the lanes
+    bar: int  #: top of the bar of causes
+    text: str
+    label: str
+    command: tuple[int, ...]  #: baselines of the lines of the command
+    cycles: int  #: baseline of the headline
+    sentence: int  #: baseline; beside the headline or below it
+    labels: int  #: most labels of the axis
+    keys: int  #: columns of the key
+
+    @property
+    def right(self) -> int:
+        return self.width - self.margin
+
+
+#: At 1024 px the documentation shows the wide form at 5/6 of its size: its smallest text is 12.5 px there.
+WIDE = Form(name="run", width=880, height=400, margin=24, left=112, top=112, bar=328, text="section", label="section",
+            command=(36,), cycles=82, sentence=82, labels=7, keys=4)  # fmt: skip
+NARROW = Form(name="run_narrow", width=360, height=432, margin=16, left=88, top=132, bar=346, text="dense", label="label",
+             command=(28, 46), cycles=88, sentence=114, labels=4, keys=2)  # fmt: skip
+FORMS = (WIDE, NARROW)
 
 
 @dataclass(frozen=True)
@@ -54,15 +85,18 @@ def shown_run() -> Shown:
 
 def run_pictures(shown: Shown) -> dict[str, str]:
     """File name: SVG."""
-    return {f"run_{theme}.svg": _svg(shown, theme) for theme in THEMES}
+    return {f"{form.name}_{theme}.svg": _svg(shown, form, theme) for form in FORMS for theme in THEMES}
 
 
 def landing(shown: Shown) -> str:
-    """The picture as the landing page has it: in both themes, linked to the report. MyST text."""
-    text = f"{answer(shown)} Open the report of this run."
-    options = f":alt: {text}\n:target: {PAGE}\n"
-    return (
-        "\n\n".join(f"```{{image}} _generated/run_{theme}.svg\n{options}:class: only-{theme}\n```" for theme in THEMES) + "\n"
+    """The picture as the landing page has it: in both themes and both forms, linked to the report. MyST text."""
+    text = escape(f"{answer(shown)} Open the report of this run.")
+    return "\n".join(
+        f'<div class="run only-{theme}"><a href="{PAGE}"><picture>\n'
+        f'<source media="{PHONE}" srcset="{NARROW.name}_{theme}.svg">\n'
+        f'<img alt="{text}" src="{WIDE.name}_{theme}.svg">\n'
+        "</picture></a></div>\n"
+        for theme in THEMES
     )
 
 
@@ -80,21 +114,35 @@ def _first(why: Why) -> str:
     return why.sentence.split(";")[0].split(":")[0]
 
 
-def _svg(shown: Shown, theme: Theme) -> str:
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}" '
-    head += f'role="img" font-family="{_font("sans")}" font-size="{_size("body")}" fill="{colour("ink", theme)}">'
-    return "\n".join((head, f"<title>{escape(answer(shown))}</title>", *_parts(shown, theme), "</svg>")) + "\n"
+def _svg(shown: Shown, form: Form, theme: Theme) -> str:
+    width, height = form.width, form.height
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
+    head += f'role="img" font-family="{_font("sans")}" font-size="{_size(form.text)}" fill="{colour("ink", theme)}">'
+    return "\n".join((head, f"<title>{escape(answer(shown))}</title>", *_parts(shown, form, theme), "</svg>")) + "\n"
 
 
-def _parts(shown: Shown, theme: Theme) -> Iterator[str]:
+def _parts(shown: Shown, form: Form, theme: Theme) -> Iterator[str]:
     yield from (_hatch(name, colour(name, theme)) for name in tokens()["resource"])
     card, line = colour("card", theme), colour("line", theme)
-    yield f'<rect x="0.5" y="0.5" width="{WIDTH - 1}" height="{HEIGHT - 1}" rx="8" fill="{card}" stroke="{line}"/>'
-    yield _text(24, 36, f"$ {_command()}", fill=colour("soft", theme), font_family=_font("mono"))
-    yield _text(24, 82, f"{shown.timeline.last:,} cycles", font_size=_size("headline"), font_weight=tokens()["weight"]["bold"])
-    yield _text(RIGHT, 82, _first(shown.why), font_size=_size("section"), text_anchor="end")
-    yield from _lanes(shown.timeline, theme)
-    yield from _where(shown, theme)
+    yield f'<rect x="0.5" y="0.5" width="{form.width - 1}" height="{form.height - 1}" rx="8" fill="{card}" stroke="{line}"/>'
+    lines = _command_lines(len(form.command))
+    for y, text in zip(form.command, lines, strict=True):
+        yield _text(form.margin, y, text, fill=colour("soft", theme), font_family=_font("mono"))
+    bold = tokens()["weight"]["bold"]
+    yield _text(form.margin, form.cycles, f"{shown.timeline.last:,} cycles", font_size=_size("headline"), font_weight=bold)
+    beside = form.sentence == form.cycles
+    place, anchor = (form.right, "end") if beside else (form.margin, "start")
+    yield _text(place, form.sentence, _first(shown.why), font_size=_size("section"), text_anchor=anchor)
+    yield from _lanes(shown.timeline, form, theme)
+    yield from _where(shown, form, theme)
+
+
+def _command_lines(count: int) -> list[str]:
+    """The command, on two lines where it has no room on one."""
+    if count == 1:
+        return [f"$ {_command()}"]
+    before, option, value = _command().rpartition(" --config ")
+    return [f"$ {before} \\", f"{option.strip()} {value}"]
 
 
 def _size(use: str) -> int:
@@ -115,25 +163,26 @@ def _hatch(name: str, hue: str) -> str:
     return f'<pattern id="wait-{name}" width="{size}" height="{size}" {turned}>{stripes}</pattern>'
 
 
-def _lanes(timeline: Timeline, theme: Theme) -> Iterator[str]:
-    y = TOP
+def _lanes(timeline: Timeline, form: Form, theme: Theme) -> Iterator[str]:
+    y, wide, soft = form.top, form.right - form.left, colour("soft", theme)
     for name, hue, height in LANES:
-        yield f'<rect x="{LEFT}" y="{y}" width="{RIGHT - LEFT}" height="{height}" fill="{colour("head", theme)}"/>'
-        yield _text(24, y + height / 2 + 5, name, font_family=_font("mono"))
+        yield f'<rect x="{form.left}" y="{y}" width="{wide}" height="{height}" fill="{colour("head", theme)}"/>'
+        yield _text(form.margin, y + height / 2 + 5, name, font_family=_font("mono"))
         boxes = _bandwidth(timeline, name) if hue == "dram" else _jobs(timeline, name)
-        yield f'<path fill="{colour(hue, theme)}" d="{_path(boxes, y, height)}"/>'
+        yield f'<path fill="{colour(hue, theme)}" d="{_path(boxes, form, y, height)}"/>'
         y += height + GAP
-    for cycle in range(0, timeline.last, _step(timeline.last)):
-        x = LEFT + (RIGHT - LEFT) * cycle / timeline.last
+    y += _size(form.label)
+    for cycle in range(0, timeline.last, _step(timeline.last, form.labels)):
+        x = form.left + wide * cycle / timeline.last
         anchor = "start" if cycle == 0 else "middle"
-        yield _text(x, y + 10, f"{cycle:,}", font_size=_size("label"), fill=colour("soft", theme), text_anchor=anchor)
-    yield _text(24, y + 10, "cycle", font_size=_size("label"), fill=colour("soft", theme))
+        yield _text(x, y, f"{cycle:,}", font_size=_size(form.label), fill=soft, text_anchor=anchor)
+    yield _text(form.margin, y, "cycle", font_size=_size(form.label), fill=soft)
 
 
-def _step(cycles: int) -> int:
-    """A round number of cycles between labels of the axis, at most seven of them."""
+def _step(cycles: int, most: int) -> int:
+    """A round number of cycles between labels of the axis, at most `most` of them."""
     size: int = 10 ** (len(str(cycles)) - 1)
-    return next(step for step in (size // 5, size // 2, size, 2 * size) if step > 0 and cycles <= 7 * step)
+    return next(step for step in (size // 5, size // 2, size, 2 * size, 5 * size) if step > 0 and cycles <= most * step)
 
 
 Box = tuple[Fraction, Fraction, Fraction, Fraction]  #: left, width, top and height, as parts of the lane
@@ -162,11 +211,11 @@ def _bandwidth(timeline: Timeline, unit: str) -> Iterator[Box]:
         yield left, Fraction(int(window), timeline.last), 1 - share, share
 
 
-def _path(boxes: Iterable[Box], top: int, height: int) -> str:
+def _path(boxes: Iterable[Box], form: Form, top: int, height: int) -> str:
     """Boxes as one path, to a tenth of a pixel; a gap of half a pixel between rows, and no box narrower than 0.8 pixels."""
-    found = []
+    found, room = [], form.right - form.left
     for left, width, above, part in boxes:
-        x, wide = LEFT + left * (RIGHT - LEFT), max(width * (RIGHT - LEFT), Fraction(4, 5))
+        x, wide = form.left + left * room, max(width * room, Fraction(4, 5))
         tall = part * height - (Fraction(1, 2) if part < Fraction(1, 2) else 0)
         found.append(f"M{_tenth(x)} {_tenth(top + above * height)}h{_tenth(wide)}v{_tenth(tall)}h-{_tenth(wide)}z")
     return "".join(found)
@@ -177,31 +226,23 @@ def _tenth(value: Fraction) -> str:
     return f"{tenths // 10}" if tenths % 10 == 0 else f"{tenths // 10}.{tenths % 10}"
 
 
-def _where(shown: Shown, theme: Theme) -> Iterator[str]:
+def _where(shown: Shown, form: Form, theme: Theme) -> Iterator[str]:
     """The bar of causes and its key."""
-    cycles = shown.timeline.last
-    groups = [group for group in shown.why.groups if group.cycles >= LEAST * cycles]
-    yield _text(24, BAR - 10, "Where the cycles went", font_weight=tokens()["weight"]["bold"])
-    yield _text(
-        RIGHT,
-        BAR - 10,
-        "solid: work, hatched: waiting",
-        font_size=_size("label"),
-        fill=colour("soft", theme),
-        text_anchor="end",
-    )
-    x = Fraction(24)
+    cycles, bar, label, room = shown.timeline.last, form.bar, _size(form.label), form.right - form.margin
+    yield _text(form.margin, bar - 10, "Where the cycles went", font_weight=tokens()["weight"]["bold"])
+    soft = colour("soft", theme)
+    yield _text(form.right, bar - 10, "solid: work, hatched: waiting", font_size=label, fill=soft, text_anchor="end")
+    x = Fraction(form.margin)
     for (_, hue, wait), spent in _causes(shown.why).items():
-        width = spent / cycles * (RIGHT - 24)
+        width = spent / cycles * room
         fill = f"url(#wait-{hue})" if wait else colour(hue, theme)
-        yield f'<rect x="{_tenth(x)}" y="{BAR}" width="{_tenth(width)}" height="22" fill="{fill}"/>'
+        yield f'<rect x="{_tenth(x)}" y="{bar}" width="{_tenth(width)}" height="22" fill="{fill}"/>'
         x += width
-    left = 24
-    for group in groups:
-        hue = resource_of(group.name)
-        yield f'<rect x="{left}" y="{BAR + 38}" width="12" height="12" rx="2" fill="{colour(hue, theme)}"/>'
-        yield _text(left + 18, BAR + 49, f"{group.name} {float(group.cycles / cycles):.0%}", font_size=_size("dense"))
-        left += 190
+    for place, group in enumerate(group for group in shown.why.groups if group.cycles >= LEAST * cycles):
+        row, column = divmod(place, form.keys)
+        left, y = form.margin + column * room // form.keys, bar + 50 + 20 * row
+        yield f'<rect x="{left}" y="{y - 11}" width="12" height="12" rx="2" fill="{colour(resource_of(group.name), theme)}"/>'
+        yield _text(left + 18, y, f"{group.name} {float(group.cycles / cycles):.0%}")
 
 
 def _causes(why: Why) -> dict[tuple[int, str, bool], Fraction]:

@@ -144,7 +144,8 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         from kernbench.common.spelling import nearest
 
-        near = "" if name.startswith("_") else nearest(name, [*__all__, *_CALLED])
+        known = sorted([*__all__, *_CALLED], key=lambda one: one[0].isupper() != name[0].isupper())  # run before Run for runn
+        near = "" if name.startswith("_") else nearest(name, known)
         raise AttributeError(f"module 'kernbench' has no attribute {name!r}{f'; did you mean {near}?' if near else ''}")
     return getattr(import_module(_HOMES[name]), name)
 

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from kernbench.analysis.case import Outcome
 from kernbench.analysis.compare import Compared, compare_machines
 from kernbench.api.answer import Answer, Row, html_block, html_table
+from kernbench.api.arguments import check_kind
 from kernbench.api.targets import DEFAULT_MACHINE, Config, Overrides, Target, case_of, machine_of
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.look.palette import colour
@@ -134,6 +135,7 @@ def compare(
         given = os.fspath(configs)
         other = next(name for name in (DEFAULT_MACHINE, *preset_names()) if name != given)
         raise InputError(Problem("compare", rule, "configs", given, f"give [{given!r}, {other!r}]"))
+    check_kind("configs", configs, Iterable, "a list of machines or a mapping from names to machines")
     named: dict[str, Config] = {}
     for name, config in configs.items() if isinstance(configs, Mapping) else ((_name(one), one) for one in configs):
         if name in named:

@@ -8,12 +8,13 @@ from html import escape
 from typing import Any, ClassVar, Literal
 
 from kernbench.api.answer import Answer, Row, html_block, html_table
+from kernbench.api.arguments import check_kind, check_path
 from kernbench.api.targets import DEFAULT_MACHINE, Config, Overrides, machine_of
-from kernbench.common.errors import InputError, Problem
 from kernbench.common.look.palette import colour
 from kernbench.config.allowed_code import AllowCode
 from kernbench.config.overrides import parse_overrides
 from kernbench.workloads.blocks.timer import StepTimer
+from kernbench.workloads.llm.params import checked_params
 from kernbench.workloads.llm.reductions import Reduction
 from kernbench.workloads.llm.report import LlmReport, report_of
 from kernbench.workloads.llm.run import ROLES
@@ -23,6 +24,9 @@ from kernbench.workloads.models.precision import load_precision, uniform_precisi
 from kernbench.workloads.parallel.layout import Layout, layout_in_ranks
 from kernbench.workloads.parallel.run import job_programs, run_model
 from kernbench.workloads.routing import routing_of
+
+MODEL = "the name of a model or a file"
+ROUTING = "even, uniform, zipf:S or the name of a file"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -198,8 +202,11 @@ def llm(
     >>> four < eight
     True
     """
-    if phase not in ("both", *PHASES):
-        raise InputError(Problem("kernbench.llm", f"it must be one of both, {', '.join(PHASES)}", "phase", phase))
+    check_path("model", model, MODEL)
+    check_kind("routing", routing, str, ROUTING)
+    checked_params("kernbench.llm", {"phase": phase, "prompt": prompt, "tokens": tokens, "batch": batch, "layers": layers,
+        "w": w, "a": a, "kv": kv, "page": page, "tp": tp, "pp": pp, "micro_batches": micro_batches, "dp": dp, "cp": cp,
+    })  # fmt: skip
     found, bits = load_model(os.fspath(model)), {"w": w, "a": a, "kv": kv}
     stated = found.stated
     precision = uniform_precision(stated, **bits) if policy is None else load_precision(policy, stated, **bits)
@@ -252,6 +259,9 @@ def step_timer(
     >>> timer.step_cycles([decodes, chunk]) < timer.step_cycles([decodes]) + timer.step_cycles([chunk])
     True
     """
+    check_path("model", model, MODEL)
+    check_kind("routing", routing, str, ROUTING)
+    checked_params("kernbench.step_timer", {"layers": layers, "w": w, "a": a, "kv": kv, "tp": tp})
     found = load_model(os.fspath(model))
     precision = uniform_precision(found.stated, w=w, a=a, kv=kv)
     machine = machine_of(config, overrides, allow_code=allow_code)

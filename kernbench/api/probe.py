@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from kernbench.analysis.probe import ProbeRow, probe_names, probe_sizes
 from kernbench.analysis.probe import probe as run_probe
 from kernbench.api.answer import Answer, Row
+from kernbench.api.arguments import check_list
 from kernbench.api.targets import Config, Overrides, machine_of
 from kernbench.config.allowed_code import AllowCode
 from kernbench.config.kinds import a_system
@@ -89,6 +90,8 @@ def probe(
     >>> sorted(kb.probe(sizes=[4096], only=["own_hbm", "host_to_device"]).metrics)
     ['host_to_device', 'own_hbm']
     """
+    check_list("sizes", sizes, "a list of sizes")
+    check_list("only", only, "a list of patterns")
     machine = machine_of(config, overrides, allow_code=allow_code)
     system = a_system("kernbench.probe", machine, "only the links of a system can be measured")
     wanted = [size for one in sizes for size in probe_sizes(str(one))]

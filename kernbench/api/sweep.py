@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
 
 from kernbench.api.answer import Answer, Row, html_block, html_table
+from kernbench.api.arguments import check_count, check_kind, check_mapping, check_path
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import parse_rational
 from kernbench.config.allowed_code import AllowCode
@@ -159,6 +160,13 @@ def sweep(
     >>> kb.sweep("llama2-7b-decode", {"dram.channels": [2, 4]}, config="npu_mobile", threads=1).best["dram.channels"]
     4
     """
+    check_kind("spec", spec, (str, os.PathLike, Mapping), "a file or a mapping, or with axes the name of a target")
+    check_mapping("axes", axes, "a mapping such as {\"dram.channels\": [2, 4]}")
+    check_mapping("overrides", overrides, "a mapping such as {\"dram.channels\": 4}")
+    check_mapping("goals", goals, "a mapping such as {\"ns\": \"min\"}")
+    check_kind("config", config, (str, os.PathLike, Sequence, type(None)), "the name or file of a machine, or a list of them")
+    for name, number in (("jobs", jobs), ("threads", threads)):
+        check_count("kernbench.sweep", name, number)
     given = _spec_of(spec, axes, config, overrides, goals)
     read = load_spec(given, allow_code=allow_code)
     chosen = executor_for(read, jobs=jobs, threads=threads, dask=False, scheduler=None)
@@ -182,6 +190,7 @@ def read_sweep(store: str | os.PathLike[str], name: str | None = None) -> SweepR
     Traceback (most recent call last):
     kernbench.common.errors.InputError: nowhere.sqlite: there is no such store; to make a store, use kbsim sweep run
     """
+    check_path("store", store, "the file of a store")
     with Store.read(store) as opened:
         return SweepResult(read_table(opened, name))
 

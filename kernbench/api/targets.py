@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from kernbench.api.arguments import check_kind
 from kernbench.cmdq import Program, load_program
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.spelling import file_meant, nearest
@@ -52,6 +53,11 @@ def bench_of(target: Target) -> Bench | None:
     if isinstance(target, (Program, Mapping)):
         return None
     if not isinstance(target, (str, os.PathLike)):
+        from kernbench.runtime_api.bench import Bench
+
+        remedy = "to run a function, make it a bench with kernbench.bench" if callable(target) else ""
+        words = "the name of a bench or workload, a file, a Program, a Bench, or a program as a dict"
+        check_kind("target", target, Bench, words, remedy)
         return target
     name = os.fspath(target)
     if name.lower().endswith((*SUFFIXES, GRAPH)) or _is_workload(name):

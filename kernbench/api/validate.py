@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from kernbench.api.answer import Answer, Row
+from kernbench.api.arguments import check_kind
 from kernbench.common.look.palette import colour
 from kernbench.validate.page import headline
 from kernbench.validate.run import Options, Runner, SuiteRun, chosen, run_suites
@@ -93,6 +94,7 @@ def validate(
     >>> kb.validate(["tensor", "vector"], quick=True).ok
     True
     """
+    check_kind("suites", suites, (str, Sequence), "the name of a suite or a list of names")
     names = chosen([suites] if isinstance(suites, str) else list(suites))
     places = {"scalesim": scalesim, "topologies": topologies, "traces": traces, "ramulator": ramulator, "booksim": booksim}
     options = Options(quick=quick, **{name: None if place is None else Path(place) for name, place in places.items()})

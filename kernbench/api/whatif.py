@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from kernbench.analysis.whatif import Freed, WhatIf, what_if
 from kernbench.api.answer import Answer, Row
+from kernbench.api.arguments import check_list
 from kernbench.api.targets import Config, Overrides, Target, case_of, machine_of
 from kernbench.common.look.palette import colour
 from kernbench.config.allowed_code import AllowCode
@@ -99,6 +100,7 @@ def whatif(
     >>> kb.whatif("gemm", config="npu_server", m=256, n=256, k=256, free=["te", "dram"]).best
     'te'
     """
+    check_list("free", free, "a list of resources")
     case = case_of(target, params, allow_code=allow_code)
     machine = machine_of(config or case.machine, overrides, allow_code=allow_code)
     return WhatIfs(what_if(case.on(machine), list(free)), case.name)

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import msgspec
 
 if TYPE_CHECKING:
+    from fractions import Fraction
     from types import TracebackType
 
 MAX_PROBLEMS_SHOWN = 20
 _MAX_VALUE_CHARS = 60
+_MOST_DECIMALS = 12
 
 
 class _Absent:
@@ -45,11 +47,22 @@ def shown(value: Any) -> str:
         return f"a mapping of {len(value)} keys" if value else "an empty mapping"
     if isinstance(value, (list, tuple)):
         return _shown_list(value)
+    if type(value).__name__ == "Fraction" and (decimal := _decimal(value)):  # by name: most commands need no fractions
+        return decimal
     try:
         text = str(value)
     except ValueError:
         return f"a {type(value).__name__} of too many digits"
     return text if len(text) <= _MAX_VALUE_CHARS else text[: _MAX_VALUE_CHARS - 3] + "..."
+
+
+def _decimal(value: Fraction) -> str:
+    """A number as decimals, as a user writes it (`4.5`, not `9/2`); empty if it has none or too many."""
+    places = next((n for n in range(_MOST_DECIMALS + 1) if 10**n % value.denominator == 0), None)
+    if places is None or value.numerator.bit_length() >= 200:
+        return ""
+    digits = f"{abs(value.numerator) * 10**places // value.denominator:0{places + 1}}"
+    return f"{'-' * (value < 0)}{digits[: len(digits) - places]}{f'.{digits[-places:]}' if places else ''}"
 
 
 def text_of(value: Any, text: Callable[[Any], str] = str) -> str | None:

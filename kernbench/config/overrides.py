@@ -38,6 +38,9 @@ def parse_overrides(overrides: Mapping[str, Any] | Sequence[str]) -> list[Overri
             _override(f"{path}={value if isinstance(value, str) else shown(value)}", path, value)
             for path, value in overrides.items()
         ]
+    if not isinstance(overrides, Sequence) or not all(isinstance(text, str) for text in overrides):
+        rule = 'they must be a list such as ["dram.channels=4"] or a mapping such as {"dram.channels": 4}'
+        raise InputError(Problem("overrides", rule))
     parsed = []
     for text in overrides:
         path, equals, value = text.partition("=")

@@ -170,15 +170,26 @@ def _events(text: str) -> Iterator[tuple[yaml.Event, Place]]:
             elif isinstance(event, yaml.CollectionEndEvent):
                 yield event, place
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
+        # The parser notices a missing colon or quote lines later; the mistake is where the key or the text begins.
+        late = str(error.context).endswith(("scanning a simple key", "scanning a quoted scalar"))
+        mark = (error.context_mark if late else error.problem_mark) or error.context_mark
         at = _mark_place(mark) if mark is not None else (1, 1)
         line = (text.split("\n")[at[0] - 1 :] or [""])[0]
         tabs = line[: len(line) - len(line.lstrip())].count("\t")
-        remedy = "indent with spaces, because YAML allows no tabs in an indentation" if tabs else ""
+        remedy = _TABS if tabs else _REMEDIES.get(error.problem or "", "")
         raise Fault(at, f"this is not valid YAML: {error.problem or error.context}", remedy=remedy) from None
     except yaml.reader.ReaderError as error:
         at = _reader_place(text, error, libyaml=loader is not yaml.SafeLoader)
         raise Fault(at, f"this is not valid YAML: {error.reason}") from None
+
+
+_TABS = "indent with spaces, because YAML allows no tabs in an indentation"
+#: What to do about a problem that the parser names.
+_REMEDIES = {
+    "could not find expected ':'": "write a colon and a space between the key and its value",
+    "found unexpected end of stream": "close the quotation mark that begins here",
+    "did not find expected key": "indent all keys of a mapping equally",
+}
 
 
 def _mark_place(mark: Any) -> Place:

@@ -147,7 +147,7 @@ def placed(spec: Spec, values: tuple[Any, ...], problem: Problem) -> Problem:
             unknown = problem.rule.startswith("there is no such key")
             path = (*axis.place(name), KEY) if unknown else (*axis.place(name), i)
             value = ABSENT if unknown else value  # every value would be refused for it
-            where = spec.document.where(spec.document.find([path])[path])
+            where = spec.document.where(spec.document.find([path]).get(path))
             # A rule that holds at one point and not at others.
             remedy = "" if " is valid without this override" in problem.remedy else problem.remedy
             return Problem(where, problem.rule, problem.field or name, value, remedy or ("" if unknown else LEAVE_OUT))

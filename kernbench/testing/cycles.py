@@ -64,6 +64,9 @@ def assert_cycles(result: Measured, *, at_most: int | None = None, baseline: str
         raise InputError(Problem("assert_cycles", "it needs a limit", remedy="give at_most=CYCLES, baseline=NAME, or both"))
     if at_most is not None and (type(at_most) is not int or at_most < 0):
         raise InputError(Problem("assert_cycles", "it must be an integer of 0 or more [cycle]", "at_most", at_most))
+    if not hasattr(result, "cycles"):
+        rule = "it must be the result of kernbench.run, kernbench.llm or kernbench.simulate"
+        raise InputError(Problem("assert_cycles: result", f"{rule}, and it is of type {type(result).__name__}"))
     status = getattr(result, "status", "done")
     if status != "done":
         raise AssertionError(f"{_head(result)}\nthe run did not end: its status is {status}, so its cycles cannot be compared")

@@ -135,7 +135,7 @@ def test_what_helpers_of_an_algorithm_refuse_is_told_with_its_own_line(
         ("{'': {module: json, topologies: [ring]}}", "all_reduce. = \"\", but an algorithm's name must be letters, digits"),
         ("{a-b: {module: json, topologies: [ring]}}", 'all_reduce.a-b = "a-b", but an algorithm\'s name must be letters'),
         ("{x: {module: json, topologies: [ring], slots: 2 KiB}}", 'x.slots = "2 KiB", but it must be an integer of at least 1'),
-        ("{x: {module: json, topologies: [ring], slots: 2.5}}", "x.slots = 5/2, but it must be an integer of at least 1"),
+        ("{x: {module: json, topologies: [ring], slots: 2.5}}", "x.slots = 2.5, but it must be an integer of at least 1"),
         ("{x: {module: json, topologies: [[ring]]}}", "x.topologies = \"[['ring']]\", but it must be a list of ring, torus"),
     ],
 )

@@ -36,14 +36,14 @@ MACHINE_REFUSALS = [
     ("schema: kernbench/npu/2", 'm.yaml:1:9: schema = "kernbench/npu/2", but it must be one of kernbench/npu/1, kernbench/system/1; did you mean kernbench/npu/1?'),
     ("allocation: fair", 'm.yaml:1:13: allocation = "fair", but it must be one of shared_bw_v1, max_min_v1, fifo_v1, row_buffer_v1, row_buffer_v2'),
     ("freq_ghz: 0", "m.yaml:1:11: freq_ghz = 0, but it must be above 0"),
-    ("freq_ghz: -1.5", "m.yaml:1:11: freq_ghz = -3/2, but it must be above 0"),
+    ("freq_ghz: -1.5", "m.yaml:1:11: freq_ghz = -1.5, but it must be above 0"),
     ("freq_ghz: fast", 'm.yaml:1:11: freq_ghz = "fast", but it must be a decimal number'),
     ("energy: {static_mw: -1}", "m.yaml:1:21: energy.static_mw = -1, but it must be at least 0"),
     ("energy: {mac_pj: {3: 1}}", "m.yaml:1:18: energy.mac_pj = a mapping of 1 keys, but its keys must be among the qbits "
      "1, 2, 4, 8, 16, 32, 64, and 3 is not"),
     ("dram: {capacity_bytes: 1 KB}", 'm.yaml:1:24: dram.capacity_bytes = "1 KB", but the unit KB can mean 1000 or 1024 '
      "bytes: write 1KiB (1024) or 1kB (1000)"),
-    ("dram: {capacity_bytes: 1.5}", 'm.yaml:1:24: dram.capacity_bytes = 3/2, but it must be a whole number of bytes or a size like '
+    ("dram: {capacity_bytes: 1.5}", 'm.yaml:1:24: dram.capacity_bytes = 1.5, but it must be a whole number of bytes or a size like '
      '"64 KiB"'),
     ("dram: {capacity_bytes: 0.3 B}", 'm.yaml:1:24: dram.capacity_bytes = "0.3 B", but it must be a whole number of bytes'),
     ("dram: {capacity_bytes: 9999999 TiB}", 'm.yaml:1:24: dram.capacity_bytes = "9999999 TiB", but it must be below 2^62'),

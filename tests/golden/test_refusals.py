@@ -118,7 +118,7 @@ FIELDS: list[tuple[dict[str, Any], str]] = [
     # sizes of jobs
     ({**GEMM, "m": 0}, f"prog.json:2:33: {TE_AT}: m = 0, but it must be at least 1"),
     ({**GEMM, "n": -1}, f"prog.json:2:42: {TE_AT}: n = -1, but it must be at least 1"),
-    ({**GEMM, "k": 1.5}, f"prog.json:2:51: {TE_AT}: k = 3/2, but it must be an integer, without a decimal point"),
+    ({**GEMM, "k": 1.5}, f"prog.json:2:51: {TE_AT}: k = 1.5, but it must be an integer, without a decimal point"),
     ({**GEMM, "k": 2.0}, f"prog.json:2:51: {TE_AT}: k = 2, but it must be an integer, without a decimal point"),
     ({**ADD, "length": 0}, f"prog.json:2:37: {VE_AT}: length = 0, but it must be at least 1"),
     ({**ADD, "batch": 0}, f"prog.json:2:167: {VE_AT}: batch = 0, but it must be at least 1"),

@@ -92,10 +92,11 @@ HEAD = "class,op,m,n,k,measured\n"
         (HEAD + "matmul,matmul,1.5,2,3,4\n", "m = '1.5', but it must be a whole number"),
         (HEAD + "matmul,matmul,0,2,3,4\n", "m = 0, but a product needs at least 1"),
         (HEAD + "matmul,matmul,1,2,3,4,5\n", "own.csv:2: the row has more cells than the first line has columns"),
-        (HEAD + "matmull,matmul,1,2,3,4\n", "class = 'matmull', but it must be one of matmul"),
+        (HEAD + "matmull,matmul,1,2,3,4\n", "class = 'matmull', but it must be one of matmul.*; did you mean matmul"),
+        (HEAD + "gemm,matmul,1,2,3,4\n", "class = 'gemm', but it must be one of matmul.*; did you mean matmul"),
         (HEAD + "attention,decode,1,2,3,4\n", "a step needs at least one sequence"),
         ("class,op,measured,workers\ncollective,reduce,4,4\n", "op = 'reduce', but it must be one of all_reduce"),
-        (HEAD + "matmul,matmul,64,64,64,5\n", "constants needs more rows than constants; measure more shapes"),
+        (HEAD + "matmul,matmul,64,64,64,5\n", "has 1 usable row, but a fit of .* needs more rows than constants; measure"),
     ],
 )
 def test_tables_that_cannot_be_used_are_refused(tmp_path: Path, text: str, said: str) -> None:

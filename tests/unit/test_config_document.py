@@ -83,6 +83,9 @@ def test_yaml_refusals(text: str, line: str) -> None:
     assert refusal(text) == line
 
 
+YAML = "this is not valid YAML: "
+
+
 @pytest.mark.parametrize(
     ("text", "start"),
     [
@@ -90,7 +93,10 @@ def test_yaml_refusals(text: str, line: str) -> None:
         ("\ta: 1", "f.yaml:1:1: this is not valid YAML: "),
         ("a: 1\n b: 2", "f.yaml:2:3: this is not valid YAML: "),
         ("é: 1\nb: \x01", "f.yaml:2:4: this is not valid YAML: "),
-        ("a: 'x", "f.yaml:1:6: this is not valid YAML: "),
+        ("a: 'x", f"f.yaml:1:4: {YAML}found unexpected end of stream; close the quotation mark that begins here"),
+        ("a:\n  b: 1\n   c: 2\n  d: 3", "f.yaml:3:5: this is not valid YAML: mapping values are not allowed"),
+        ("a:\n    b: 1\n  c: 2", f"f.yaml:3:3: {YAML}did not find expected key; indent all keys of a mapping equally"),
+        ("a: 1\nb 2\nc: 3", f"f.yaml:2:1: {YAML}could not find expected ':'; write a colon"),
     ],
 )
 def test_yaml_syntax_errors_have_a_place(text: str, start: str) -> None:

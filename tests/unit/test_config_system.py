@@ -222,7 +222,7 @@ REFUSALS = [
     ("system: {sips: 6, kind: mesh, rows: 2, cols: 2}", "s.yaml:2:46: system.cols = 2, but times rows (2) it must be the number of SIPs (6)"),
     ("system: {sips: 4, cols: 3}", "s.yaml:2:25: system.cols = 3, but times rows (1) it must be the number of SIPs (4)"),
     ("sip: {gap_mm: -1}", "s.yaml:2:15: sip.gap_mm = -1, but it must be at least 0"),
-    ("cube: {mesh: {link: {mm: -0.5}}}", "s.yaml:2:26: cube.mesh.link.mm = -1/2, but it must be at least 0"),
+    ("cube: {mesh: {link: {mm: -0.5}}}", "s.yaml:2:26: cube.mesh.link.mm = -0.5, but it must be at least 0"),
     ("sip: {io: [{name: io0, side: w}, {name: io0, side: e}]}",
      's.yaml:2:41: sip.io[1].name = "io0", but it is the name of sip.io[0] too: two nodes would have one id'),
     ("sip: {io: [{name: io0, side: w}, {name: io1, side: w}]}",

@@ -155,6 +155,13 @@ def test_wrong_limits(limits: dict[str, Any], rule: str) -> None:
     assert str(told.value) == rule
 
 
+def test_what_is_not_a_result_is_an_error_of_the_user() -> None:
+    rule = "it must be the result of kernbench.run, kernbench.llm or kernbench.simulate, and it is of type int"
+    with pytest.raises(InputError) as told:
+        assert_cycles(129_813, at_most=1)  # type: ignore[arg-type]
+    assert str(told.value) == f"assert_cycles: result: {rule}"
+
+
 def test_a_baseline_is_recorded_held_and_passed_by_faster_runs(tmp_path: Path) -> None:
     numbers(tmp_path, 100, 200)
     told = suite(tmp_path)

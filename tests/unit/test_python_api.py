@@ -163,12 +163,68 @@ def test_a_trace_is_written_and_explained(samples: Path) -> None:
         (lambda: kb.llm(phase="train"), "it must be one of both, prefill, decode"),
         (lambda: kb.sweep({"schema": "kernbench/sweep/1"}, config="npu_server"), "config is only valid together with axes"),
         (lambda: kb.validate("tensors"), "there is no suite \"tensors\""),
+        (lambda: kb.sweep("gemm", {"te.engine": [1, 2]}), "there is no such key; did you mean te.engines?"),
     ],
 )  # fmt: skip
 def test_mistakes_are_refused_with_a_remedy(call: object, says: str) -> None:
     with pytest.raises(kb.InputError) as refused:
         call()  # type: ignore[operator]
     assert says in str(refused.value)
+
+
+TARGET = "it must be the name of a bench or workload, a file, a Program, a Bench, or a program as a dict, and it is of type "
+OVERRIDES = 'overrides: they must be a list such as ["dram.channels=4"] or a mapping such as {"dram.channels": 4}'
+
+CONFIGS = "configs: it must be a list of machines or a mapping from names to machines, and it is of type int"
+MACHINES = "it must be the name or file of a machine, or a list of them, and it is of type int"
+MAPPING = 'it must be a mapping such as {"dram.channels": 4}, and it is of type list'
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: kb.run(5), f"target: {TARGET}int"),
+        (lambda: kb.run(None), f"target: {TARGET}NoneType"),
+        (lambda: kb.run(b"gemm"), f"target: {TARGET}bytes"),
+        (lambda: kb.run(print), f"target: {TARGET}builtin_function_or_method; to run a function, make it a bench with "
+                                "kernbench.bench"),
+        (lambda: kb.why(5), f"target: {TARGET}int"),
+        (lambda: kb.whatif(5), f"target: {TARGET}int"),
+        (lambda: kb.fuzz(5), f"target: {TARGET}int"),
+        (lambda: kb.compare(5, ["npu_server", "npu_mobile"]), f"target: {TARGET}int"),
+        (lambda: kb.compare("gemm", 5), CONFIGS),
+        (lambda: kb.run("gemm", config=3), "machine: it must be a name, a file, a mapping or a machine, and it is of type int"),
+        (lambda: kb.run("gemm", m="512"), 'bench gemm: m = "512", but it must be an integer'),
+        (lambda: kb.run("gemm", overrides=5), OVERRIDES),
+        (lambda: kb.load_config("npu_server", [5]), OVERRIDES),
+        (lambda: kb.llm(5), "model: it must be the name of a model or a file, and it is of type int"),
+        (lambda: kb.llm(tp="8"), 'kernbench.llm: tp = "8", but it must be an integer of at least 1'),
+        (lambda: kb.llm(tokens=None), "kernbench.llm: tokens = null, but it must be an integer of at least 1"),
+        (lambda: kb.llm(routing=5), "routing: it must be even, uniform, zipf:S or the name of a file, and it is of type int"),
+        (lambda: kb.step_timer(layers="1"), 'kernbench.step_timer: layers = "1", but it must be an integer of at least 1'),
+        (lambda: kb.whatif("gemm", free="dram"), "free: it must be a list of resources, and it is of type str; give ['dram']"),
+        (lambda: kb.probe(sizes=5), "sizes: it must be a list of sizes, and it is of type int; give [5]"),
+        (lambda: kb.probe(only="own_hbm"), "only: it must be a list of patterns, and it is of type str; give ['own_hbm']"),
+        (lambda: kb.validate(5), "suites: it must be the name of a suite or a list of names, and it is of type int"),
+        (lambda: kb.sweep(3), "spec: it must be a file or a mapping, or with axes the name of a target, and it is of type int"),
+        (lambda: kb.sweep("gemm", ["te.engines"]), 'axes: it must be a mapping such as {"dram.channels": [2, 4]}, and it is of '
+                                                   "type list"),
+        (lambda: kb.sweep("gemm", {}, goals="ns"), 'goals: it must be a mapping such as {"ns": "min"}, and it is of type str'),
+        (lambda: kb.sweep("gemm", {}, overrides=["a=1"]), f"overrides: {MAPPING}"),
+        (lambda: kb.sweep("gemm", {}, config=5), f"config: {MACHINES}"),
+        (lambda: kb.sweep("gemm", {}, jobs="2"), 'kernbench.sweep: jobs = "2", but it must be an integer of at least 1'),
+        (lambda: kb.read_sweep(5), "store: it must be the file of a store, and it is of type int"),
+    ],
+)  # fmt: skip
+def test_wrong_types_are_errors_of_the_user(call: object, says: str) -> None:
+    with pytest.raises(kb.InputError) as refused:
+        call()  # type: ignore[operator]
+    assert str(refused.value) == says
+
+
+def test_a_misspelt_function_is_not_taken_for_a_class() -> None:
+    with pytest.raises(AttributeError, match=r"did you mean run\?"):
+        kb.runn  # noqa: B018  # type: ignore[attr-defined]
 
 
 def test_a_comparison_says_what_differs() -> None:

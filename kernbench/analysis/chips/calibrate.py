@@ -20,6 +20,7 @@ import yaml
 from kernbench.analysis.chips.fit import Constant, Fit, fit, predictions, relative_errors
 from kernbench.analysis.chips.tables import Case, Context, read_row, rows_of, table_text
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.json_shapes import counted
 from kernbench.config import NpuConfig
 from kernbench.config.runtime import Runtime
 from kernbench.version import VERSION
@@ -96,7 +97,8 @@ def calibrate(
     start = _errors(cases, machine, runtime)
     constants = constants_for(operations_of(cases), machine, runtime)
     if len(cases) <= len(constants):
-        rule = f"the file has {len(cases)} usable rows, but a fit of {len(constants)} constants needs more rows than constants"
+        rows = counted(len(cases), "usable row")
+        rule = f"the file has {rows}, but a fit of {len(constants)} constants needs more rows than constants"
         raise InputError(Problem(str(path), rule, remedy="measure more shapes of each class of operations"))
     progress("fit")
     fitted = fit(_even(cases), machine, runtime, constants)

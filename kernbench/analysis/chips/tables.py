@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.files import read_bounded
+from kernbench.common.spelling import meant
 from kernbench.config import NpuConfig, chip_names, load_config
 from kernbench.config.document import MACHINE_BYTES, read_document
 from kernbench.config.runtime import CLASSES
@@ -332,7 +333,10 @@ def _plain(name: str) -> str:
 def _operation(row: Cells, context: Context) -> Case | None:
     kind, name = row.get("class") or "", _plain(row.get("op") or "")
     if kind not in (*CLASSES, "moe"):
-        raise ValueError(f"class = {kind!r}, but it must be one of {', '.join(CLASSES)}, moe")
+        known = (*CLASSES, "moe")
+        near = "did you mean matmul?" if kind.lower() in ("gemm", "mm", "gemv", "linear", "bmm") else meant(kind, known)
+        rule = f"class = {kind!r}, but it must be one of {', '.join(known)}"
+        raise ValueError(f"{rule}; {near}" if near else rule)
     m, n, k = (_whole(row, one) for one in "mnk")
     op: Operation
     times = 1

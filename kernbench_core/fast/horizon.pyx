@@ -185,7 +185,8 @@ cdef void touch_flow(void* sim, slot_t flow, cycle_t now) noexcept nogil:
         component_flow_changed(s, flow)
     elif s.requester[flow].spm != NONE:         # else it is a queue of a cache, which makes no requests to a scratchpad
         scratchpad_touch(s, s.requester[flow].spm, now)
-        if not s.share.flow[flow].member:       # it becomes one
+        # A flow that becomes a member can end an uncontended state, but cannot begin one.
+        if not s.share.flow[flow].member and s.spm[s.requester[flow].spm].look.uncontended:
             requests_changed(&s.spm[s.requester[flow].spm].look)
         if s.n_spm == 1:
             touch_lane(s, flow)

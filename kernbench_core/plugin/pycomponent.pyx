@@ -149,7 +149,7 @@ cdef int64_t saved_snapshot(void* itself, void* buf, int64_t room) noexcept with
     except BaseException as error:
         c.failure = error
         return KB_FAILED
-    if <int64_t>len(image) <= room:
+    if 0 < <int64_t>len(image) <= room:  # `buf` is NULL if the caller needs only the size: memcpy must not get it
         memcpy(buf, PyBytes_AS_STRING(image), len(image))
     return len(image)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -72,6 +73,29 @@ def systems_of_pes_with_a_host(draw: Any) -> System:
 @given(systems_of_pes_with_a_host(), st.data())
 def test_systems_equal_the_reference_with_a_host(system: System, data: st.DataObject) -> None:
     check_system_of_pes(system, data)
+
+
+def test_commands_in_the_queue_of_a_run_that_fails_in_cycle_0_end() -> None:
+    """A store and a load of the same bytes are in the queue from the start: both have a CMD_END, the load's with ERROR."""
+    machine = {
+        "schema": "kernbench/npu/1",
+        "freq_ghz": 1,
+        "control": {"mmio": {}},
+        "dma": {"engines": 2},
+        "dram": {"channels": 1, "capacity_bytes": "256 KiB", "bus_width_bytes": 64, "peak_bw_bytes_per_cycle": 1},
+        "spm": {"num_banks": 1, "bank_size_bytes": 2048, "check_overlap": "error"},
+    }
+    address = {"spm_bank": 0, "spm_offset": 0}
+    load = {"opcode": "DMA_LOAD_TILE", "tensor_role": "activation", "qbits": 8, "num_elements": 64, "dram_addr": 0, **address}
+    cmdq = [
+        {"opcode": "DMA_STORE_TILE", "tensor_role": "activation", "qbits": 8, "num_elements": 64, "dram_addr": 4096, **address},
+        {**load, "dma_id": 1},
+        {**load, "source": "MMIO"},
+    ]
+    system = machine, {"metadata": {"version": "1.0", "name": "fails"}, "cmdq": cmdq}
+    compare(system, "summary", 64)
+    ends = [json.loads(line) for line in trace_of(system, TraceOptions("summary", 64)) if b'"CMD_END"' in line]
+    assert [(end["cmd_id"], end["status"]) for end in ends] == [(0, "CANCELLED"), (1, "ERROR")]
 
 
 @settings(RELAXED, max_examples=30)

@@ -353,8 +353,11 @@ class Tracing:
             failed = plan.jobs.command[failed]
         units = plan.command_units
         for entry, end in zip(self.machine.program.entries, ends, strict=True):
-            if arrivals is not None and entry.index not in self.arrived and not 0 <= arrivals[entry.index] < cycles:
-                continue
+            if arrivals is not None and entry.index not in self.arrived:
+                arrival = arrivals[entry.index]
+                # Entries that the host does not write are in the queue before cycle 0, in which a run can fail.
+                if not (arrival == 0 or 0 < arrival < cycles):
+                    continue
             if end is None and units[entry.index] in self.kept:
                 how = "ERROR" if entry.index == failed else OPEN_ENDS[status]
                 fields = {"cmd_id": entry.id, "unit": units[entry.index], "status": how}

@@ -186,7 +186,7 @@ NAMES = "pe0, m_cpu, sram, pe1, ucie_n0, ucie_e0, ucie_s0, ucie_w0"
     [
         ("routers:\n", "routers: 7\nx:\n", "routers must be a mapping"),
         ("  r0c0: [5/6, 1.75]", "  r0c0: [5/6]", '"r0c0" must have a place, [x, y] in mm'),
-        ("  r0c0: [5/6, 1.75]", "  r0c0: [wide, 1.75]", 'the place of "r0c0" is ["wide", 7/4]: it must be a decimal number'),
+        ("  r0c0: [5/6, 1.75]", "  r0c0: [wide, 1.75]", 'the place of "r0c0" is ["wide", 1.75]: it must be a decimal number'),
         ("  r0c0: [5/6, 1.75]", "  r0c0: [-1, 2]", 'the place of "r0c0" is [-1, 2], outside of the cube'),
         ("  r0c0: [5/6, 1.75]", "  r9c0: [1, 2]", "routers must be some of those of a mesh of 2 x 2"),
         ("  - [r0c0, r0c1]", "  - [r0c0, r0c7]", 'a link must be two of its routers, and one is ["r0c0", "r0c7"]'),

@@ -136,9 +136,18 @@ def check_kind(source: str, data: Any, wanted: str) -> None:
         raise InputError(other_kind(source, found, wanted))
 
 
+#: A declaration or comment before the first element of an XML file. A repetition inside one expression would take exponential
+#: time on a file of many comments, because a comment could be read in several ways.
+_BEFORE_ELEMENT = re.compile(rb"\s*(?:<\?.*?\?>|<!--.*?-->|<!(?!--)[^>]*>)", re.DOTALL)
+_ELEMENT = re.compile(rb"\s*<([A-Za-z]+)")
+
+
 def _xml_kind(content: bytes) -> str:
     """The kind of an XML file by its first element, after comments and declarations; empty for other files."""
-    element = re.match(rb"\s*(?:<\?.*?\?>\s*|<!--.*?-->\s*|<![^>]*>\s*)*<([A-Za-z]+)", content, re.DOTALL)
+    position = 0
+    while found := _BEFORE_ELEMENT.match(content, position):
+        position = found.end()
+    element = _ELEMENT.match(content, position)
     name = element[1].decode() if element else ""
     return next((kind for kind, about in KINDS.items() if about.root and about.root == name), "")
 

@@ -82,3 +82,11 @@ def test_msccl_knows_files_that_are_no_algorithm(kbsim: Kbsim, name: str, wanted
 
 def test_one_file_of_a_chakra_trace(kbsim: Kbsim) -> None:
     assert "give the prefix of all ranks: step\n" in refused(kbsim, "step.0.et", "ccl", "replay", "step.0.et")
+
+
+@pytest.mark.parametrize("part", ["<!--a-->", "<?a?>", "<!a>", "<!--", "<!--a", "<?", " "])
+def test_a_large_file_of_comments_without_an_element_is_refused(part: str, kbsim: Kbsim) -> None:
+    """It is read once: an expression with several readings of a comment would not end."""
+    Path("topo.xml").write_text(part * 100_000, encoding="utf-8")
+    found = kbsim("config", "check", "topo.xml")
+    assert (found.code, found.out) == (2, "") and found.err.startswith("error: topo.xml")

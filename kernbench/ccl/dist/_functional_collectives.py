@@ -2,6 +2,7 @@
 
 They take CPU tensors of torch, and torch computes gradients through those that move or add floating-point numbers. `group` is
 a process group, a device mesh of one axis, a mesh with the name or number of an axis, or a list of all ranks of a group.
+`tag` is a parameter of torch's functions, and has no effect.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def _reduction(name: str, given: Any) -> Any:
 
 
 def wait_tensor(tensor: Tensor) -> Tensor:
-    """Return the tensor. The functions of this module return when their results are there."""
+    """Return the tensor. The functions of this module return only after their results have arrived."""
     return tensor
 
 

@@ -10,17 +10,17 @@ over, its words are counted as grants.
 """
 from libc.string cimport memcpy, memset
 
-from kernbench_core.fast.request_table cimport ahead_of
+from kernbench_core.fast.request_table cimport requests_from
 from kernbench_core.model.bank cimport BLOCK, DENIED, Requester, Spm, requester_held
 from kernbench_core.model.compute cimport Compute, compute_seek, on_period, sleep_idle
 from kernbench_core.fast.simd cimport vectors
 from kernbench_core.model.arbiter.oldest_first cimport aged_first
 from kernbench_core.model.requester cimport activity_phase, body_over, press_later
 from kernbench_core.trace.events cimport TRACE_FULL
-from kernbench_core.fast.block_flow_denied cimport tell_request
+from kernbench_core.fast.block_flow_denied cimport note_request
 from kernbench_core.trace.record_block cimport close_notes, open_notes
 from kernbench_core.trace.record_request_notes cimport after_request, before_request, streams_of
-from kernbench_core.fast.block_compute cimport ask_next
+from kernbench_core.fast.block_compute cimport request_next
 from kernbench_core.fast.block_flow cimport walk_flow_1, walk_flow_2, walk_flow_any, walk_flow_traced
 from kernbench_core.model.sim cimport Sim, next_body_cycle
 from kernbench_core.model.bank_counters cimport tally_eight, tally_noted
@@ -28,28 +28,28 @@ from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, slot_t, uint
 from kernbench_core.fast.block_ports cimport PORTS, Walk, grant, note_denial, take
 
 
-cdef void put_away(Spm* p) noexcept nogil:
+cdef void save_denials(Spm* p) noexcept nogil:
     """Keep noted denials that cannot be counted yet."""
-    if p.look.n_denied >= 8:
-        p.look.n_denied = tally_noted(&p.denials, p.look.denied, p.look.n_denied)
-    memcpy(p.look.left, p.look.denied, sizeof(p.look.left))
+    if p.lookahead.n_denied >= 8:
+        p.lookahead.n_denied = tally_noted(&p.denials, p.lookahead.denied, p.lookahead.n_denied)
+    memcpy(p.lookahead.saved_denials, p.lookahead.denied, sizeof(p.lookahead.saved_denials))
 
 
-cdef void take_notes(Sim* s, Spm* p) noexcept nogil:
-    put_away(&s.spm[s.noting])
-    memcpy(p.look.denied, p.look.left, sizeof(p.look.left))
+cdef void switch_notes(Sim* s, Spm* p) noexcept nogil:
+    save_denials(&s.spm[s.noting])
+    memcpy(p.lookahead.denied, p.lookahead.saved_denials, sizeof(p.lookahead.saved_denials))
     s.noting = <int32_t>(p - s.spm)
 
 
 cdef void notes_begin(Sim* s, int32_t spm) noexcept nogil:
     """Denials of this scratchpad are noted in `Sim.denials` from now on; no other scratchpad's denials may be noted there."""
     s.noting = spm
-    memcpy(s.denials, s.spm[spm].look.left, sizeof(s.spm[spm].look.left))
+    memcpy(s.denials, s.spm[spm].lookahead.saved_denials, sizeof(s.spm[spm].lookahead.saved_denials))
 
 
 cdef void notes_end(Sim* s) noexcept nogil:
     """Denials are no longer noted in `Sim.denials`."""
-    put_away(&s.spm[s.noting])
+    save_denials(&s.spm[s.noting])
 
 
 cdef void narrow_count(Sim* s) noexcept nogil:
@@ -57,14 +57,14 @@ cdef void narrow_count(Sim* s) noexcept nogil:
     cdef uint64_t[8] masks
     cdef int32_t k
     cdef Spm* p
-    put_away(&s.spm[s.noting])
+    save_denials(&s.spm[s.noting])
     for k in range(s.n_spm):
         p = &s.spm[k]
-        if p.look.n_denied:
+        if p.lookahead.n_denied:
             memset(masks, 0, sizeof(masks))
-            memcpy(masks, p.look.left, p.look.n_denied * sizeof(uint64_t))
+            memcpy(masks, p.lookahead.saved_denials, p.lookahead.n_denied * sizeof(uint64_t))
             tally_eight(&p.denials, masks)
-            p.look.n_denied = 0
+            p.lookahead.n_denied = 0
     s.noting = 0
 
 
@@ -79,9 +79,9 @@ cdef inline void take_dense(Spm* p, uint64_t* taken, uint64_t* next, int64_t n, 
     """In each of `n` cycles, request the banks that the last body cycle still lacks, or the lines of the next body cycle. The loop has no
     branch."""
     cdef int64_t _k, served, waits = x.waits, longest = 0
-    cdef int32_t before = p.look.n_denied, denials = before
+    cdef int32_t before = p.lookahead.n_denied, denials = before
     cdef uint64_t need = x.need
-    cdef uint64_t* noted = p.look.denied
+    cdef uint64_t* noted = p.lookahead.denied
     for _k in range(n):
         need &= ~take(taken, ports, need)
         taken += ports
@@ -96,13 +96,13 @@ cdef inline void take_dense(Spm* p, uint64_t* taken, uint64_t* next, int64_t n, 
     x.waits = waits
     x.longest = longest
     x.denials = denials - before
-    p.look.n_denied = denials
+    p.lookahead.n_denied = denials
 
 
 cdef inline void take_runs(Spm* p, uint64_t* taken, uint64_t* next, int64_t n, Progress* x, int32_t ports) noexcept nogil:
     """The same, with many cycles at once up to each denial."""
     cdef int64_t c = 0, run
-    cdef int32_t before = p.look.n_denied
+    cdef int32_t before = p.lookahead.n_denied
     x.longest = 0
     while c < n:
         if x.waits == 0:
@@ -118,14 +118,14 @@ cdef inline void take_runs(Spm* p, uint64_t* taken, uint64_t* next, int64_t n, P
         c += 1
         x.longest = max(x.longest, x.waits)
         if x.need:
-            p.look.denied[p.look.n_denied] = x.need
-            p.look.n_denied += 1
+            p.lookahead.denied[p.lookahead.n_denied] = x.need
+            p.lookahead.n_denied += 1
             x.waits += 1
         else:
             x.waits = 0
             x.need = next[0]
             next += 1
-    x.denials = p.look.n_denied - before
+    x.denials = p.lookahead.n_denied - before
 
 
 cdef inline void walk_dense(Sim* s, Spm* p, Walk* w, Requester* a, Compute* e, uint64_t* next, int32_t ports) noexcept nogil:
@@ -133,10 +133,10 @@ cdef inline void walk_dense(Sim* s, Spm* p, Walk* w, Requester* a, Compute* e, u
     its body cycles, from the first that it has not yet made."""
     cdef int64_t c = a.next_at - w.begin, n = w.n - c
     cdef bint held = a.first_denied != NEVER
-    cdef int64_t asked                          # cycles before this block in which the held request was denied
+    cdef int64_t requested    # cycles before this block in which the held request was denied
     cdef cycle_t since
     cdef Progress x
-    x.waits = asked = w.begin + c - a.first_denied if held else 0
+    x.waits = requested = w.begin + c - a.first_denied if held else 0
     x.need = a.reads if held else next[0]
     next += 1 - held
     if ports == 2 and vectors.level:            # with one port there are too many denials
@@ -144,17 +144,17 @@ cdef inline void walk_dense(Sim* s, Spm* p, Walk* w, Requester* a, Compute* e, u
     else:
         take_dense(p, w.taken[0] + c * ports, next, n, &x, ports)
     if x.longest >= w.max_wait:
-        w.late = True
+        w.order_changed = True
     s.denied += x.denials
-    e.conflict += x.denials + asked - x.waits   # denials of a held request are counted when the request is served
+    e.conflict += x.denials + requested - x.waits   # denials of a held request are counted when the request is served
     e.body_left -= n - x.denials
     since = w.begin + w.n - x.waits if x.waits else NEVER
     a.next_at = w.begin + w.n
     a.reads = x.need if x.waits else 0
     if since != a.first_denied:
         requester_held(p, a, since)
-    if p.look.n_denied >= DENIED - BLOCK:
-        p.look.n_denied = tally_noted(&p.denials, p.look.denied, p.look.n_denied)
+    if p.lookahead.n_denied >= DENIED - BLOCK:
+        p.lookahead.n_denied = tally_noted(&p.denials, p.lookahead.denied, p.lookahead.n_denied)
 
 
 cdef inline void walk_compute(Sim* s, Spm* p, Walk* w, slot_t requester, int32_t ports, bint traced) noexcept nogil:
@@ -168,12 +168,12 @@ cdef inline void walk_compute(Sim* s, Spm* p, Walk* w, slot_t requester, int32_t
         if since == NEVER:
             if traced:
                 before_request(e, streams_of(s, requester))
-            ask_next(p, w, e, ports, &reads, &writes)
+            request_next(p, w, e, ports, &reads, &writes)
             if traced:
                 after_request(e, streams_of(s, requester))
         denied = grant(p, w, c, ports, reads, writes)
         if traced:
-            tell_request(s, p, w, requester, c, reads, writes, denied, since)
+            note_request(s, p, w, requester, c, reads, writes, denied, since)
         if denied:
             reads &= denied
             writes &= denied
@@ -205,7 +205,7 @@ cdef inline void walk_requesters(Sim* s, Spm* p, Walk* w, int32_t n_due, int32_t
     """Simulate the requesters in `due`, one after another."""
     cdef int32_t k
     cdef slot_t requester
-    cdef slot_t* due = p.look.due
+    cdef slot_t* due = p.lookahead.due
     cdef Requester* requesters = s.requester
     cdef Requester* a
     cdef Compute* e
@@ -222,7 +222,7 @@ cdef inline void walk_requesters(Sim* s, Spm* p, Walk* w, int32_t n_due, int32_t
             i = next_body_cycle(s, requester - s.n_flows)
             n = w.n - (a.next_at - w.begin)
             if not traced and e.dense and e.body_left > n:
-                want = ahead_of(&s.ahead[requester - s.n_flows], e, s.compute_job, p, i, n)
+                want = requests_from(&s.ahead[requester - s.n_flows], e, s.compute_job, p, i, n)
                 walk_dense(s, p, w, a, e, want, ports if ports else w.ports[0])
             else:
                 if e.dense:
@@ -248,7 +248,7 @@ cdef void open_walk(Walk* w, Spm* p, int64_t n) noexcept nogil:
     w.full = p.full
     w.split = p.split
     w.max_wait = p.max_wait
-    w.late = False
+    w.order_changed = False
     w.ports[0] = p.ports[0]
     w.ports[1] = p.ports[1]
 
@@ -270,7 +270,7 @@ cdef void walk_due_traced(Sim* s, Spm* p, Walk* w, int32_t n_due) noexcept nogil
     walk_requesters(s, p, w, n_due, 0, True)
 
 
-cdef bint narrow_block(Sim* s, Spm* p, int32_t n_due, int64_t n, bint hoped) noexcept nogil:
+cdef bint narrow_block(Sim* s, Spm* p, int32_t n_due, int64_t n, bint speculative) noexcept nogil:
     """Simulate the requesters in `due` over `n` cycles from `p.done` on, at most BLOCK, in which nothing changes the order; only the last
     cycle may have an event. False if the block was speculative and some requester made a request when it was aged: everything except the
     counts of grants must then be undone."""
@@ -292,7 +292,7 @@ cdef bint narrow_block(Sim* s, Spm* p, int32_t n_due, int64_t n, bint hoped) noe
         close_notes(s, p, &w)
     else:
         walk_due(s, p, &w, n_due)
-    if w.late and hoped:
+    if w.order_changed and speculative:
         return False
     for k in range(used // 8):
         tally_eight(&p.grants, words + 8 * k)
@@ -305,13 +305,14 @@ cdef bint block_advance(Sim* s, Spm* p, cycle_t to) noexcept nogil:
     cdef slot_t* order = p.order
     cdef int32_t n_due
     narrow_turn(s, p)
-    if n > p.max_wait and p.look.calm > p.done:      # a request that is first denied in this block must not become aged in the block
+    # a request that is first denied in this block must not become aged in the block
+    if n > p.max_wait and p.lookahead.aging_bound > p.done:
         n = p.max_wait if p.max_wait > 1 else 1
-    if p.n_held and p.oldest < p.look.calm and p.done + n - p.oldest > p.max_wait:
+    if p.n_held and p.oldest < p.lookahead.aging_bound and p.done + n - p.oldest > p.max_wait:
         order = aged_first(s, p, p.order, p.n_order, p.done)
         if order != p.order:
             n = 1
-        elif p.oldest < p.look.calm and p.done + n - p.oldest > p.max_wait:
+        elif p.oldest < p.lookahead.aging_bound and p.done + n - p.oldest > p.max_wait:
             n = p.oldest + p.max_wait - p.done
     if p.n_out:                                 # a served flow that was out ends the stall of its engine in that cycle
         n = 1

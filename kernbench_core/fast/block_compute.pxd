@@ -16,7 +16,7 @@ cdef inline uint64_t stream_line(Stream* t, Spm* p, Walk* w, cycle_t i) noexcept
         stream_next(t)
     return mask
 
-cdef inline void ask_next(Spm* p, Walk* w, Compute* e, int32_t ports, uint64_t* reads, uint64_t* writes) noexcept nogil:
+cdef inline void request_next(Spm* p, Walk* w, Compute* e, int32_t ports, uint64_t* reads, uint64_t* writes) noexcept nogil:
     """The request of the next body cycle."""
     cdef cycle_t i = e.body - e.body_left
     cdef uint64_t mask

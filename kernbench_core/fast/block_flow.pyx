@@ -1,17 +1,17 @@
 """A flow over a block of cycles.
 
-The flow requests a line whenever its carry reaches one. These requests are regular inside a run, as long as none is denied: `ask_lines` and
-`ask_rows` handle regular requests, and `ask_slowly` handles all others.
+The flow requests a line whenever its carry reaches one. Inside a run, these requests are regular as long as none is denied.
+`request_lines` and `request_rows` handle regular requests, and `request_slowly` handles all others.
 """
 from kernbench_core.model.division cimport quotient
 from kernbench_core.model.bank cimport Requester
 from kernbench_core.model.dram.extent cimport Dram
-from kernbench_core.fast.block_flow_denied cimport ask_slowly, ask_slowly_traced, wait_for_bank
+from kernbench_core.fast.block_flow_denied cimport request_slowly, request_slowly_traced, wait_for_bank
 from kernbench_core.fast.address_runs cimport begin_run, goes_on
 from kernbench_core.model.share.membership cimport Flow
 from kernbench_core.model.sim cimport memory_of
 from kernbench_core.trace.events cimport TRACE_FULL
-from kernbench_core.trace.record_request_notes cimport open_run, put_note, run_asked
+from kernbench_core.trace.record_request_notes cimport open_run, put_note, run_requested
 from kernbench_core.types cimport NEVER, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 from kernbench_core.fast.block_ports cimport run_of, take
 
@@ -33,14 +33,14 @@ cdef inline void note_lines(Walk* w, slot_t requester, int64_t c, int32_t side, 
     put_note(w, requester, c, 0 if side else mask, mask if side else 0)
 
 
-cdef inline int64_t ask_lines(Sim* s, Spm* p, Walk* w, slot_t requester, Flow* f, int64_t c, uint64_t* taken, int32_t each, int32_t side,
+cdef inline int64_t request_lines(Sim* s, Spm* p, Walk* w, slot_t requester, Flow* f, int64_t c, uint64_t* taken, int32_t each, int32_t side,
                               bint traced) noexcept nogil:
     """A flow that is not faster than one line in a cycle requests line by line, inside its row and until it is denied; returns the cycle in
     which this ends.
 
     Directly after a request, the carry is less than the share of the cycle. The next request therefore comes `every` cycles later, or one
     cycle later than this if the carry is not sufficient."""
-    cdef int64_t n = w.n, num = f.num, every = f.every, rest = f.rest, spent = 0, asked = 0, late, seen = -1
+    cdef int64_t n = w.n, num = f.num, every = f.every, rest = f.rest, spent = 0, requested = 0, late, seen = -1
     cdef int64_t carry = f.carry + (w.begin + c + 1 - f.seen) * num - f.cost                    # when the request is made
     cdef uint64_t mask = <uint64_t>1 << f.bank, behind = w.full + 1                             # the banks, as if there were one more
     cdef Dram* d = memory_of(s, f.job)
@@ -49,11 +49,11 @@ cdef inline int64_t ask_lines(Sim* s, Spm* p, Walk* w, slot_t requester, Flow* f
     if <uint64_t>carry >= <uint64_t>num:
         return c
     while True:
-        while asked < most and c < n and not taken[c * each + each - 1] & mask:
+        while requested < most and c < n and not taken[c * each + each - 1] & mask:
             take(taken + c * each, each, mask)
             if traced:
                 note_lines(w, requester, c, side, mask)
-            asked += 1
+            requested += 1
             spent = carry
             seen = c
             mask <<= 1
@@ -62,24 +62,24 @@ cdef inline int64_t ask_lines(Sim* s, Spm* p, Walk* w, slot_t requester, Flow* f
             late = -<int64_t>(carry < 0)                        # all ones, or zero
             carry += num & late
             c += every - late
-        f.left -= asked * w.line
-        f.at.run_left -= asked * w.line
-        if f.at.run_left or asked < most:
+        f.left -= requested * w.line
+        f.at.run_left -= requested * w.line
+        if f.at.run_left or requested < most:
             break
         begin_run(f, p, d)
         mask = <uint64_t>1 << f.bank
         most = lines_ahead(f, p, w, d, &over, traced)
-        asked = 0
+        requested = 0
     if seen >= 0:
         f.carry = spent
         f.seen = w.begin + seen + 1
         f.bank = trailing_zeros(mask)
-    if traced or c >= n or asked >= most - over:
+    if traced or c >= n or requested >= most - over:
         return c
     return wait_for_bank(s, p, w, requester, c, taken, each)
 
 
-cdef inline int64_t ask_rows(Walk* w, slot_t requester, Flow* f, int64_t c, uint64_t* taken, int32_t each, int32_t side,
+cdef inline int64_t request_rows(Walk* w, slot_t requester, Flow* f, int64_t c, uint64_t* taken, int32_t each, int32_t side,
                              bint traced) noexcept nogil:
     """The same for a flow that requests lines in every cycle: always the same number, or one more."""
     cdef int64_t num = f.num, line = f.cost, carry = f.carry, run = f.at.run_left, bank = f.bank, k
@@ -108,7 +108,7 @@ cdef inline int64_t ask_rows(Walk* w, slot_t requester, Flow* f, int64_t c, uint
     return c
 
 
-cdef inline int64_t ask_regularly(Sim* s, Spm* p, Walk* w, slot_t requester, int64_t c, int32_t ports, bint traced) noexcept nogil:
+cdef inline int64_t request_regularly(Sim* s, Spm* p, Walk* w, slot_t requester, int64_t c, int32_t ports, bint traced) noexcept nogil:
     """Handle all regular requests; return the cycle of the first request that is not regular, or of the first request after the block."""
     cdef Flow* f = &s.share.flow[requester]
     cdef int32_t side = 1 if ports == 0 and s.requester[requester].to_writes else 0
@@ -119,12 +119,12 @@ cdef inline int64_t ask_regularly(Sim* s, Spm* p, Walk* w, slot_t requester, int
     if f.piece != w.piece or traced and w.trace.level > TRACE_FULL:     # every request is an event
         return c
     if f.every:
-        end = ask_lines(s, p, w, requester, f, c, w.taken[side], each, side, traced)
+        end = request_lines(s, p, w, requester, f, c, w.taken[side], each, side, traced)
     else:
-        end = ask_rows(w, requester, f, c, w.taken[side], each, side, traced)
+        end = request_rows(w, requester, f, c, w.taken[side], each, side, traced)
     if traced and f.at.run_left != rest:
         open_run(&w.flow_trace[requester], f, rest, bank)
-        run_asked(&w.flow_trace[requester], w.begin + c)
+        run_requested(&w.flow_trace[requester], w.begin + c)
     return end
 
 
@@ -134,11 +134,11 @@ cdef inline void flow_block(Sim* s, Spm* p, Walk* w, slot_t requester, int32_t p
     cdef int64_t c = a.next_at - w.begin
     while True:
         if a.first_denied == NEVER:
-            c = ask_regularly(s, p, w, requester, c, ports, traced)
+            c = request_regularly(s, p, w, requester, c, ports, traced)
             if c >= w.n:
                 a.next_at = w.begin + c
                 return
-        c = ask_slowly_traced(s, p, w, requester, c) if traced else ask_slowly(s, p, w, requester, c, ports)
+        c = request_slowly_traced(s, p, w, requester, c) if traced else request_slowly(s, p, w, requester, c, ports)
         if c >= w.n:
             return
 

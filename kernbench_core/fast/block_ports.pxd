@@ -24,7 +24,7 @@ cdef struct Walk:             # a block of cycles, with frequently used fields o
     uint64_t full             # the mask of all banks
     bint split                # whether banks have separate read and write ports
     cycle_t max_wait          # [cycle] max_wait_cycles
-    bint late                 # whether some requester made a request when it was aged: the order of arbitration was then another one
+    bint order_changed        # whether some requester made a request when it was aged: the order of arbitration was then another one
     int32_t ports[2]          # ports of a bank: for reads (or shared), for writes
     uint64_t* taken[2]        # [cycles][ports]
     Tracer* trace             # of a traced run
@@ -40,10 +40,10 @@ cdef inline uint64_t run_of(Walk* w, int64_t bank, int64_t n) noexcept nogil:
 
 cdef inline void note_denial(Spm* p, uint64_t denied) noexcept nogil:
     """Note a denial, to be counted together with others."""
-    p.look.denied[p.look.n_denied] = denied
-    p.look.n_denied += 1
-    if p.look.n_denied >= DENIED - BLOCK:
-        p.look.n_denied = tally_noted(&p.denials, p.look.denied, p.look.n_denied)
+    p.lookahead.denied[p.lookahead.n_denied] = denied
+    p.lookahead.n_denied += 1
+    if p.lookahead.n_denied >= DENIED - BLOCK:
+        p.lookahead.n_denied = tally_noted(&p.denials, p.lookahead.denied, p.lookahead.n_denied)
 
 cdef inline uint64_t take(uint64_t* taken, int32_t ports, uint64_t need) noexcept nogil:
     """Grant the banks that still have a port in this cycle."""

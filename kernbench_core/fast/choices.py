@@ -33,12 +33,12 @@ def chosen_paths() -> int:
 def chosen_level(supported: Sequence[bool]) -> int:
     """The level that KERNBENCH_ISA selects, else the highest level that the processor supports. ImportError if the level cannot
     be used."""
-    asked = os.environ.get("KERNBENCH_ISA", "")
+    requested = os.environ.get("KERNBENCH_ISA", "")
     highest = max(level for level, there in enumerate(supported) if there)
-    if not asked:
+    if not requested:
         return highest
-    if asked not in LEVELS:
-        raise ImportError(f"KERNBENCH_ISA={asked}: allowed are {', '.join(LEVELS)}; unset it to take the best that there is")
-    if not supported[LEVELS.index(asked)]:
-        raise ImportError(f"KERNBENCH_ISA={asked}: this processor has no such instructions; unset it to take the best that there is")
-    return LEVELS.index(asked)
+    if requested not in LEVELS:
+        raise ImportError(f"KERNBENCH_ISA={requested}: allowed are {', '.join(LEVELS)}; unset it to take the best that there is")
+    if not supported[LEVELS.index(requested)]:
+        raise ImportError(f"KERNBENCH_ISA={requested}: this processor has no such instructions; unset it to take the best that there is")
+    return LEVELS.index(requested)

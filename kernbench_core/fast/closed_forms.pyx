@@ -7,7 +7,7 @@ banks is simulated cycle by cycle and multiplied.
 from libc.string cimport memset
 
 from kernbench_core.fast.pair_conflict_free cimport pair_jump
-from kernbench_core.fast.request_table cimport AHEAD, Ahead, ahead_of
+from kernbench_core.fast.request_table cimport TABLE_CYCLES, RequestTable, requests_from
 from kernbench_core.model.division cimport gcd, quotient
 from kernbench_core.model.bank cimport Requester, Spm
 from kernbench_core.model.compute cimport Compute, ComputeJob, Stream, compute_seek, compute_want, sleep_idle, stream_lines, stream_next
@@ -22,7 +22,7 @@ from kernbench_core.model.bank_counters cimport Tally, tally_done, tally_eight, 
 from kernbench_core.types cimport cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 
 cdef enum:
-    TURN = 256                # largest number of body cycles that are simulated to find a recurrence period of the banks
+    LONGEST_PERIOD = 256      # largest number of body cycles that are simulated to find a recurrence period of the banks
     SHORT = 32                # the same, if all cycles can be counted quickly
     FULL = 240                # counts of a tally before it is drained
 
@@ -36,10 +36,10 @@ cdef void jump_in_run(Flow* f, Spm* p, int64_t cycles) noexcept nogil:
         return
     n = 1 + quotient(n, f.cost)
     tally_range(&p.grants, f.bank, n)
-    f.asked = f.piece + (n - 1) * p.line
-    f.carry -= f.asked * f.den
-    f.left -= f.asked
-    f.at.run_left -= f.asked
+    f.requested = f.piece + (n - 1) * p.line
+    f.carry -= f.requested * f.den
+    f.left -= f.requested
+    f.at.run_left -= f.requested
     f.bank = <int32_t>((f.bank + n) % p.banks)
     f.piece = p.line if f.at.run_left > p.line else f.at.run_left
 
@@ -47,14 +47,14 @@ cdef void jump_in_run(Flow* f, Spm* p, int64_t cycles) noexcept nogil:
 cdef nbytes_t jump_chunks(Flow* f, Spm* p, Dram* d, nbytes_t budget) noexcept nogil:
     """Advance a flow at the beginning of a chunk by whole chunks of the interleave, all except the last one that the budget covers. Returns
     the bytes of the chunks."""
-    cdef int64_t turn = d.interleave * d.channels, lines = d.interleave // p.line, hop = turn // p.line % p.banks, n, _k
-    n = min(budget // d.interleave, (f.at.row_end - f.at.dram - d.interleave) // turn + 1) - 1
+    cdef int64_t period = d.interleave * d.channels, lines = d.interleave // p.line, hop = period // p.line % p.banks, n, _k
+    n = min(budget // d.interleave, (f.at.row_end - f.at.dram - d.interleave) // period + 1) - 1
     for _k in range(n):
         tally_range(&p.grants, f.bank, lines)
         f.bank += <int32_t>hop
         f.bank = f.bank - p.banks if f.bank >= p.banks else f.bank
-    f.at.dram += n * turn
-    f.at.addr += n * turn
+    f.at.dram += n * period
+    f.at.addr += n * period
     return n * d.interleave
 
 
@@ -143,10 +143,10 @@ cdef void flow_jump(Flow* f, Spm* p, Dram* memories, DmaJob* j, uint64_t* mask, 
                 tally_word(&p.grants, w, mask[w])
                 mask[w] = 0
             tally_done(&p.grants, 1)
-            f.left -= f.asked
+            f.left -= f.requested
 
 
-cdef bint apart(Compute* e, Spm* p) noexcept nogil:
+cdef bint streams_disjoint(Compute* e, Spm* p) noexcept nogil:
     """Whether no two streams access the same bank in one body cycle: they advance at the same speed, and the lines of one end before those
     of another begin."""
     cdef int64_t lines, away
@@ -183,47 +183,47 @@ cdef void move_streams(Compute* e, Spm* p, int64_t i, int64_t n, bint counted) n
             stream_next(t)
 
 
-cdef int64_t turn_of(Compute* e, Spm* p, int64_t i, int64_t most) noexcept nogil:
+cdef int64_t recurrence_period(Compute* e, Spm* p, int64_t i, int64_t most) noexcept nogil:
     """The number of body cycles after which all streams have the same positions in lines and banks as now; 0 if this is more than `most`,
     or if a stream ends before."""
-    cdef int64_t turn = 1, each
+    cdef int64_t period = 1, each
     cdef int32_t k
     for k in range(e.streams):
         each = p.row // gcd(p.row, e.stream[k].per_cycle)
-        turn = turn // gcd(turn, each) * each
-        if turn > most or e.stream[k].at < i * e.stream[k].per_cycle:
+        period = period // gcd(period, each) * each
+        if period > most or e.stream[k].at < i * e.stream[k].per_cycle:
             return 0
-    return turn
+    return period
 
 
-cdef int64_t jump_turns(Compute* e, Spm* p, int64_t i, int64_t n, uint64_t* reads, uint64_t* writes) noexcept nogil:
+cdef int64_t jump_periods(Compute* e, Spm* p, int64_t i, int64_t n, uint64_t* reads, uint64_t* writes) noexcept nogil:
     """Count whole recurrence periods of the `n` body cycles from `i` on and advance past them; return the number of these body cycles."""
-    cdef int64_t turn = turn_of(e, p, i, SHORT if e.dense else TURN) if p.narrow else 0, times, _k
+    cdef int64_t period = recurrence_period(e, p, i, SHORT if e.dense else LONGEST_PERIOD) if p.narrow else 0, times, _k
     cdef int32_t k
     for k in range(e.streams):
         n = min(n, e.stream[k].nbytes // e.stream[k].per_cycle - i)
-    if turn == 0 or n < 2 * turn:
+    if period == 0 or n < 2 * period:
         return 0
-    times = n // turn
-    for _k in range(turn):
+    times = n // period
+    for _k in range(period):
         if compute_want(e, p, reads, writes):
             tally_times(&p.grants, reads[0] | writes[0], times)
             reads[0] = 0
             writes[0] = 0
         e.body_left -= 1
-    e.body_left += turn
+    e.body_left += period
     if times > 1:
-        move_streams(e, p, i + turn, (times - 1) * turn, False)
-    return times * turn
+        move_streams(e, p, i + period, (times - 1) * period, False)
+    return times * period
 
 
 cdef int64_t jump_body(Compute* e, Spm* p, int64_t n, uint64_t* reads, uint64_t* writes) noexcept nogil:
     """Advance past many of the next `n` body cycles at once; return their number."""
     cdef int64_t i = e.body - e.body_left
-    if apart(e, p):
+    if streams_disjoint(e, p):
         move_streams(e, p, i, n, True)
         return n
-    return jump_turns(e, p, i, n, reads, writes)
+    return jump_periods(e, p, i, n, reads, writes)
 
 
 cdef cycle_t compute_jump(Compute* e, Spm* p, uint64_t* reads, uint64_t* writes, cycle_t at, cycle_t end) noexcept nogil:
@@ -256,14 +256,14 @@ cdef cycle_t compute_jump(Compute* e, Spm* p, uint64_t* reads, uint64_t* writes,
     return at
 
 
-cdef void count_ahead(Compute* e, Ahead* x, ComputeJob* jobs, Spm* p, int64_t n, Tally* t) noexcept nogil:
+cdef void count_ahead(Compute* e, RequestTable* x, ComputeJob* jobs, Spm* p, int64_t n, Tally* t) noexcept nogil:
     """Count the requests of the next `n` body cycles, which are computed many at a time."""
     cdef cycle_t i = e.body - e.body_left
     cdef int64_t k, m
     cdef uint64_t* want
     while n:
-        m = min(n, AHEAD)
-        want = ahead_of(x, e, jobs, p, i, m)
+        m = min(n, TABLE_CYCLES)
+        want = requests_from(x, e, jobs, p, i, m)
         for k in range(m // 8):
             tally_eight(t, want + 8 * k)
         for k in range(m // 8 * 8, m):
@@ -273,34 +273,34 @@ cdef void count_ahead(Compute* e, Ahead* x, ComputeJob* jobs, Spm* p, int64_t n,
         n -= m
 
 
-cdef int64_t count_turns(Compute* e, Ahead* x, ComputeJob* jobs, Spm* p, int64_t n) noexcept nogil:
+cdef int64_t count_periods(Compute* e, RequestTable* x, ComputeJob* jobs, Spm* p, int64_t n) noexcept nogil:
     """Count whole recurrence periods of the next `n` body cycles; return the number of these body cycles."""
     cdef cycle_t i = e.body - e.body_left
-    cdef int64_t turn = turn_of(e, p, i, FULL)
+    cdef int64_t period = recurrence_period(e, p, i, FULL)
     cdef int32_t k
     cdef uint64_t[8] planes
     cdef Tally once                             # one period: never drained
     for k in range(e.streams):
         n = min(n, e.stream[k].nbytes // e.stream[k].per_cycle - i)
-    if turn == 0 or n < 2 * turn:
+    if period == 0 or n < 2 * period:
         return 0
     memset(planes, 0, sizeof(planes))
     once.low = planes
     once.adds = 0
-    count_ahead(e, x, jobs, p, turn, &once)
-    tally_planes(&p.grants, planes, n // turn)
-    return n // turn * turn
+    count_ahead(e, x, jobs, p, period, &once)
+    tally_planes(&p.grants, planes, n // period)
+    return n // period * period
 
 
-cdef cycle_t dense_jump(Compute* e, Ahead* x, ComputeJob* jobs, Spm* p, cycle_t at, cycle_t end) noexcept nogil:
+cdef cycle_t dense_jump(Compute* e, RequestTable* x, ComputeJob* jobs, Spm* p, cycle_t at, cycle_t end) noexcept nogil:
     """The same for a dense engine: it takes one cycle for each body cycle, and its streams need not be moved."""
     cdef int64_t n = min(e.body_left, end - at)
     cdef uint64_t reads = 0, writes = 0
     cdef int64_t many = 0
-    if n > AHEAD:
+    if n > TABLE_CYCLES:
         compute_seek(e, jobs, p, e.body - e.body_left)
         many = jump_body(e, p, n, &reads, &writes)
-        many = many if many else count_turns(e, x, jobs, p, n)
+        many = many if many else count_periods(e, x, jobs, p, n)
         e.body_left -= many
     count_ahead(e, x, jobs, p, n - many, &p.grants)
     e.body_left -= n - many
@@ -309,7 +309,7 @@ cdef cycle_t dense_jump(Compute* e, Ahead* x, ComputeJob* jobs, Spm* p, cycle_t 
 
 cdef inline void jump_pair(Sim* s, Spm* p, slot_t requester, cycle_t to) noexcept nogil:
     """Move a flow between scratchpads, by its requester at this side, unless one of the two scratchpads is run cycle by cycle."""
-    if requester < s.n_flows and p.look.step == 0 and s.spm[s.requester[far_requester(s, requester)].spm].look.step == 0:
+    if requester < s.n_flows and p.lookahead.step == 0 and s.spm[s.requester[far_requester(s, requester)].spm].lookahead.step == 0:
         pair_jump(s, requester, to)
 
 

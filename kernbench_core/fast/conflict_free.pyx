@@ -10,7 +10,7 @@ next look-ahead is made later each time.
 """
 from libc.string cimport memcpy, memset
 
-from kernbench_core.fast.request_table cimport ahead_of
+from kernbench_core.fast.request_table cimport requests_from
 from kernbench_core.fast.future_requests cimport ALL, SPAN, Course, open_carry
 from kernbench_core.model.division cimport gcd, quotient
 from kernbench_core.model.arbiter.oldest_first cimport by_age
@@ -21,14 +21,14 @@ from kernbench_core.model.dram.extent cimport Dram
 from kernbench_core.fast.closed_forms cimport banks_differ
 from kernbench_core.fast.lanes cimport stop_rolling
 from kernbench_core.fast.simd cimport vectors
-from kernbench_core.fast.pair_conflict_free cimport open_pair, pair_found, pair_may_look, pair_over
+from kernbench_core.fast.pair_conflict_free cimport open_pair, set_pair_horizon, pair_may_look_ahead, invalidate_pair_horizon
 from kernbench_core.model.share.membership cimport Flow
 from kernbench_core.model.sim cimport memory_of, next_body_cycle
 from kernbench_core.types cimport NEVER, int64_t, nbytes_t, uint64_t
 from kernbench_core.fast.block_ports cimport PORTS, take
 
 cdef enum:
-    LOOK = 7                  # a look-ahead covers at most SPAN << LOOK cycles
+    MAX_DOUBLINGS = 7         # a look-ahead covers at most SPAN << MAX_DOUBLINGS cycles
     TRIES = 64                # number of look-aheads without gain, over all scratchpads, after which look-aheads become rare
     RARE = 5                  # longest back-off: (SPAN << 3 * RARE) // 128 cycles
     WORTH = 8                 # number of look-aheads without gain that one with gain outweighs
@@ -80,7 +80,7 @@ cdef bint open_body(Sim* s, Spm* p, Course* x, Compute* e, Requester* a) noexcep
     return True
 
 
-cdef inline bint lay_lines(Plan* w, Spm* p, Course* x, Flow* f, int32_t ports) noexcept nogil:
+cdef inline bint overlay_lines(Plan* w, Spm* p, Course* x, Flow* f, int32_t ports) noexcept nogil:
     """`ports`: the ports of a bank, if they are few, else 0."""
     cdef int64_t carry = x.carry, pay = x.pay, bank = x.bank, lines = x.lines, every = f.every if f.every else 1
     cdef int64_t earned = every * f.num, num = f.num, cost = f.cost, banks = p.banks
@@ -121,13 +121,13 @@ cdef inline bint lay_lines(Plan* w, Spm* p, Course* x, Flow* f, int32_t ports) n
     return True
 
 
-cdef bint lay_flow(Plan* w, Spm* p, Course* x, Flow* f) noexcept nogil:
+cdef bint overlay_flow(Plan* w, Spm* p, Course* x, Flow* f) noexcept nogil:
     """Add a flow's requests in the cycles of the plan; false if a request is denied or not known, which ends the conflict-free horizon."""
     cdef int32_t each = w.each[x.side]
-    return lay_lines(w, p, x, f, 1) if each == 1 else lay_lines(w, p, x, f, 2) if each == 2 else lay_lines(w, p, x, f, 0)
+    return overlay_lines(w, p, x, f, 1) if each == 1 else overlay_lines(w, p, x, f, 2) if each == 2 else overlay_lines(w, p, x, f, 0)
 
 
-cdef bint lay_body(Plan* w, Spm* p, Course* x, Compute* e) noexcept nogil:
+cdef bint overlay_body(Plan* w, Spm* p, Course* x, Compute* e) noexcept nogil:
     """The same for a TE or VE: one port of a bank, however many of its streams access the bank."""
     cdef cycle_t end = min(w.begin + SPAN, w.end), next
     cdef uint64_t reads, writes
@@ -168,7 +168,7 @@ cdef bint lay_body(Plan* w, Spm* p, Course* x, Compute* e) noexcept nogil:
     return True
 
 
-cdef bint lay_dense(Sim* s, Plan* w, Spm* p, Course* x, Compute* e) noexcept nogil:
+cdef bint overlay_dense(Sim* s, Plan* w, Spm* p, Course* x, Compute* e) noexcept nogil:
     """The same for a dense TE or VE, whose requests are computed many at a time."""
     cdef int32_t each = w.each[0]
     cdef int64_t n = min(min(w.begin + SPAN, w.end) - x.at, e.body - x.i), c
@@ -176,7 +176,7 @@ cdef bint lay_dense(Sim* s, Plan* w, Spm* p, Course* x, Compute* e) noexcept nog
     cdef uint64_t* want
     if n <= 0:
         return True
-    want = ahead_of(&s.ahead[x.requester - s.n_flows], e, s.compute_job, p, x.i, n)
+    want = requests_from(&s.ahead[x.requester - s.n_flows], e, s.compute_job, p, x.i, n)
     if each <= 2 and vectors.level:
         c = vectors.take[each - 1](taken, want, n)
     else:
@@ -192,22 +192,22 @@ cdef bint lay_dense(Sim* s, Plan* w, Spm* p, Course* x, Compute* e) noexcept nog
     return True
 
 
-cdef int64_t turn_of(Sim* s, Spm* p, Course* x) noexcept nogil:
+cdef int64_t recurrence_period(Sim* s, Spm* p, Course* x) noexcept nogil:
     """The number of cycles after which the requester is in the same state as now, apart from its bytes."""
     cdef Flow* f
     cdef Compute* e
     cdef Dram* d
     cdef nbytes_t row = p.row
-    cdef int64_t turn = 1, each
+    cdef int64_t period = 1, each
     cdef int32_t k
     if s.requester[x.requester].compute:
         e = &s.compute[x.requester - s.n_flows]
         for k in range(e.streams):
             each = p.row // gcd(p.row, e.stream[k].per_cycle)
-            turn = turn // gcd(turn, each) * each
-            if turn > SPAN << LOOK:
+            period = period // gcd(period, each) * each
+            if period > SPAN << MAX_DOUBLINGS:
                 break
-        return turn * e.period
+        return period * e.period
     f = &s.share.flow[x.requester]
     if x.hop > 0:
         d = memory_of(s, f.job)
@@ -217,7 +217,7 @@ cdef int64_t turn_of(Sim* s, Spm* p, Course* x) noexcept nogil:
     return row // gcd(row, f.num)
 
 
-cdef cycle_t look(Sim* s, Spm* p, Course* x, int32_t n, cycle_t to) noexcept nogil:
+cdef cycle_t first_conflict(Sim* s, Spm* p, Course* x, int32_t n, cycle_t to) noexcept nogil:
     """The first cycle before `to` in which a request is denied or not known; else `to`."""
     cdef Plan w
     cdef int32_t k
@@ -233,11 +233,11 @@ cdef cycle_t look(Sim* s, Spm* p, Course* x, int32_t n, cycle_t to) noexcept nog
         memset(w.taken[1], 0, SPAN * w.each[1] * sizeof(uint64_t))
         for k in range(n):
             if x[k].dense:
-                clear &= lay_dense(s, &w, p, &x[k], &s.compute[x[k].requester - s.n_flows])
+                clear &= overlay_dense(s, &w, p, &x[k], &s.compute[x[k].requester - s.n_flows])
             elif s.requester[x[k].requester].compute:
-                clear &= lay_body(&w, p, &x[k], &s.compute[x[k].requester - s.n_flows])
+                clear &= overlay_body(&w, p, &x[k], &s.compute[x[k].requester - s.n_flows])
             else:
-                clear &= lay_flow(&w, p, &x[k], &s.share.flow[x[k].requester])
+                clear &= overlay_flow(&w, p, &x[k], &s.share.flow[x[k].requester])
             next = min(next, x[k].at)
         w.begin = max(w.begin + SPAN, next)
     return w.end
@@ -284,58 +284,58 @@ cdef cycle_t known_to(Sim* s, Spm* p, Course* x, int32_t n) noexcept nogil:
     return to
 
 
-cdef int64_t common_turn(Sim* s, Spm* p, Course* x, int32_t n) noexcept nogil:
+cdef int64_t common_period(Sim* s, Spm* p, Course* x, int32_t n) noexcept nogil:
     """The common recurrence period of all requesters; a number above the limit if it is long."""
-    cdef int64_t turn = 1, each
+    cdef int64_t period = 1, each
     cdef int32_t k
     for k in range(n):
-        each = turn_of(s, p, &x[k])
-        if each > SPAN << LOOK:
+        each = recurrence_period(s, p, &x[k])
+        if each > SPAN << MAX_DOUBLINGS:
             return NEVER
-        turn = turn // gcd(turn, each) * each
-        if turn > SPAN << LOOK:
+        period = period // gcd(period, each) * each
+        if period > SPAN << MAX_DOUBLINGS:
             return NEVER
-    return turn
+    return period
 
 
 cdef cycle_t conflict_free_to(Sim* s, Spm* p, Course* x, int32_t n) noexcept nogil:
     """No request is denied before this cycle."""
     cdef cycle_t known = known_to(s, p, x, n), first = p.done, start = NEVER, to
-    cdef int64_t turn = common_turn(s, p, x, n) if p.look.back_offs <= 2 else NEVER
-    cdef int64_t far = 2 * SPAN << max(0, min(LOOK - 1, -p.look.back_offs))
+    cdef int64_t period = common_period(s, p, x, n) if p.lookahead.back_offs <= 2 else NEVER
+    cdef int64_t far = 2 * SPAN << max(0, min(MAX_DOUBLINGS - 1, -p.lookahead.back_offs))
     cdef int32_t k
     for k in range(n):
         first = max(first, x[k].at + 1)             # after its first request, every requester is regular
         start = min(start, x[k].at)
     start = max(p.done, start) if n else p.done
-    if turn > 2 * far or first > start + far:
-        return look(s, p, x, n, min(start + far, known))
-    to = look(s, p, x, n, min(first + turn, known))
-    return known if to == first + turn else to
+    if period > 2 * far or first > start + far:
+        return first_conflict(s, p, x, n, min(start + far, known))
+    to = first_conflict(s, p, x, n, min(first + period, known))
+    return known if to == first + period else to
 
 
-cdef void conflict_free_ends(Sim* s, Spm* p, cycle_t now) noexcept nogil:
+cdef void end_conflict_free(Sim* s, Spm* p, cycle_t now) noexcept nogil:
     """The conflict-free horizon held up to cycle `now`, and ends there; look-aheads without gain become rarer, those with gain cover more
     cycles."""
-    if now - p.look.back_off >= 4 * SPAN:
-        p.look.back_offs = max(p.look.back_offs - 2, -LOOK)
-        s.looks = min(s.looks + WORTH, TRIES)
-    elif now - p.look.back_off < SPAN:
-        p.look.back_offs = min(max(p.look.back_offs, 0) + 1, RARE) if s.looks > 0 else RARE
-        s.looks = max(s.looks - 1, 0)
-    p.look.conflict_free = 0
-    p.look.back_off = now + (SPAN << 3 * p.look.back_offs) // 128 if p.look.back_offs > 0 else now
+    if now - p.lookahead.back_off >= 4 * SPAN:
+        p.lookahead.back_offs = max(p.lookahead.back_offs - 2, -MAX_DOUBLINGS)
+        s.lookahead_credit = min(s.lookahead_credit + WORTH, TRIES)
+    elif now - p.lookahead.back_off < SPAN:
+        p.lookahead.back_offs = min(max(p.lookahead.back_offs, 0) + 1, RARE) if s.lookahead_credit > 0 else RARE
+        s.lookahead_credit = max(s.lookahead_credit - 1, 0)
+    p.lookahead.conflict_free = 0
+    p.lookahead.back_off = now + (SPAN << 3 * p.lookahead.back_offs) // 128 if p.lookahead.back_offs > 0 else now
 
 
-cdef void conflict_free_over(Sim* s, Spm* p, cycle_t now) noexcept nogil:
+cdef void invalidate_conflict_free(Sim* s, Spm* p, cycle_t now) noexcept nogil:
     """The scratchpad is changed in cycle `now`: the conflict-free horizon is no longer valid."""
     if p.n_pairs:
-        pair_over(p, now)
+        invalidate_pair_horizon(p, now)
         return
-    if p.look.conflict_free:
-        conflict_free_ends(s, p, now)
-    if p.look.back_offs > 1:
-        p.look.back_off = max(p.look.back_off, now + QUIET)
+    if p.lookahead.conflict_free:
+        end_conflict_free(s, p, now)
+    if p.lookahead.back_offs > 1:
+        p.lookahead.back_off = max(p.lookahead.back_off, now + QUIET)
 
 
 cdef bint find_conflict_free(Sim* s, int32_t spm) noexcept nogil:
@@ -344,54 +344,54 @@ cdef bint find_conflict_free(Sim* s, int32_t spm) noexcept nogil:
     cdef Course[REQUESTERS] x
     cdef Stream[MAX_REGIONS * BODIES] streams
     cdef int32_t n
-    if p.look.conflict_free > p.done:
+    if p.lookahead.conflict_free > p.done:
         return True
     if not by_age(p):
         return False
     if p.n_pairs:
-        if not pair_may_look(p):
+        if not pair_may_look_ahead(p):
             return False
         n = open_courses(s, p, x, streams)
-        return pair_found(p, look(s, p, x, n, min(p.done + SPAN, known_to(s, p, x, n))) if n >= 0 else p.done)
+        return set_pair_horizon(p, first_conflict(s, p, x, n, min(p.done + SPAN, known_to(s, p, x, n))) if n >= 0 else p.done)
     # the cycles of the last look-ahead are over: look further ahead
-    if p.look.conflict_free and p.look.conflict_free - p.look.back_off >= 2 * SPAN:
-        p.look.conflict_free = 0
-        p.look.back_offs = max(p.look.back_offs - 1, -LOOK)
-    elif p.look.conflict_free:
-        conflict_free_ends(s, p, p.look.conflict_free)
-    if p.look.back_offs == 0 and s.looks <= 0:
-        p.look.back_offs = RARE
-        p.look.back_off = p.done + (SPAN << 3 * RARE) // 128
-    if p.done < p.look.back_off or p.n_held:
+    if p.lookahead.conflict_free and p.lookahead.conflict_free - p.lookahead.back_off >= 2 * SPAN:
+        p.lookahead.conflict_free = 0
+        p.lookahead.back_offs = max(p.lookahead.back_offs - 1, -MAX_DOUBLINGS)
+    elif p.lookahead.conflict_free:
+        end_conflict_free(s, p, p.lookahead.conflict_free)
+    if p.lookahead.back_offs == 0 and s.lookahead_credit <= 0:
+        p.lookahead.back_offs = RARE
+        p.lookahead.back_off = p.done + (SPAN << 3 * RARE) // 128
+    if p.done < p.lookahead.back_off or p.n_held:
         return False
-    if not p.narrow or p.blocked or p.n_out or p.n_asks or p.n_order > REQUESTERS:
+    if not p.narrow or p.blocked or p.n_out or p.n_component_requests or p.n_order > REQUESTERS:
         return False
     stop_rolling(s, p)
     n = open_courses(s, p, x, streams)
-    p.look.conflict_free = conflict_free_to(s, p, x, n) if n >= 0 else p.done
-    p.look.back_off = p.done
-    if p.look.conflict_free - p.done < SPAN:
-        conflict_free_ends(s, p, p.look.conflict_free)
+    p.lookahead.conflict_free = conflict_free_to(s, p, x, n) if n >= 0 else p.done
+    p.lookahead.back_off = p.done
+    if p.lookahead.conflict_free - p.done < SPAN:
+        end_conflict_free(s, p, p.lookahead.conflict_free)
         return False
     return True
 
 
-cdef void keep_back_offs(Sim* s) noexcept nogil:
+cdef void save_back_offs(Sim* s) noexcept nogil:
     """A run returns, and equal states must look the same: the back-offs are kept for the next run, outside of snapshots."""
     cdef int32_t k
     for k in range(s.n_spm):
-        s.kept[2 * k] = s.spm[k].look.back_off
-        s.kept[2 * k + 1] = s.spm[k].look.back_offs
-        s.spm[k].look.pair_back_off = s.spm[k].look.pair_back_offs = 0
-        s.spm[k].look.conflict_free = s.spm[k].look.back_off = s.spm[k].look.back_offs = 0
-    s.kept[2 * s.n_spm] = TRIES - s.looks
-    s.looks = 0
+        s.kept[2 * k] = s.spm[k].lookahead.back_off
+        s.kept[2 * k + 1] = s.spm[k].lookahead.back_offs
+        s.spm[k].lookahead.pair_back_off = s.spm[k].lookahead.pair_back_offs = 0
+        s.spm[k].lookahead.conflict_free = s.spm[k].lookahead.back_off = s.spm[k].lookahead.back_offs = 0
+    s.kept[2 * s.n_spm] = TRIES - s.lookahead_credit
+    s.lookahead_credit = 0
 
 
-cdef void take_back_offs(Sim* s) noexcept nogil:
+cdef void restore_back_offs(Sim* s) noexcept nogil:
     """A run continues, perhaps from a snapshot of an earlier cycle. Only the frequency of look-aheads depends on the restored values."""
     cdef int32_t k
     for k in range(s.n_spm):
-        s.spm[k].look.back_off = min(s.kept[2 * k], s.cycle + (SPAN << 3 * RARE) // 128)
-        s.spm[k].look.back_offs = <int32_t>s.kept[2 * k + 1]
-    s.looks = TRIES - s.kept[2 * s.n_spm]
+        s.spm[k].lookahead.back_off = min(s.kept[2 * k], s.cycle + (SPAN << 3 * RARE) // 128)
+        s.spm[k].lookahead.back_offs = <int32_t>s.kept[2 * k + 1]
+    s.lookahead_credit = TRIES - s.kept[2 * s.n_spm]

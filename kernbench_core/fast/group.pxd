@@ -17,7 +17,7 @@ cdef struct Groups:
     int32_t n                 # number of groups; 1: the machine is not divided
     Group* group              # [n] the groups
     cycle_t* at               # for each group: the group has no event in an earlier cycle
-    int32_t* seat  # the bit of an engine in `Sim.wanted`: DMA engines, TEs and VEs, components; the words belong to the engine's group
-    int32_t* seated           # the engine of each bit
+    int32_t* engine_bit       # the bit of each engine in `Sim.wanted`: DMA engines, TEs and VEs, components; a word has one group
+    int32_t* bit_engine       # the engine of each bit
     int32_t* word             # the group of each word
     TimerHeap early           # jobs that groups issued while running ahead, by cycle and position

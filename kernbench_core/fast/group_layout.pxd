@@ -3,4 +3,4 @@ from kernbench_core.state.arena cimport Arena
 from kernbench_core.model.sim cimport Sim
 
 cdef int lay_out_groups(Sim* s, Arena a, list flows) except -1
-cdef void groups_look(Sim* s) noexcept nogil
+cdef void reset_horizons(Sim* s) noexcept nogil

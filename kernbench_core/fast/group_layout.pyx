@@ -35,7 +35,7 @@ cdef void bind(int32_t* up, int32_t a, int32_t b) noexcept nogil:
 
 cdef bint apart(Sim* s) noexcept nogil:
     """Whether scratchpads that share no resource are independent of each other."""
-    cdef bint bound = s.n_plugs or s.n_open or s.n_asks or s.overlap or s.far_requesters or s.caches != NULL
+    cdef bint bound = s.n_plugs or s.n_open or s.n_component_requests or s.overlap or s.far_requesters or s.caches != NULL
     return not s.share.plain and s.n_spm > 1 and not bound and SHARE_RULES[s.share.rule].local
 
 
@@ -123,7 +123,7 @@ cdef void share_out(Sim* s, list sizes):
         word += g.words
 
 
-cdef int seat(Sim* s, int32_t* group) except -1:
+cdef int engine_bit(Sim* s, int32_t* group) except -1:
     """Assign a bit of `wanted` to each engine, and a position in `member` to each scratchpad."""
     cdef int32_t k, g, w
     counts = np.zeros((2, s.groups.n), dtype=np.int32)
@@ -131,7 +131,7 @@ cdef int seat(Sim* s, int32_t* group) except -1:
     cdef int32_t* engines = spms + s.groups.n
     for k in range(s.n_spm):
         s.member[s.groups.group[group[k]].first_spm + spms[group[k]]] = k
-        s.place[k] = spms[group[k]]
+        s.spm_position[k] = spms[group[k]]
         spms[group[k]] += 1
     for g in range(s.groups.n):
         for w in range(s.groups.group[g].words):
@@ -142,13 +142,13 @@ cdef int seat(Sim* s, int32_t* group) except -1:
             g = group[s.dma_spm[k]]
         elif k < s.n_dma + s.n_compute:
             g = group[s.compute_spm[k - s.n_dma]]
-        s.groups.seat[k] = 64 * s.groups.group[g].word + engines[g]
-        s.groups.seated[s.groups.seat[k]] = k
+        s.groups.engine_bit[k] = 64 * s.groups.group[g].word + engines[g]
+        s.groups.bit_engine[s.groups.engine_bit[k]] = k
         engines[g] += 1
     return 0
 
 
-cdef void groups_look(Sim* s) noexcept nogil:
+cdef void reset_horizons(Sim* s) noexcept nogil:
     """Every scratchpad was brought up to date, and no horizon is kept: all next events must be computed again."""
     cdef int32_t k, i
     cdef Group* g
@@ -209,15 +209,15 @@ cdef int lay_out_groups(Sim* s, Arena a, list flows) except -1:
     a.own(<void**>&s.groups.group, s.groups.n, sizeof(Group))
     a.own(<void**>&s.groups.at, s.groups.n, sizeof(cycle_t))
     a.own(<void**>&s.member, s.n_spm, sizeof(int32_t), False)
-    a.own(<void**>&s.place, s.n_spm, sizeof(int32_t), False)
+    a.own(<void**>&s.spm_position, s.n_spm, sizeof(int32_t), False)
     a.own(<void**>&s.horizon, sum([2 * leaves_of(size[0]) for size in sizes]), sizeof(cycle_t), False)
     a.own(<void**>&s.free_flow, s.n_flows, sizeof(slot_t))
     a.own(<void**>&s.wanted, words, sizeof(uint64_t))
-    a.own(<void**>&s.groups.seat, s.n_dma + s.n_compute + s.n_plugs, sizeof(int32_t), False)
-    a.own(<void**>&s.groups.seated, 64 * words, sizeof(int32_t), False)
+    a.own(<void**>&s.groups.engine_bit, s.n_dma + s.n_compute + s.n_plugs, sizeof(int32_t), False)
+    a.own(<void**>&s.groups.bit_engine, 64 * words, sizeof(int32_t), False)
     a.own(<void**>&s.groups.word, words, sizeof(int32_t), False)
     share_out(s, sizes)
-    seat(s, group)
+    engine_bit(s, group)
     if s.groups.n > 1:
         untie(s, group, writable_int32s(mixed))
     a.own(<void**>&s.groups.early.item, s.control.n if s.groups.n > 1 else 0, sizeof(Timer), False)

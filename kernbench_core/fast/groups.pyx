@@ -104,13 +104,13 @@ cdef void renumber(Sim* s, int32_t entry, int64_t seq) noexcept nogil:
 cdef void group_run(Sim* s, int32_t k, cycle_t to) noexcept nogil:
     """The cycles of a group before `to`. Machines with several groups have nothing that ends a run early (fast/group_layout.pyx)."""
     cdef cycle_t at = max(s.groups.at[k], s.cycle)
-    cdef bint apart = to > s.cycle + 1
-    cdef int32_t heard = s.control.n_finished
+    cdef bint several = to > s.cycle + 1
+    cdef int32_t finished_before = s.control.n_finished
     group_enter(s, &s.groups.group[k])
     while at < to:
-        if apart and heard < s.control.n_finished:      # they ended in the cycle before, so P3 has work for the engine
-            group_issue(s, heard, at)
-            heard = s.control.n_finished
+        if several and finished_before < s.control.n_finished:      # they ended in the cycle before, so P3 has work for the engine
+            group_issue(s, finished_before, at)
+            finished_before = s.control.n_finished
         group_cycle(s, at)
         at = group_next(s, at + 1)
     s.groups.at[k] = at

@@ -8,12 +8,12 @@ from kernbench_core.fast.block cimport first_due
 from kernbench_core.fast.conflict_free cimport find_conflict_free
 from kernbench_core.fast.fast_state cimport requests_changed
 from kernbench_core.fast.lanes cimport stop_rolling, touch_lane
-from kernbench_core.fast.pair_cycles cimport pair_turn, paired_cycle
+from kernbench_core.fast.pair_cycles cimport update_stepping, paired_cycle
 from kernbench_core.fast.paths cimport CONFLICT_FREE_PATH, UNCONTENDED_PATH, paths, scratchpad_due, scratchpad_touch
 from kernbench_core.fast.rolling cimport may_roll, roll
 from kernbench_core.fast.uncontended cimport scratchpad_uncontended
 from kernbench_core.model.arbiter.oldest_first cimport by_age
-from kernbench_core.model.bank cimport BLOCK, CALM, Requester, Spm, may_ask
+from kernbench_core.model.bank cimport BLOCK, BOUNDED_CYCLES, Requester, Spm, may_request
 from kernbench_core.model.compute cimport Compute, on_period
 from kernbench_core.model.pair_requesters cimport far_requester
 from kernbench_core.model.share.membership cimport Flow, flow_cycles
@@ -35,17 +35,17 @@ cdef cycle_t earliest_end(Sim* s, slot_t requester) noexcept nogil:
         return on_period(a.next_at + 1, e.period) + (e.body_left - 2) * e.period
     f = &s.share.flow[requester]
     if not f.member:                    # it can only have a held request
-        return a.next_at if a.first_denied != NEVER and f.asked == f.left else NEVER
+        return a.next_at if a.first_denied != NEVER and f.requested == f.left else NEVER
     if a.first_denied == NEVER:
         return f.seen + flow_cycles(f, f.left) - 1
-    return a.next_at + flow_cycles(f, f.left - f.asked)
+    return a.next_at + flow_cycles(f, f.left - f.requested)
 
 
 cdef inline int64_t patience(Spm* p) noexcept nogil:
     """No flow gets backpressure while all requesters together take the ports of a bank at most as often as that in this number of cycles;
     0: not known."""
     cdef int64_t denials = min(p.backpressure, p.max_wait)
-    if p.blocked or p.n_out or p.backpressure > CALM or p.backpressure > p.max_wait + 1:
+    if p.blocked or p.n_out or p.backpressure > BOUNDED_CYCLES or p.backpressure > p.max_wait + 1:
         return 0
     if p.penalty > 1:
         denials = (denials + p.penalty - 1) // p.penalty
@@ -53,7 +53,7 @@ cdef inline int64_t patience(Spm* p) noexcept nogil:
 
 
 cdef bint spread(Sim* s, Spm* p, int64_t away) noexcept nogil:
-    """Whether in the next CALM cycles, for every bank, at least `away` flows do not access the bank."""
+    """Whether in the next BOUNDED_CYCLES cycles, for every bank, at least `away` flows do not access the bank."""
     cdef uint64_t none = p.full if away < 4 else 0, one = p.full if away < 3 else 0, two = p.full if away < 2 else 0, three = 0
     cdef uint64_t others
     cdef int32_t k
@@ -81,9 +81,9 @@ cdef bint spread(Sim* s, Spm* p, int64_t away) noexcept nogil:
     return False
 
 
-cdef inline cycle_t look_again(Sim* s, Spm* p) noexcept nogil:
+cdef inline cycle_t next_lookahead(Sim* s, Spm* p) noexcept nogil:
     """The cycle before which no look-ahead is made."""
-    return max(p.look.back_off - 1, p.done) if s.skip and p.look.back_off > p.done else NEVER
+    return max(p.lookahead.back_off - 1, p.done) if s.skip and p.lookahead.back_off > p.done else NEVER
 
 
 cdef inline bint conflict_free(Sim* s, int32_t spm) noexcept nogil:
@@ -105,7 +105,7 @@ cdef cycle_t pair_next(Sim* s, int32_t spm) noexcept nogil:
     cdef cycle_t to
     if s.stops.on_conflict or not s.skip or not conflict_free(s, spm):
         return p.done
-    to = p.look.conflict_free - 1                            # a new look-ahead is made after it, before any request
+    to = p.lookahead.conflict_free - 1                            # a new look-ahead is made after it, before any request
     for k in range(p.n_order):
         requester = p.order[k]
         a = &s.requester[requester]
@@ -117,7 +117,7 @@ cdef cycle_t pair_next(Sim* s, int32_t spm) noexcept nogil:
     return max(to, p.done)
 
 
-cdef cycle_t first_asking(Sim* s, Spm* p) noexcept nogil:
+cdef cycle_t first_request(Sim* s, Spm* p) noexcept nogil:
     """No requester makes a request in an earlier cycle; NEVER: no request comes without another event."""
     cdef cycle_t at = NEVER
     cdef int32_t k
@@ -138,27 +138,27 @@ cdef cycle_t scratchpad_next(Sim* s, int32_t spm) noexcept nogil:
     cdef cycle_t to = NEVER, soon = NEVER, quiet = p.done
     cdef int64_t rounds = 0, often = 0
     cdef Requester* a
-    p.look.calm = NEVER
-    p.look.rolls = False
-    if p.n_order == 0 or s.share.devices != NULL and p.n_pairs == 0 and first_asking(s, p) == NEVER:  # flows wait for their bursts
+    p.lookahead.aging_bound = NEVER
+    p.lookahead.rolls = False
+    if p.n_order == 0 or s.share.devices != NULL and p.n_pairs == 0 and first_request(s, p) == NEVER:  # flows wait for their bursts
         return NEVER
-    if s.stops.on_conflict or p.n_asks or p.n_pairs:
+    if s.stops.on_conflict or p.n_component_requests or p.n_pairs:
         return pair_next(s, spm) if p.n_pairs else p.done
     if s.trace != NULL and s.trace.level >= TRACE_FULL:
         to = p.done + BLOCK                     # limits the number of records
     if s.skip and nothing_denied(s, spm):
-        to = min(to, p.look.conflict_free) if not p.look.uncontended else to
+        to = min(to, p.lookahead.conflict_free) if not p.lookahead.uncontended else to
     elif may_roll(s, p):
-        p.look.rolls = True
-        return look_again(s, p)
+        p.lookahead.rolls = True
+        return next_lookahead(s, p)
     elif not by_age(p):                         # of another arbiter only this is known: who asks first leaves no earlier
-        soon = max(p.done, first_asking(s, p)) + p.backpressure - 1
+        soon = max(p.done, first_request(s, p)) + p.backpressure - 1
         to = min(to, soon)
     else:
         if s.skip:
             quiet = max(quiet, min(first_due(s, p), NEVER >> 1))        # nobody makes a request before
         soon = quiet + p.backpressure - 1
-        to = min(to, max(soon, quiet + BLOCK - 1), look_again(s, p))
+        to = min(to, max(soon, quiet + BLOCK - 1), next_lookahead(s, p))
         rounds = -patience(p)
     stop_rolling(s, p)
     for k in range(n_order):
@@ -172,9 +172,9 @@ cdef cycle_t scratchpad_next(Sim* s, int32_t spm) noexcept nogil:
         to = min(to, a.backpressure_at)
         if out and a.first_denied != NEVER and not a.compute and s.share.flow[order[k]].out:
             to = min(to, a.next_at)             # when it is served, it is a member again
-    p.look.calm = p.done if rounds + often <= 0 else NEVER
+    p.lookahead.aging_bound = p.done if rounds + often <= 0 else NEVER
     if rounds > 0 and to > soon:
-        to = min(to, quiet + CALM - 1) if spread(s, p, rounds) else soon
+        to = min(to, quiet + BOUNDED_CYCLES - 1) if spread(s, p, rounds) else soon
     return max(to, p.done)
 
 
@@ -186,8 +186,8 @@ cdef void touch_flow(void* sim, slot_t flow, cycle_t now) noexcept nogil:
     elif s.requester[flow].spm != NONE:         # else it is a queue of a cache, which makes no requests to a scratchpad
         scratchpad_touch(s, s.requester[flow].spm, now)
         # A flow that becomes a member can end an uncontended state, but cannot begin one.
-        if not s.share.flow[flow].member and s.spm[s.requester[flow].spm].look.uncontended:
-            requests_changed(&s.spm[s.requester[flow].spm].look)
+        if not s.share.flow[flow].member and s.spm[s.requester[flow].spm].lookahead.uncontended:
+            requests_changed(&s.spm[s.requester[flow].spm].lookahead)
         if s.n_spm == 1:
             touch_lane(s, flow)
         if s.requester[flow].paired:
@@ -196,7 +196,7 @@ cdef void touch_flow(void* sim, slot_t flow, cycle_t now) noexcept nogil:
 
 cdef inline void set_horizon(Sim* s, int32_t spm, cycle_t at) noexcept nogil:
     """Set the horizon of one scratchpad, and update the tree above it."""
-    cdef int32_t i = s.leaves + s.place[spm]
+    cdef int32_t i = s.leaves + s.spm_position[spm]
     cdef cycle_t* tree = s.horizon
     tree[i] = at
     while i > 1:
@@ -212,10 +212,10 @@ cdef void find_touched(Sim* s) noexcept nogil:
     cdef int32_t k, spm
     for k in range(s.n_touched):
         spm = s.touched[k]
-        s.spm[spm].look.touched = False
+        s.spm[spm].lookahead.touched = False
         set_horizon(s, spm, scratchpad_next(s, spm))
         if s.far_requesters:
-            pair_turn(s, spm)
+            update_stepping(s, spm)
     s.n_touched = 0
 
 
@@ -242,5 +242,5 @@ cdef void scratchpad_phase(Sim* s, cycle_t now) noexcept nogil:
     while i:
         scratchpad_due(s, s.member[i - s.leaves], now + 1)
         i = next_due(s, i + 1, now) if i + 1 < 2 * s.leaves else 0
-    if s.n_spm == 1 and s.spm[0].look.rolls:
+    if s.n_spm == 1 and s.spm[0].lookahead.rolls:
         roll(s, &s.spm[0], now + 1)

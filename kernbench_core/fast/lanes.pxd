@@ -3,9 +3,9 @@ from kernbench_core.model.bank cimport Spm
 from kernbench_core.model.sim cimport Sim
 from kernbench_core.types cimport cycle_t, slot_t
 
-cdef void lay_wheel(Sim* s, Spm* p) noexcept nogil
-cdef void put_moved(Sim* s, Spm* p) noexcept nogil
-cdef void put_far(Sim* s, Spm* p, cycle_t to) noexcept nogil
+cdef void fill_wheel(Sim* s, Spm* p) noexcept nogil
+cdef void reinsert_moved(Sim* s, Spm* p) noexcept nogil
+cdef void reinsert_far(Sim* s, Spm* p, cycle_t to) noexcept nogil
 cdef bint open_lane(Sim* s, Spm* p, slot_t requester) noexcept nogil
 cdef void close_lane(Sim* s, slot_t requester, cycle_t now) noexcept nogil
 cdef void close_lanes(Sim* s, Spm* p) noexcept nogil

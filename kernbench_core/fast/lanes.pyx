@@ -7,13 +7,13 @@ before a request of another kind, before the rate of the flow changes, and befor
 """
 from libc.string cimport memcpy, memset
 
-from kernbench_core.fast.address_runs cimport apart_of
+from kernbench_core.fast.address_runs cimport gap_of
 from kernbench_core.model.bank cimport Requester
 from kernbench_core.model.bank_counters cimport tally_eight
 from kernbench_core.model.division cimport quotient
 from kernbench_core.model.dram.extent cimport Dram
 from kernbench_core.model.share.membership cimport Flow
-from kernbench_core.fast.timing_wheel cimport BANKS, SPOKES, Lane, Wheel, wheel_put, wheel_take
+from kernbench_core.fast.timing_wheel cimport BANKS, BUCKETS, Lane, Wheel, wheel_insert, wheel_remove
 from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 
 cdef extern from *:
@@ -24,16 +24,16 @@ cdef enum:
     MOST = 1 << 30            # lines of a lane, and cycles between them
 
 
-cdef inline void put_again(Sim* s, Spm* p, int32_t place) noexcept nogil:
+cdef inline void reinsert(Sim* s, Spm* p, int32_t position) noexcept nogil:
     """Put a requester at the cycle of its next request, or at the cycle in which it leaves its resources."""
-    cdef slot_t requester = s.wheel.order[place]
+    cdef slot_t requester = s.wheel.order[position]
     cdef Lane* g = &s.lane[requester]
     if g.opened == 0 or g.paused:
         g.at = min(s.requester[requester].next_at, s.requester[requester].backpressure_at)
-    wheel_put(s.wheel, g, place, p.done)
+    wheel_insert(s.wheel, g, position, p.done)
 
 
-cdef void lay_lines(Sim* s, Spm* p) noexcept nogil:
+cdef void set_line_constants(Sim* s, Spm* p) noexcept nogil:
     """What the lines of all lanes have in common, for the whole run."""
     cdef Wheel* x = s.wheel
     cdef Dram* d = s.memory
@@ -41,49 +41,49 @@ cdef void lay_lines(Sim* s, Spm* p) noexcept nogil:
     x.line = p.line if p.line_shift >= 0 and not p.blocked else -1
     x.shift = p.line_shift
     x.interleave = d.interleave
-    x.apart = apart_of(d, p) if x.line > 0 and d.interleave & (p.line - 1) == 0 else 0
-    x.chunk = <int32_t>(d.interleave >> p.line_shift) if x.apart else 0
+    x.gap = gap_of(d, p) if x.line > 0 and d.interleave & (p.line - 1) == 0 else 0
+    x.chunk = <int32_t>(d.interleave >> p.line_shift) if x.gap else 0
     for k in range(p.banks):
         x.next[k] = (k + 1) % p.banks
-        x.next[BANKS + k] = (k + 1 + (x.apart >> x.shift)) % p.banks if x.apart else 0
+        x.next[BANKS + k] = (k + 1 + (x.gap >> x.shift)) % p.banks if x.gap else 0
 
 
-cdef void lay_wheel(Sim* s, Spm* p) noexcept nogil:
+cdef void fill_wheel(Sim* s, Spm* p) noexcept nogil:
     """Put all requesters on the wheel, from the scratchpad's next cycle on."""
     cdef Wheel* x = s.wheel
     cdef int32_t k
     if x.n == 0:
-        lay_lines(s, p)
+        set_line_constants(s, p)
     x.n = p.n_order
-    x.rims = (p.n_order + 63) >> 6
-    x.turn = p.done + SPOKES
+    x.due_words = (p.n_order + 63) >> 6
+    x.next_far = p.done + BUCKETS
     x.any_moved = False
-    memset(x.rim, 0, sizeof(x.rim))
-    memset(x.due, 0, x.rims * sizeof(x.due[0]))
-    memset(x.far, 0, x.rims * sizeof(uint64_t))
-    memset(x.moved, 0, x.rims * sizeof(uint64_t))
+    memset(x.nonempty, 0, sizeof(x.nonempty))
+    memset(x.due, 0, x.due_words * sizeof(x.due[0]))
+    memset(x.far, 0, x.due_words * sizeof(uint64_t))
+    memset(x.moved, 0, x.due_words * sizeof(uint64_t))
     memcpy(x.order, p.order, p.n_order * sizeof(slot_t))
     for k in range(x.n):
-        s.lane[x.order[k]].place = k
-        put_again(s, p, k)
-    p.look.laid = True
+        s.lane[x.order[k]].position = k
+        reinsert(s, p, k)
+    p.lookahead.on_wheel = True
 
 
-cdef inline void put_marked(Sim* s, Spm* p, uint64_t* marks) noexcept nogil:
+cdef inline void reinsert_marked(Sim* s, Spm* p, uint64_t* mask) noexcept nogil:
     """Put the requesters of a mask again, and clear the mask."""
     cdef uint64_t todo
     cdef int32_t r
-    for r in range(s.wheel.rims):
-        todo = marks[r]
-        marks[r] = 0
+    for r in range(s.wheel.due_words):
+        todo = mask[r]
+        mask[r] = 0
         while todo:
-            put_again(s, p, 64 * r + trailing_zeros(todo))
+            reinsert(s, p, 64 * r + trailing_zeros(todo))
             todo &= todo - 1
 
 
-cdef void put_moved(Sim* s, Spm* p) noexcept nogil:
+cdef void reinsert_moved(Sim* s, Spm* p) noexcept nogil:
     """Put the requesters whose flow was changed."""
-    put_marked(s, p, s.wheel.moved)
+    reinsert_marked(s, p, s.wheel.moved)
     s.wheel.any_moved = False
 
 
@@ -93,7 +93,7 @@ cdef inline cycle_t first_far(Sim* s) noexcept nogil:
     cdef cycle_t at = NEVER
     cdef uint64_t todo
     cdef int32_t r
-    for r in range(x.rims):
+    for r in range(x.due_words):
         todo = x.far[r]
         while todo:
             at = min(at, s.lane[x.order[64 * r + trailing_zeros(todo)]].at)
@@ -101,18 +101,18 @@ cdef inline cycle_t first_far(Sim* s) noexcept nogil:
     return at
 
 
-cdef void put_far(Sim* s, Spm* p, cycle_t to) noexcept nogil:
+cdef void reinsert_far(Sim* s, Spm* p, cycle_t to) noexcept nogil:
     """Put the requesters that are due in the next SPOKES cycles, and have not been before. If there are none, go on to the cycle in which
     one is due, or to `to`."""
     cdef Wheel* x = s.wheel
-    cdef int32_t spoke = 0
-    put_marked(s, p, x.far)
-    x.turn = p.done + SPOKES
-    while spoke < SPOKES and x.rim[spoke] == 0:
-        spoke += 1
-    if spoke == SPOKES and p.n_watch == 0:
+    cdef int32_t bucket = 0
+    reinsert_marked(s, p, x.far)
+    x.next_far = p.done + BUCKETS
+    while bucket < BUCKETS and x.nonempty[bucket] == 0:
+        bucket += 1
+    if bucket == BUCKETS and p.n_watch == 0:
         p.done = min(to, first_far(s))
-        x.turn = p.done
+        x.next_far = p.done
 
 
 cdef inline void settle_carry(Lane* g, Flow* f, Requester* a, cycle_t now) noexcept nogil:
@@ -129,7 +129,7 @@ cdef bint open_lane(Sim* s, Spm* p, slot_t requester) noexcept nogil:
     cdef Requester* a = &s.requester[requester]
     cdef Flow* f
     cdef int64_t carry, lines, turns
-    cdef nbytes_t row, turn = x.apart + x.interleave
+    cdef nbytes_t row, turn = x.gap + x.interleave
     if a.compute or a.first_denied != NEVER:
         return False
     f = &s.share.flow[requester]
@@ -144,8 +144,8 @@ cdef bint open_lane(Sim* s, Spm* p, slot_t requester) noexcept nogil:
     else:
         lines = f.at.run_left >> x.shift
         g.run = <int32_t>min(lines, MOST)
-        if x.apart and lines << x.shift == f.at.run_left:       # the row goes on behind the run
-            row = f.at.row_end - (f.at.dram + f.at.run_seen + x.apart)
+        if x.gap and lines << x.shift == f.at.run_left:       # the row goes on behind the run
+            row = f.at.row_end - (f.at.dram + f.at.run_seen + x.gap)
             if row > 0:
                 turns = quotient(row, turn)
                 lines += turns * x.chunk + (min(row - turns * turn, x.interleave) >> x.shift)
@@ -173,7 +173,7 @@ cdef void close_lane(Sim* s, slot_t requester, cycle_t now) noexcept nogil:
         f.at.run_left -= lines << x.shift
     else:
         turns = quotient(over, x.chunk)
-        f.at.dram += f.at.run_seen + x.apart + turns * (x.apart + x.interleave)
+        f.at.dram += f.at.run_seen + x.gap + turns * (x.gap + x.interleave)
         f.at.addr = f.at.dram + f.at.shift
         f.at.run_seen = min(x.interleave, f.at.row_end - f.at.dram)
         f.at.run_left = f.at.run_seen - ((over - turns * x.chunk) << x.shift)
@@ -225,7 +225,7 @@ cdef void touch_lane(Sim* s, slot_t flow) noexcept nogil:
         g.lines = 0
     elif g.opened and g.paused == 0:
         close_lane(s, flow, p.done)
-    if p.look.laid:
-        wheel_take(x, g)
-        x.moved[g.place >> 6] |= <uint64_t>1 << (g.place & 63)
+    if p.lookahead.on_wheel:
+        wheel_remove(x, g)
+        x.moved[g.position >> 6] |= <uint64_t>1 << (g.position & 63)
         x.any_moved = True

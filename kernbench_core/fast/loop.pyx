@@ -8,11 +8,11 @@ closed form (fast/closed_forms.pyx).
 from libc.string cimport memset
 
 from kernbench_core.fast.block cimport narrow_count
-from kernbench_core.fast.conflict_free cimport keep_back_offs, take_back_offs
-from kernbench_core.fast.group_layout cimport groups_look
+from kernbench_core.fast.conflict_free cimport save_back_offs, restore_back_offs
+from kernbench_core.fast.group_layout cimport reset_horizons
 from kernbench_core.fast.groups cimport group_cycle, groups_next, groups_run, groups_until
 from kernbench_core.fast.horizon cimport find_horizons, touch_flow
-from kernbench_core.fast.pair_cycles cimport pair_rest
+from kernbench_core.fast.pair_cycles cimport reset_stepping
 from kernbench_core.fast.paths cimport scratchpad_advance, scratchpad_touch
 from kernbench_core.fast.rolling cimport roll
 from kernbench_core.model.compute cimport compute_seek
@@ -32,7 +32,7 @@ cdef cycle_t first_event(Sim* s) noexcept nogil:
         return groups_next(s, s.control.mmio_at)
     find_horizons(s)
     to = min(s.horizon[1], s.control.mmio_at)
-    if s.n_spm == 1 and s.spm[0].look.rolls:             # its horizon is that of the other parts (fast/rolling.pyx)
+    if s.n_spm == 1 and s.spm[0].lookahead.rolls:             # its horizon is that of the other parts (fast/rolling.pyx)
         to = min(to, NEVER - 1)
     if s.joins.n:
         to = min(to, s.joins.item[0].at)
@@ -63,7 +63,7 @@ cdef cycle_t next_cycle(Sim* s, cycle_t limit) noexcept nogil:
     if to == NEVER:
         return s.cycle
     to = min(to, limit)
-    if s.n_spm == 1 and s.spm[0].look.rolls and to > s.cycle:
+    if s.n_spm == 1 and s.spm[0].lookahead.rolls and to > s.cycle:
         at = roll(s, &s.spm[0], to)
         if at < to:
             end_cycle(s, at)
@@ -78,7 +78,7 @@ cdef void begin_fast(Sim* s, bint skip) noexcept nogil:
     s.share.touch = touch_flow
     s.share.sim = s
     s.changing = scratchpad_touch
-    take_back_offs(s)
+    restore_back_offs(s)
     for k in range(s.n_compute):
         s.ahead[k].job = NONE
 
@@ -88,16 +88,16 @@ cdef void catch_up(Sim* s) noexcept nogil:
     cdef int32_t k
     for k in range(s.n_spm):
         scratchpad_advance(s, k, s.cycle)           # also stops rolling, even if the scratchpad has reached this cycle
-        s.spm[k].look.touched = True
-        s.spm[k].look.calm = NEVER
-        s.spm[k].look.rolls = s.spm[k].look.laid = False
+        s.spm[k].lookahead.touched = True
+        s.spm[k].lookahead.aging_bound = NEVER
+        s.spm[k].lookahead.rolls = s.spm[k].lookahead.on_wheel = False
     for k in range(s.n_compute):
         if s.compute[k].dense and s.compute[k].job != NONE:
             compute_seek(&s.compute[k], s.compute_job, &s.spm[s.compute_spm[k]], next_body_cycle(s, k))
-    pair_rest(s)
+    reset_stepping(s)
     narrow_count(s)
-    groups_look(s)
-    keep_back_offs(s)
+    reset_horizons(s)
+    save_back_offs(s)
     memset(&s.share.pace, 0, sizeof(s.share.pace))
     s.changing = NULL
     s.skip = False

@@ -54,40 +54,40 @@ cdef bint open_pair(Sim* s, Spm* p, Course* x) noexcept nogil:
     return quotient(max(x.carry, f.cost) + f.num, f.cost) + 2 <= p.banks
 
 
-cdef bint pair_may_look(Spm* p) noexcept nogil:
+cdef bint pair_may_look_ahead(Spm* p) noexcept nogil:
     """Whether no conflict-free horizon is known from here on."""
-    if p.look.conflict_free:
-        pair_over(p, p.look.conflict_free)
-    return p.done >= p.look.pair_back_off and not (p.n_held or p.n_out or p.n_asks or p.blocked or not p.narrow)
+    if p.lookahead.conflict_free:
+        invalidate_pair_horizon(p, p.lookahead.conflict_free)
+    return p.done >= p.lookahead.pair_back_off and not (p.n_held or p.n_out or p.n_component_requests or p.blocked or not p.narrow)
 
 
 cdef void back_off(Spm* p, cycle_t now) noexcept nogil:
     """A look-ahead had no gain: make the next one later."""
-    p.look.pair_back_offs = min(p.look.pair_back_offs + 1, TRIALS)
-    p.look.pair_back_off = now + (<int64_t>1 << p.look.pair_back_offs) - 2
+    p.lookahead.pair_back_offs = min(p.lookahead.pair_back_offs + 1, TRIALS)
+    p.lookahead.pair_back_off = now + (<int64_t>1 << p.lookahead.pair_back_offs) - 2
 
 
-cdef bint pair_found(Spm* p, cycle_t clear) noexcept nogil:
+cdef bint set_pair_horizon(Spm* p, cycle_t clear) noexcept nogil:
     """A look-ahead found that no request is denied before this cycle; return whether the result has a gain."""
     if clear - p.done < FEW:
-        p.look.conflict_free = 0
+        p.lookahead.conflict_free = 0
         back_off(p, p.done)
         return False
-    p.look.conflict_free = clear
-    p.look.looked = p.done
+    p.lookahead.conflict_free = clear
+    p.lookahead.last_lookahead = p.done
     return True
 
 
-cdef void pair_over(Spm* p, cycle_t now) noexcept nogil:
+cdef void invalidate_pair_horizon(Spm* p, cycle_t now) noexcept nogil:
     """The scratchpad is changed in cycle `now`: the conflict-free horizon is no longer valid."""
-    if p.look.conflict_free == 0:
+    if p.lookahead.conflict_free == 0:
         return
-    now = min(now, p.look.conflict_free)
-    if now - p.look.looked >= MANY:
-        p.look.pair_back_offs = 0
-    elif now - p.look.looked < FEW:
+    now = min(now, p.lookahead.conflict_free)
+    if now - p.lookahead.last_lookahead >= MANY:
+        p.lookahead.pair_back_offs = 0
+    elif now - p.lookahead.last_lookahead < FEW:
         back_off(p, now)
-    p.look.conflict_free = 0
+    p.lookahead.conflict_free = 0
 
 
 cdef void pair_jump(Sim* s, slot_t flow, cycle_t to) noexcept nogil:

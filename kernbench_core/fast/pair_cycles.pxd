@@ -2,6 +2,6 @@
 from kernbench_core.model.sim cimport Sim
 from kernbench_core.types cimport cycle_t, int32_t
 
-cdef void pair_turn(Sim* s, int32_t spm) noexcept nogil
-cdef void pair_rest(Sim* s) noexcept nogil
+cdef void update_stepping(Sim* s, int32_t spm) noexcept nogil
+cdef void reset_stepping(Sim* s) noexcept nogil
 cdef void paired_cycle(Sim* s, cycle_t now) noexcept nogil

@@ -5,9 +5,9 @@ request, and is notified if another scratchpad denies a request of one of its fl
 """
 from kernbench_core.fast.paths cimport scratchpad_advance, scratchpad_touch, settle_dense
 from kernbench_core.fast.pair_conflict_free cimport pair_jump
-from kernbench_core.model.bank cimport Spm
+from kernbench_core.model.bank cimport Requester, Spm
 from kernbench_core.model.pair_requesters cimport far_requester, flow_of
-from kernbench_core.model.pair cimport pair_request, pair_judge, pair_lacks
+from kernbench_core.model.pair cimport pair_request, pair_decide, pair_lacks
 from kernbench_core.model.requester cimport activity_phase
 from kernbench_core.model.scratchpad cimport progress_phase, requests_phase
 from kernbench_core.model.sim cimport reads_of, writes_of
@@ -16,32 +16,32 @@ from kernbench_core.trace.events cimport TRACE_FULL
 from kernbench_core.types cimport NEVER, slot_t, uint64_t
 
 
-cdef void pair_turn(Sim* s, int32_t spm) noexcept nogil:
+cdef void update_stepping(Sim* s, int32_t spm) noexcept nogil:
     """After a look-ahead: the scratchpad is run cycle by cycle from its next cycle on, or no longer."""
     cdef Spm* p = &s.spm[spm]
     cdef int32_t k
-    cdef bint steps = p.n_pairs > 0 and p.look.conflict_free <= p.done
-    if steps == (p.look.step > 0):
+    cdef bint steps = p.n_pairs > 0 and p.lookahead.conflict_free <= p.done
+    if steps == (p.lookahead.step > 0):
         return
-    if p.look.step:
+    if p.lookahead.step:
         s.n_paired -= 1
-        s.paired[p.look.step - 1] = s.paired[s.n_paired]
-        s.spm[s.paired[p.look.step - 1]].look.step = p.look.step
-        p.look.step = 0
+        s.paired[p.lookahead.step - 1] = s.paired[s.n_paired]
+        s.spm[s.paired[p.lookahead.step - 1]].lookahead.step = p.lookahead.step
+        p.lookahead.step = 0
         return
     for k in range(p.n_order):
         if s.requester[p.order[k]].paired:
             pair_jump(s, flow_of(s, p.order[k]), p.done)
     s.paired[s.n_paired] = spm
     s.n_paired += 1
-    p.look.step = s.n_paired
+    p.lookahead.step = s.n_paired
 
 
-cdef void pair_rest(Sim* s) noexcept nogil:
+cdef void reset_stepping(Sim* s) noexcept nogil:
     """A run returns: forget which scratchpads are run cycle by cycle."""
     cdef int32_t k
     for k in range(s.n_paired):
-        s.spm[s.paired[k]].look.step = 0
+        s.spm[s.paired[k]].lookahead.step = 0
     s.n_paired = 0
 
 
@@ -56,24 +56,25 @@ cdef inline void take_all(Spm* p, uint64_t* reads, uint64_t* writes) noexcept no
     tally_done(&p.grants, 1)
 
 
-cdef void ask(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
+cdef void request(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
     """P5; sides that are not run cycle by cycle grant immediately."""
     cdef slot_t far = far_requester(s, flow)
     pair_request(s, flow, now)
     if s.requester[flow].next_at > now:
         return
-    if s.spm[s.requester[flow].spm].look.step == 0:
+    if s.spm[s.requester[flow].spm].lookahead.step == 0:
         take_all(&s.spm[s.requester[flow].spm], reads_of(s, flow), writes_of(s, flow))
-    if s.spm[s.requester[far].spm].look.step == 0:
+    if s.spm[s.requester[far].spm].lookahead.step == 0:
         take_all(&s.spm[s.requester[far].spm], reads_of(s, far), writes_of(s, far))
 
 
-cdef void judge(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
+cdef void decide(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
     """P6; a side that is behind is brought up to date before its flow is held."""
     cdef int32_t spm = s.requester[flow].spm
-    if s.spm[spm].look.step == 0 and s.requester[flow].next_at <= now and s.requester[flow].first_denied == NEVER and pair_lacks(s, flow):
+    cdef Requester* a = &s.requester[flow]
+    if s.spm[spm].lookahead.step == 0 and a.next_at <= now and a.first_denied == NEVER and pair_lacks(s, flow):
         scratchpad_advance(s, spm, now)
-    pair_judge(s, flow, now)
+    pair_decide(s, flow, now)
 
 
 cdef int32_t find_pairs(Sim* s) noexcept nogil:
@@ -87,7 +88,7 @@ cdef int32_t find_pairs(Sim* s) noexcept nogil:
             requester = p.order[i]
             if s.requester[requester].paired:
                 flow = flow_of(s, requester)
-                if requester == flow or s.spm[s.requester[flow].spm].look.step == 0:   # else the other side finds it
+                if requester == flow or s.spm[s.requester[flow].spm].lookahead.step == 0:   # else the other side finds it
                     s.pair[n] = flow
                     n += 1
     return n
@@ -101,15 +102,15 @@ cdef void in_order(Sim* s) noexcept nogil:
         i = k
         while i and s.paired[i - 1] > spm:
             s.paired[i] = s.paired[i - 1]
-            s.spm[s.paired[i]].look.step = i + 1
+            s.spm[s.paired[i]].lookahead.step = i + 1
             i -= 1
         s.paired[i] = spm
-        s.spm[spm].look.step = i + 1
+        s.spm[spm].lookahead.step = i + 1
 
 
-cdef void tell(Sim* s, int32_t spm, cycle_t now) noexcept nogil:
+cdef void notify(Sim* s, int32_t spm, cycle_t now) noexcept nogil:
     """The other scratchpad denied a request of a flow of a scratchpad before its conflict-free horizon: the horizon is no longer valid."""
-    if s.spm[spm].look.step == 0:
+    if s.spm[spm].lookahead.step == 0:
         scratchpad_touch(s, spm, now + 1)
 
 
@@ -122,14 +123,14 @@ cdef void paired_cycle(Sim* s, cycle_t now) noexcept nogil:
         in_order(s)
     n = find_pairs(s)
     for k in range(n):
-        ask(s, s.pair[k], now)
+        request(s, s.pair[k], now)
     for k in range(s.n_paired):
         p = &s.spm[s.paired[k]]
         settle_dense(s, p)
         requests_phase(s, p, now)
         progress_phase(s, p, now)
     for k in range(n):
-        judge(s, s.pair[k], now)
+        decide(s, s.pair[k], now)
     for k in range(s.n_paired):
         p = &s.spm[s.paired[k]]
         if p.n_watch:
@@ -138,5 +139,5 @@ cdef void paired_cycle(Sim* s, cycle_t now) noexcept nogil:
     for k in range(n):
         flow = s.pair[k]
         if s.requester[flow].first_denied == now:
-            tell(s, s.requester[flow].spm, now)
-            tell(s, s.requester[far_requester(s, flow)].spm, now)
+            notify(s, s.requester[flow].spm, now)
+            notify(s, s.requester[far_requester(s, flow)].spm, now)

@@ -10,7 +10,7 @@ from kernbench_core.fast.choices import chosen_paths, paths_without
 
 from kernbench_core.fast.block cimport block_advance, block_can, first_due
 from kernbench_core.fast.closed_forms cimport closed_form_advance
-from kernbench_core.fast.conflict_free cimport conflict_free_can, conflict_free_over
+from kernbench_core.fast.conflict_free cimport conflict_free_can, invalidate_conflict_free
 from kernbench_core.fast.lanes cimport stop_rolling
 from kernbench_core.fast.speculative cimport speculative_advance, speculative_can
 from kernbench_core.fast.uncontended cimport uncontended_can
@@ -36,7 +36,7 @@ cdef inline bint fast_path(Sim* s, Spm* p, cycle_t to) noexcept nogil:
     changed nothing."""
     if paths & UNCONTENDED_PATH and uncontended_can(s, p) and closed_form_advance(s, p, to):
         return True
-    if paths & CONFLICT_FREE_PATH and conflict_free_can(p) and closed_form_advance(s, p, min(to, p.look.conflict_free)):
+    if paths & CONFLICT_FREE_PATH and conflict_free_can(p) and closed_form_advance(s, p, min(to, p.lookahead.conflict_free)):
         return True
     if paths & SPECULATIVE_PATH and speculative_can(p, to) and speculative_advance(s, p, to):
         return True
@@ -69,7 +69,7 @@ cdef void model_cycle(Sim* s, Spm* p) noexcept nogil:
 
 cdef inline bint may_wait(Sim* s, Spm* p) noexcept nogil:
     """Whether the next cycle of the scratchpad, and all cycles up to the next one in which a requester is due, change nothing."""
-    if not s.skip or s.noc != NULL or p.n_watch or p.n_asks or p.n_pairs:
+    if not s.skip or s.noc != NULL or p.n_watch or p.n_component_requests or p.n_pairs:
         return False
     return first_due(s, p) > p.done
 
@@ -78,7 +78,7 @@ cdef void scratchpad_advance(Sim* s, int32_t spm, cycle_t to) noexcept nogil:
     """Run the cycles before `to` that have not been run; only the last may have an event."""
     cdef Spm* p = &s.spm[spm]
     stop_rolling(s, p)
-    p.look.laid = False
+    p.lookahead.on_wheel = False
     while p.done < to:
         if fast_path(s, p, to):
             continue
@@ -92,8 +92,8 @@ cdef inline void due(Sim* s, int32_t spm, cycle_t to) noexcept nogil:
     cdef Spm* p = &s.spm[spm]
     if p.done < to:
         scratchpad_advance(s, spm, to)
-    if not p.look.touched:
-        p.look.touched = True
+    if not p.lookahead.touched:
+        p.lookahead.touched = True
         s.touched[s.n_touched] = spm
         s.n_touched += 1
 
@@ -108,4 +108,4 @@ cdef void scratchpad_touch(void* sim, int32_t spm, cycle_t now) noexcept nogil:
     again."""
     cdef Sim* s = <Sim*>sim
     due(s, spm, now)
-    conflict_free_over(s, &s.spm[spm], now)
+    invalidate_conflict_free(s, &s.spm[spm], now)

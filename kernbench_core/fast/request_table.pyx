@@ -15,7 +15,7 @@ from kernbench_core.types cimport int32_t
 cdef void add_steady(uint64_t* want, int64_t n, uint64_t mask, int64_t step, Spm* p) noexcept nogil:
     """Add banks that advance by `step` from one body cycle to the next. They repeat after a few cycles: one recurrence period is computed,
     each mask from the one before, and then added to all."""
-    cdef uint64_t[AHEAD] turn
+    cdef uint64_t[TABLE_CYCLES] turn
     cdef int64_t k, at = 0, period = 0, banks = p.banks
     cdef uint64_t full = p.full, first = mask
     while period < n:
@@ -49,9 +49,9 @@ cdef void add_stream(uint64_t* want, int64_t n, Stream* t, Spm* p, cycle_t i) no
             bank = bank - banks if lines <= banks else bank % banks
 
 
-cdef void look_ahead(Ahead* x, Compute* e, ComputeJob* jobs, Spm* p, cycle_t i) noexcept nogil:
+cdef void fill_table(RequestTable* x, Compute* e, ComputeJob* jobs, Spm* p, cycle_t i) noexcept nogil:
     """Compute the requests of the body cycles from `i` on, as many as there is room for."""
-    cdef int64_t n = min(AHEAD, e.body - i), step = e.stream[0].step
+    cdef int64_t n = min(TABLE_CYCLES, e.body - i), step = e.stream[0].step
     cdef uint64_t mask, alike = 0           # streams that advance like the first, as all streams of a GEMM usually do
     cdef Stream* t
     cdef int32_t k

@@ -15,16 +15,16 @@ from kernbench_core.model.requester cimport activity_phase
 from kernbench_core.fast.block cimport open_walk, walk_due, walk_due_traced
 from kernbench_core.trace.record_requests cimport record_served
 from kernbench_core.trace.record_block cimport close_notes, open_notes
-from kernbench_core.trace.record_request_notes cimport emit_moved, open_run, put_note, run_asked
-from kernbench_core.fast.address_runs cimport apart_of, follows
+from kernbench_core.trace.record_request_notes cimport emit_moved, open_run, put_note, run_requested
+from kernbench_core.fast.address_runs cimport gap_of, follows
 from kernbench_core.model.arbiter.oldest_first cimport order_of
 from kernbench_core.model.share.membership cimport Flow
 from kernbench_core.model.sim cimport Sim
 from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint8_t, uint64_t
 from kernbench_core.fast.paths cimport ROLLING_PATH, paths
 from kernbench_core.fast.block_ports cimport Walk, take
-from kernbench_core.fast.lanes cimport close_lane, close_lanes, count_ports, lay_wheel, open_lane, put_far, put_moved
-from kernbench_core.fast.timing_wheel cimport BANKS, RIMS, SPOKES, WORDS, Lane, Wheel
+from kernbench_core.fast.lanes cimport close_lane, close_lanes, count_ports, fill_wheel, open_lane, reinsert_far, reinsert_moved
+from kernbench_core.fast.timing_wheel cimport BANKS, DUE_WORDS, BUCKETS, WORDS, Lane, Wheel
 
 cdef extern from *:
     int trailing_zeros "__builtin_ctzll"(uint64_t v) noexcept nogil
@@ -38,9 +38,9 @@ cdef bint may_roll(Sim* s, Spm* p) noexcept nogil:
     cdef int32_t k, slow = 0
     if not (paths & ROLLING_PATH and (s.skip or s.trace != NULL and s.trace.rolls)):
         return False
-    if not (by_age(p) and s.n_spm == 1 and s.own_routes and p.narrow and FLOWS <= p.n_order <= 64 * RIMS):
+    if not (by_age(p) and s.n_spm == 1 and s.own_routes and p.narrow and FLOWS <= p.n_order <= 64 * DUE_WORDS):
         return False
-    if s.plugs != NULL or s.share.devices != NULL or p.n_asks or p.n_pairs:
+    if s.plugs != NULL or s.share.devices != NULL or p.n_component_requests or p.n_pairs:
         return False
     for k in range(p.n_order):
         if not s.requester[p.order[k]].compute:
@@ -50,10 +50,10 @@ cdef bint may_roll(Sim* s, Spm* p) noexcept nogil:
     return False
 
 
-cdef inline bint ask_traced(Sim* s, Spm* p, Walk* w, slot_t requester, Requester* a, nbytes_t apart, int32_t hop) noexcept nogil:
+cdef inline bint request_traced(Sim* s, Spm* p, Walk* w, slot_t requester, Requester* a, nbytes_t gap, int32_t hop) noexcept nogil:
     """The usual request of a traced flow that is due, of one whole line that is granted; false for any other, and nothing is done.
 
-    `apart`, `hop`: as in `run_on`.
+    `gap`, `hop`: as in `run_on`.
     """
     cdef Flow* f = &s.share.flow[requester]
     cdef FlowTrace* t = &s.flow_trace[requester]
@@ -66,24 +66,24 @@ cdef inline bint ask_traced(Sim* s, Spm* p, Walk* w, slot_t requester, Requester
     cdef bint last = f.at.run_left < 2 * line
     if <uint64_t>carry >= <uint64_t>f.num or a.first_denied != NEVER or f.piece != w.piece or f.every == 0:
         return False
-    if taken[ports - 1] & mask or last and (f.at.run_left != line or not follows(f, apart, line)):
+    if taken[ports - 1] & mask or last and (f.at.run_left != line or not follows(f, gap, line)):
         return False
     open_run(t, f, f.at.run_left, f.bank)
-    run_asked(t, w.begin)
+    run_requested(t, w.begin)
     put_note(w, requester, 0, 0 if side else mask, mask if side else 0)
     if w.trace.level > TRACE_FULL:              # every request is an event
-        f.asked = line
+        f.requested = line
         record_served(s, p, requester, NEVER, w.begin)
     elif last:
         emit_moved(s, f, t, REC_RUN, w.begin)
-        t.asked = NEVER
+        t.requested = NEVER
     take(taken, ports, mask)
     f.left -= line
     f.carry = carry
     f.seen = w.begin + 1
     bank += 1
     if last:
-        f.at.dram += f.at.run_seen + apart
+        f.at.dram += f.at.run_seen + gap
         f.at.addr = f.at.dram + f.at.shift
         f.at.run_left = f.at.run_seen = min(s.memory.interleave, f.at.row_end - f.at.dram)
         bank += hop
@@ -96,7 +96,7 @@ cdef inline bint ask_traced(Sim* s, Spm* p, Walk* w, slot_t requester, Requester
 
 cdef inline void walk_requester(Sim* s, Spm* p, Walk* w, slot_t requester, bint traced) noexcept nogil:
     """Handle any requester that is due."""
-    p.look.due[0] = requester
+    p.lookahead.due[0] = requester
     if traced:
         walk_due_traced(s, p, w, 1)
     else:
@@ -110,7 +110,7 @@ cdef inline void aged_cycle(Sim* s, Spm* p, Walk* w, slot_t* order, bint traced)
     for k in range(p.n_order):
         if min(s.requester[order[k]].next_at, s.requester[order[k]].backpressure_at) <= w.begin:
             walk_requester(s, p, w, order[k], traced)
-    p.look.laid = False
+    p.lookahead.on_wheel = False
 
 
 cdef inline void take_free(uint64_t* taken, int32_t ports, uint64_t bank) noexcept nogil:
@@ -132,13 +132,13 @@ cdef inline void step_lane(Lane* g, cycle_t now, uint8_t* next, int32_t chunk) n
     g.lines -= 1
 
 
-cdef inline bint other_request(Sim* s, Spm* p, Walk* w, slot_t requester, nbytes_t apart, int32_t hop, bint traced) noexcept nogil:
+cdef inline bint other_request(Sim* s, Spm* p, Walk* w, slot_t requester, nbytes_t gap, int32_t hop, bint traced) noexcept nogil:
     """Handle a requester that is due without a lane; false if it was the usual request of a traced flow."""
     cdef Lane* g = &s.lane[requester]
     cdef Requester* a = &s.requester[requester]
     cdef bint usual = False
     if traced and not a.compute:
-        usual = ask_traced(s, p, w, requester, a, apart, hop)
+        usual = request_traced(s, p, w, requester, a, gap, hop)
     if not usual:
         if g.opened:
             close_lane(s, requester, w.begin)
@@ -147,32 +147,32 @@ cdef inline bint other_request(Sim* s, Spm* p, Walk* w, slot_t requester, nbytes
     return not usual
 
 
-cdef inline bint cycle(Sim* s, Spm* p, Walk* w, int32_t ports, nbytes_t apart, int32_t hop, bint traced) noexcept nogil:
+cdef inline bint cycle(Sim* s, Spm* p, Walk* w, int32_t ports, nbytes_t gap, int32_t hop, bint traced) noexcept nogil:
     """Handle the requesters that are due in cycle `w.begin`, in tie-break order; true if one made an unusual request. `ports`: the ports of
     each kind, where they are equally many and few, else 0. What a line needs is in variables: stores to lanes could change everything that
     is read through a pointer."""
     cdef Wheel* x = s.wheel
     cdef Lane* lanes = s.lane
     cdef cycle_t now = w.begin
-    cdef int32_t spoke = now & (SPOKES - 1), chunk = x.chunk, each = ports, next, r
-    cdef uint64_t* rim = x.rim
+    cdef int32_t bucket = now & (BUCKETS - 1), chunk = x.chunk, each = ports, next, r
+    cdef uint64_t* nonempty = x.nonempty
     cdef uint64_t* taken = w.taken[0]
-    cdef uint64_t rims = rim[spoke], due, mine, this, bank
+    cdef uint64_t due_words = nonempty[bucket], due, mine, this, bank
     cdef uint64_t* words
     cdef uint64_t* ends
     cdef slot_t* order
     cdef slot_t requester
     cdef Lane* g
     cdef bint usual, other = False
-    rim[spoke] = 0
-    while rims:
-        r = trailing_zeros(rims)
-        this = rims & -rims
-        rims ^= this
+    nonempty[bucket] = 0
+    while due_words:
+        r = trailing_zeros(due_words)
+        this = due_words & -due_words
+        due_words ^= this
         words = x.due[r]
         order = x.order + 64 * r
-        due = words[spoke]
-        words[spoke] = 0
+        due = words[bucket]
+        words[bucket] = 0
         while due:
             mine = due & -due
             requester = order[trailing_zeros(due)]
@@ -187,11 +187,11 @@ cdef inline bint cycle(Sim* s, Spm* p, Walk* w, int32_t ports, nbytes_t apart, i
                 take_free(ends, each, bank)
                 step_lane(g, now, x.next, chunk)
             else:
-                other = other_request(s, p, w, requester, apart, hop, traced) or other
-            if g.at - now < SPOKES:
-                next = g.at & (SPOKES - 1)
+                other = other_request(s, p, w, requester, gap, hop, traced) or other
+            if g.at - now < BUCKETS:
+                next = g.at & (BUCKETS - 1)
                 words[next] |= mine
-                rim[next] |= this
+                nonempty[next] |= this
             elif g.at != NEVER:
                 x.far[r] |= mine
     return other
@@ -204,8 +204,8 @@ cdef inline bint event(Sim* s, int32_t ends, int64_t records) noexcept nogil:
 
 cdef inline bint comes_later(Spm* p, Wheel* x, cycle_t to) noexcept nogil:
     """Move to the next cycle in which a requester may be due; true if it is not known yet, or is not before `to`."""
-    cdef cycle_t at = p.done, end = min(x.turn, to)
-    while at < end and x.rim[at & (SPOKES - 1)] == 0:
+    cdef cycle_t at = p.done, end = min(x.next_far, to)
+    while at < end and x.nonempty[at & (BUCKETS - 1)] == 0:
         at += 1
     p.done = at
     return at == end
@@ -219,18 +219,18 @@ cdef inline cycle_t run_on(Sim* s, Spm* p, cycle_t to, int32_t ports, bint trace
     cdef slot_t* order
     cdef bint over = event(s, ends, records)
     # From the end of a run to the next one of the flow: bytes of the other channels, and banks. 0 bytes: runs may end inside a line.
-    cdef nbytes_t apart = apart_of(s.memory, p)
-    cdef int32_t hop = <int32_t>((apart >> p.line_shift) % p.banks) if apart else 0
+    cdef nbytes_t gap = gap_of(s.memory, p)
+    cdef int32_t hop = <int32_t>((gap >> p.line_shift) % p.banks) if gap else 0
     open_walk(&w, p, 1)
     if traced:
         open_notes(s, &w)
-    if p.look.laid and x.any_moved:
-        put_moved(s, p)
+    if p.lookahead.on_wheel and x.any_moved:
+        reinsert_moved(s, p)
     while p.done < to and not over:
-        if not p.look.laid:
-            lay_wheel(s, p)
-        if p.done >= x.turn:
-            put_far(s, p, to)
+        if not p.lookahead.on_wheel:
+            fill_wheel(s, p)
+        if p.done >= x.next_far:
+            reinsert_far(s, p, to)
             continue
         if p.n_watch == 0 and comes_later(p, x, to):  # else the activity of DMA engines is handled after this cycle
             continue
@@ -239,7 +239,7 @@ cdef inline cycle_t run_on(Sim* s, Spm* p, cycle_t to, int32_t ports, bint trace
         w.taken[1] = w.taken[0] + w.ports[0]
         order = order_of(s, p, p.done)
         if order == p.order:
-            over = cycle(s, p, &w, ports, apart, hop, traced) or traced
+            over = cycle(s, p, &w, ports, gap, hop, traced) or traced
         else:
             aged_cycle(s, p, &w, order, traced)
             over = True

@@ -21,8 +21,8 @@ from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, slot_t, uint
 cdef inline bint speculative_can(Spm* p, cycle_t to) noexcept nogil:
     """Whether a block with a single order of arbitration would have to be shorter than possible."""
     cdef int64_t n = min(<int64_t>BLOCK, to - p.done)
-    cdef bint later = p.n_held and p.oldest < p.look.calm and p.done + n - p.oldest > p.max_wait
-    return p.n_order > 0 and (n > p.max_wait and p.look.calm > p.done or later) and block_can(p)
+    cdef bint later = p.n_held and p.oldest < p.lookahead.aging_bound and p.done + n - p.oldest > p.max_wait
+    return p.n_order > 0 and (n > p.max_wait and p.lookahead.aging_bound > p.done or later) and block_can(p)
 
 cdef enum:
     REQUESTERS = 24
@@ -33,11 +33,11 @@ cdef enum:
 cdef extern from *:
     int trailing_zeros "__builtin_ctz"(uint32_t v) noexcept nogil
 
-cdef struct Kept:             # saved data of one requester: the fields that a block may change
+cdef struct Saved:             # saved data of one requester: the fields that a block may change
     uint64_t requester[REQUESTER_WORDS]  # the first words of its Requester
     uint64_t rest[FLOW_WORDS]  # words of its Flow from `carry` on
 
-cdef inline void keep(Sim* s, Kept* x, slot_t requester) noexcept nogil:
+cdef inline void save(Sim* s, Saved* x, slot_t requester) noexcept nogil:
     cdef Compute* e = &s.compute[requester - s.n_flows]
     memcpy(x.requester, &s.requester[requester], sizeof(x.requester))
     if s.requester[requester].compute:
@@ -46,7 +46,7 @@ cdef inline void keep(Sim* s, Kept* x, slot_t requester) noexcept nogil:
     else:
         memcpy(x.rest, &s.share.flow[requester].carry, sizeof(x.rest))
 
-cdef inline void put_back(Sim* s, Kept* x, slot_t requester) noexcept nogil:
+cdef inline void restore(Sim* s, Saved* x, slot_t requester) noexcept nogil:
     cdef Compute* e = &s.compute[requester - s.n_flows]
     memcpy(&s.requester[requester], x.requester, sizeof(x.requester))
     if s.requester[requester].compute:
@@ -84,7 +84,8 @@ cdef inline bint may_try(Sim* s, Spm* p, int64_t* cycles) noexcept nogil:
         p.oldest = oldest
         if oldest <= p.done - p.max_wait:
             return False
-        if (oldest > p.done + n - p.max_wait or oldest >= p.look.calm) and (n <= p.max_wait or p.look.calm <= p.done):
+        if (oldest > p.done + n - p.max_wait or oldest >= p.lookahead.aging_bound) and (
+                n <= p.max_wait or p.lookahead.aging_bound <= p.done):
             return False
     for k in range(p.n_order - 1, -1, -1):
         a = &s.requester[p.order[k]]
@@ -98,36 +99,36 @@ cdef inline bint may_try(Sim* s, Spm* p, int64_t* cycles) noexcept nogil:
 
 cdef inline bint try_block(Sim* s, Spm* p, int64_t n) noexcept nogil:
     """Simulate the next `n` cycles in tie-break order; false if this was not the right order, and then nothing has changed."""
-    cdef Kept[REQUESTERS] requesters
+    cdef Saved[REQUESTERS] requesters
     cdef uint64_t[DENIED] noted
     cdef uint64_t[8] counted
     cdef int64_t denied = s.denied
-    cdef int32_t k, n_denied = p.look.n_denied, n_held = p.n_held, watched = p.n_watch, adds
+    cdef int32_t k, n_denied = p.lookahead.n_denied, n_held = p.n_held, watched = p.n_watch, adds
     cdef int32_t pressed = s.n_pressed, done = s.n_done_flow, n_due
     cdef cycle_t oldest = p.oldest
-    cdef bint judge = p.look.judge
+    cdef bint judge = p.lookahead.recheck
     if p.denials.adds + p.n_order * n + DENIED > ADDS:      # they must not be drained meanwhile
         tally_drain(&p.denials)
     adds = p.denials.adds
-    memcpy(noted, p.look.denied, DENIED // 2 * sizeof(uint64_t))
+    memcpy(noted, p.lookahead.denied, DENIED // 2 * sizeof(uint64_t))
     memcpy(counted, p.denials.low, sizeof(counted))
     n_due = find_due(s, p, p.order, n)
     if n_due == 0 and s.skip:                   # `block_advance` goes on to the next cycle in which one is due
         return False
     for k in range(n_due):
-        keep(s, &requesters[k], p.look.due[k])
+        save(s, &requesters[k], p.lookahead.due[k])
     if narrow_block(s, p, n_due, n, True):
         return True
     for k in range(n_due):
-        put_back(s, &requesters[k], p.look.due[k])
+        restore(s, &requesters[k], p.lookahead.due[k])
     forget_changes(s, p, watched)
-    memcpy(p.look.denied, noted, DENIED // 2 * sizeof(uint64_t))
+    memcpy(p.lookahead.denied, noted, DENIED // 2 * sizeof(uint64_t))
     memcpy(p.denials.low, counted, sizeof(counted))
     p.denials.adds = adds
-    p.look.n_denied = n_denied
+    p.lookahead.n_denied = n_denied
     p.n_held = n_held
     p.oldest = oldest
-    p.look.judge = judge
+    p.lookahead.recheck = judge
     s.denied = denied
     s.n_pressed = pressed
     s.n_done_flow = done

@@ -106,7 +106,7 @@ cdef void run_part(Worker* w, int32_t first, int32_t end) noexcept nogil:
     cdef Sim* s = &w.sim
     cdef int32_t k, last = s.groups.group[end - 1].first_spm + s.groups.group[end - 1].n_spm
     for k in range(s.groups.group[first].first_spm, last):
-        s.spm[s.member[k]].look.denied = s.denials
+        s.spm[s.member[k]].lookahead.denied = s.denials
     notes_begin(s, s.member[s.groups.group[first].first_spm])
     for k in range(first, end):
         if s.groups.at[k] < w.threads.to:
@@ -154,9 +154,9 @@ cdef void threads_run(Sim* s, group_fn advance, cycle_t to) noexcept nogil:
             pthread_join(t.worker[k].thread, NULL)
     for k in range(t.n):
         close_worker(&t.worker[k], s)
-    s.looks = t.worker[0].sim.looks             # only the frequency of look-aheads depends on this
+    s.lookahead_credit = t.worker[0].sim.lookahead_credit             # only the frequency of look-aheads depends on this
     for k in range(s.n_spm):
-        s.spm[k].look.denied = s.denials
+        s.spm[k].lookahead.denied = s.denials
     notes_begin(s, 0)
 
 

@@ -2,8 +2,8 @@
 from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint8_t, uint64_t
 
 cdef enum:
-    SPOKES = 64               # cycles: the wheel has one spoke for each, and comes round to the first spoke after the last
-    RIMS = 64                 # words for the requesters of a cycle: with more than 64 * RIMS requesters there is no wheel
+    BUCKETS = 64              # cycles: the wheel has one spoke for each, and comes round to the first spoke after the last
+    DUE_WORDS = 64            # words for the requesters of a cycle: with more than 64 * RIMS requesters there is no wheel
     BANKS = 64                # room for banks: rolling needs a mask of banks of one word
     WORDS = 64                # words of ports before they are counted
     CYCLE = 24                # more than the words of a cycle, and those that SIMD instructions load after them
@@ -22,39 +22,39 @@ cdef struct Lane:
     int32_t opened            # the same when it was opened; 0: it is closed
     int32_t paused            # the same when it was paused: until the next request, the flow itself has the carry; 0: it is not paused
     int32_t side              # where its words of ports begin among those of a cycle
-    int32_t place             # position on the wheel
+    int32_t position          # position on the wheel
 
 cdef struct Wheel:            # made again when requesters come; a requester that leaves only has no next cycle
     int32_t n                 # requesters when the wheel was made
-    int32_t rims              # words in use
-    cycle_t turn              # the cycle in which `far` is examined again
-    uint64_t[SPOKES] rim      # a bit for each word of the spoke that may not be 0
-    uint64_t[RIMS][SPOKES] due  # one bit for each position, with 64 positions in a word
-    uint64_t[RIMS] far        # requesters that are due SPOKES cycles later, or more
-    uint64_t[RIMS] moved      # requesters whose flow was changed: their next cycle must be read again
+    int32_t due_words         # words in use
+    cycle_t next_far          # the cycle in which `far` is examined again
+    uint64_t[BUCKETS] nonempty  # a bit for each word of the spoke that may not be 0
+    uint64_t[DUE_WORDS][BUCKETS] due  # one bit for each position, with 64 positions in a word
+    uint64_t[DUE_WORDS] far   # requesters that are due SPOKES cycles later, or more
+    uint64_t[DUE_WORDS] moved # requesters whose flow was changed: their next cycle must be read again
     bint any_moved            # whether there are such
     bint any_open             # whether a lane may be open
-    slot_t[64 * RIMS] order   # [n] requesters in tie-break order
+    slot_t[64 * DUE_WORDS] order  # [n] requesters in tie-break order
     uint64_t[WORDS + CYCLE] word  # ports taken in cycles that are not counted yet, one cycle after another
     int32_t words             # number of these words
     nbytes_t line             # [B] a line; -1 for a blocked map, whose flows have no lanes
     int32_t shift             # log2(line)
     nbytes_t interleave       # [B] the length of a whole run
-    nbytes_t apart            # [B] from the end of a run to the beginning of the next one of the flow; 0: lanes end with their run
+    nbytes_t gap              # [B] from the end of a run to the beginning of the next one of the flow; 0: lanes end with their run
     int32_t chunk             # lines of a whole run
     uint8_t[2 * BANKS] next   # the bank of the line after a line in each bank, and BANKS later, that of the first line of the next run
 
-cdef inline void wheel_put(Wheel* x, Lane* g, int32_t place, cycle_t now) noexcept nogil:
+cdef inline void wheel_insert(Wheel* x, Lane* g, int32_t position, cycle_t now) noexcept nogil:
     """Add a requester at the cycle `at` of its lane; `now`: the cycle that the wheel has reached."""
-    cdef int32_t spoke = g.at & (SPOKES - 1)
-    if g.at - now < SPOKES:
-        x.due[place >> 6][spoke] |= <uint64_t>1 << (place & 63)
-        x.rim[spoke] |= <uint64_t>1 << (place >> 6)
+    cdef int32_t bucket = g.at & (BUCKETS - 1)
+    if g.at - now < BUCKETS:
+        x.due[position >> 6][bucket] |= <uint64_t>1 << (position & 63)
+        x.nonempty[bucket] |= <uint64_t>1 << (position >> 6)
     elif g.at != NEVER:
-        x.far[place >> 6] |= <uint64_t>1 << (place & 63)
+        x.far[position >> 6] |= <uint64_t>1 << (position & 63)
 
-cdef inline void wheel_take(Wheel* x, Lane* g) noexcept nogil:
+cdef inline void wheel_remove(Wheel* x, Lane* g) noexcept nogil:
     """Remove a requester; words in which it was alone keep their marks."""
-    cdef uint64_t mine = <uint64_t>1 << (g.place & 63)
-    x.due[g.place >> 6][g.at & (SPOKES - 1)] &= ~mine
-    x.far[g.place >> 6] &= ~mine
+    cdef uint64_t mine = <uint64_t>1 << (g.position & 63)
+    x.due[g.position >> 6][g.at & (BUCKETS - 1)] &= ~mine
+    x.far[g.position >> 6] &= ~mine

@@ -1,7 +1,7 @@
 """The licence of closed forms: no bank can have more requesters than ports, in whatever cycle they make requests, until the requesters
 change."""
 from kernbench_core.model.arbiter.oldest_first cimport by_age
-from kernbench_core.model.bank cimport Requester, Spm, bank_of, line_of, may_ask, open_ports, set_banks, take_ports
+from kernbench_core.model.bank cimport Requester, Spm, bank_of, line_of, may_request, open_ports, set_banks, take_ports
 from kernbench_core.model.bank_mask cimport set_run
 from kernbench_core.model.compute cimport Compute, writes_to
 from kernbench_core.model.dma cimport DmaJob
@@ -49,7 +49,7 @@ cdef inline bint crowded(Sim* s, Spm* p) noexcept nogil:
         if a.compute:
             return False
         f = &s.share.flow[p.order[k]]
-        ports -= may_ask(a) and f.at.run_left >= p.row
+        ports -= may_request(a) and f.at.run_left >= p.row
         if ports < 0:
             return True
     return False
@@ -65,11 +65,11 @@ cdef inline bint scratchpad_uncontended(Sim* s, int32_t spm) noexcept nogil:
     cdef uint64_t* reads
     cdef uint64_t* writes
     cdef bint ok = True
-    if not p.look.judge:
-        return p.look.uncontended
-    p.look.judge = False
-    p.look.uncontended = False
-    if not by_age(p) or p.n_held or p.n_asks or crowded(s, p):
+    if not p.lookahead.recheck:
+        return p.lookahead.uncontended
+    p.lookahead.recheck = False
+    p.lookahead.uncontended = False
+    if not by_age(p) or p.n_held or p.n_component_requests or crowded(s, p):
         return False
     open_ports(p)
     for k in range(p.n_order):
@@ -83,12 +83,12 @@ cdef inline bint scratchpad_uncontended(Sim* s, int32_t spm) noexcept nogil:
             for i in range(s.compute_job[e.job].regions):
                 footprint(p, writes if p.split and writes_to(&s.compute_job[e.job], i) else reads,
                           s.compute_job[e.job].region[i].addr, s.compute_job[e.job].region[i].nbytes)
-        elif may_ask(&s.requester[requester]):      # a flow that waits is judged when it becomes a member
+        elif may_request(&s.requester[requester]):      # a flow that waits is judged when it becomes a member
             f = &s.share.flow[requester]
             j = &s.dma_job[f.job]
             footprint(p, writes if s.requester[requester].to_writes else reads, f.at.addr, j.extent.spm_addr + j.nbytes - f.at.addr)
         ok = reserve(p, reads, writes) and ok
         if not ok:
             return False
-    p.look.uncontended = True
+    p.lookahead.uncontended = True
     return True

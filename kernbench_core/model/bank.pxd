@@ -8,7 +8,7 @@ from kernbench_core.types cimport NEVER, cycle_t, int8_t, int32_t, int64_t, nbyt
 
 cdef enum:
     BLOCK = 32                # largest number of cycles for which a scratchpad's requesters are simulated together
-    CALM = 16                 # number of cycles for which the requests to a bank are bounded (fast/horizon.pyx)
+    BOUNDED_CYCLES = 16       # number of cycles for which the requests to a bank are bounded (fast/horizon.pyx)
     DENIED = 64               # denials that are noted before they are counted: more than a requester has in a block
 
 cdef struct TieBreak:         # the position of a requester in tie-break order; read only when a requester is added or removed
@@ -24,7 +24,7 @@ cdef struct Requester:
     uint64_t reads            # banks whose read ports its request lacks, if one word has all banks (else Sim.mask)
     uint64_t writes           # banks whose write ports it lacks
     int32_t spm               # its scratchpad
-    int32_t rounds  # look-ahead: the most ports of one bank that a flow takes in CALM cycles, while its rate stays the same
+    int32_t rounds            # look-ahead: the most ports of a bank that a flow takes in BOUNDED_CYCLES cycles, while its rate is the same
     int8_t compute            # whether it is a TE or VE
     int8_t to_writes          # whether it is a flow whose requests are for write ports
     int8_t paired             # whether it is one of the two requesters of a flow between scratchpads (model/pair.pyx)
@@ -35,7 +35,7 @@ cdef struct Spm:  # a scratchpad; the fields before `banks` are state, the other
     int32_t n_held            # requesters whose request was denied and is not yet served
     int32_t n_out             # flows out for backpressure
     int32_t n_pairs           # requesters of flows between scratchpads
-    int32_t n_asks            # requests of components among the requesters
+    int32_t n_component_requests  # requests of components among the requesters
     int32_t n_watch           # DMA engines whose activity may have changed
     cycle_t oldest            # the earliest cycle in which a held request was first denied; NEVER: no request is held
     cycle_t done              # the cycles before this cycle have been simulated; it may be earlier than the run's cycle
@@ -66,7 +66,7 @@ cdef struct Spm:  # a scratchpad; the fields before `banks` are state, the other
     int32_t arbiter           # ArbiterRule
     int32_t* pointer          # [banks] state of an arbiter with pointers: the first client (model/arbiter/arbiter.pxd)
     int32_t* watch            # [n_watch] the engines to check after P6
-    Lookahead look            # data of fast paths about the scratchpad; not part of the state
+    Lookahead lookahead       # data of fast paths about the scratchpad; not part of the state
 
 cdef void order_insert(Spm* p, TieBreak* tie_break, slot_t requester) noexcept nogil
 cdef void order_remove(Spm* p, slot_t requester) noexcept nogil
@@ -74,7 +74,7 @@ cdef void order_remove(Spm* p, slot_t requester) noexcept nogil
 cdef inline void nobody_held(Spm* p) noexcept nogil:
     """Called when the last held request has been served."""
     p.oldest = NEVER
-    requests_changed(&p.look)
+    requests_changed(&p.lookahead)
 
 cdef inline void requester_held(Spm* p, Requester* a, cycle_t since) noexcept nogil:
     """The cycle in which the request of a requester was first denied; NEVER: it has no such request."""
@@ -85,7 +85,7 @@ cdef inline void requester_held(Spm* p, Requester* a, cycle_t since) noexcept no
     if p.n_held == 0:
         nobody_held(p)
 
-cdef inline bint may_ask(Requester* a) noexcept nogil:
+cdef inline bint may_request(Requester* a) noexcept nogil:
     """Whether the requester may make requests before another event: false for a flow that waits in the line of its DRAM channel."""
     return a.next_at != NEVER or a.first_denied != NEVER
 

@@ -18,7 +18,7 @@ cdef void order_insert(Spm* p, TieBreak* tie_break, slot_t requester) noexcept n
         i -= 1
     p.order[i] = requester
     p.n_order += 1
-    requesters_changed(&p.look)
+    requesters_changed(&p.lookahead)
 
 
 cdef void order_remove(Spm* p, slot_t requester) noexcept nogil:
@@ -27,4 +27,4 @@ cdef void order_remove(Spm* p, slot_t requester) noexcept nogil:
         i += 1
     p.n_order -= 1
     memmove(p.order + i, p.order + i + 1, (p.n_order - i) * sizeof(slot_t))
-    requester_left(&p.look)
+    requester_left(&p.lookahead)

@@ -2,7 +2,7 @@
 (docs/model/llc.md)."""
 from kernbench_core.types cimport cycle_t, int8_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 
-cdef struct Line:             # a place for a line in a cache
+cdef struct Line:             # a slot of a cache, which holds one line or is empty
     int64_t number            # address // line_bytes
     slot_t younger, older     # neighbours in its set
     slot_t chain              # the next line of its hash bucket
@@ -27,7 +27,7 @@ cdef struct Cache:            # the fields up to `resource` are state; the other
     int32_t back              # whether the write policy is write-back
     int32_t allocate          # whether a store that misses inserts its lines
     cycle_t latency           # head latency of a hit, without links
-    Line* place               # [lines] one set after another
+    Line* slot                # [lines] one set after another
     LineSet* set_             # [sets]
     slot_t* bucket  # [buckets] the first line of each bucket: lines whose numbers are equal modulo the number of buckets
     int64_t mask              # buckets - 1

@@ -4,50 +4,50 @@ from kernbench_core.types cimport NONE
 
 
 cdef slot_t cache_find(Cache* c, int64_t number) noexcept nogil:
-    """The place of a line; NONE if the line is not in the cache."""
+    """The slot of a line; NONE if the line is not in the cache."""
     cdef slot_t k = c.bucket[number & c.mask]
-    while k != NONE and c.place[k].number != number:
-        k = c.place[k].chain
+    while k != NONE and c.slot[k].number != number:
+        k = c.slot[k].chain
     return k
 
 
 cdef void unlink(Cache* c, slot_t k) noexcept nogil:
     """Remove a line from the order of its set."""
-    cdef Line* x = &c.place[k]
+    cdef Line* x = &c.slot[k]
     cdef LineSet* t = &c.set_[x.number % c.sets]
     if x.older == NONE:
         t.oldest = x.younger
     else:
-        c.place[x.older].younger = x.younger
+        c.slot[x.older].younger = x.younger
     if x.younger == NONE:
         t.youngest = x.older
     else:
-        c.place[x.younger].older = x.older
+        c.slot[x.younger].older = x.older
 
 
 cdef void append(Cache* c, slot_t k) noexcept nogil:
     """Make a line the youngest of its set."""
-    cdef Line* x = &c.place[k]
+    cdef Line* x = &c.slot[k]
     cdef LineSet* t = &c.set_[x.number % c.sets]
     x.younger = NONE
     x.older = t.youngest
     if t.youngest == NONE:
         t.oldest = k
     else:
-        c.place[t.youngest].younger = k
+        c.slot[t.youngest].younger = k
     t.youngest = k
 
 
 cdef void cache_touch(Cache* c, slot_t k) noexcept nogil:
     """Make a line that is in the cache the youngest of its set."""
-    if c.place[k].younger != NONE:
+    if c.slot[k].younger != NONE:
         unlink(c, k)
         append(c, k)
 
 
 cdef void put(Cache* c, slot_t k, int64_t number, int32_t memory, bint dirty) noexcept nogil:
-    """Store a line in an empty place."""
-    cdef Line* x = &c.place[k]
+    """Store a line in an empty slot."""
+    cdef Line* x = &c.slot[k]
     x.number = number
     x.memory = memory
     x.dirty = dirty
@@ -57,7 +57,7 @@ cdef void put(Cache* c, slot_t k, int64_t number, int32_t memory, bint dirty) no
 
 
 cdef bint cache_full(Cache* c, int64_t number) noexcept nogil:
-    """Whether the set of a line has no empty place."""
+    """Whether the set of a line has no empty slot."""
     return c.set_[number % c.sets].used == c.ways
 
 
@@ -69,15 +69,15 @@ cdef void cache_insert(Cache* c, int64_t number, int32_t memory, bint dirty) noe
 
 
 cdef slot_t cache_oldest(Cache* c, int64_t number) noexcept nogil:
-    """The place of the oldest line in the set to which this line belongs."""
+    """The slot of the oldest line in the set to which this line belongs."""
     return c.set_[number % c.sets].oldest
 
 
 cdef void cache_replace(Cache* c, slot_t k, int64_t number, int32_t memory, bint dirty) noexcept nogil:
-    """Insert a line in the place of a line of its set, which is evicted."""
-    cdef slot_t* link = &c.bucket[c.place[k].number & c.mask]
+    """Insert a line in the slot of another line of its set, and evict that line."""
+    cdef slot_t* link = &c.bucket[c.slot[k].number & c.mask]
     while link[0] != k:
-        link = &c.place[link[0]].chain
-    link[0] = c.place[k].chain
+        link = &c.slot[link[0]].chain
+    link[0] = c.slot[k].chain
     unlink(c, k)
     put(c, k, number, memory, dirty)

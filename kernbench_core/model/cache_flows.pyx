@@ -39,8 +39,8 @@ cdef void take_in(Sim* s, Cache* c, int64_t number, int32_t memory, bint dirty) 
         return
     k = cache_oldest(c, number)
     c.evictions += 1
-    if c.place[k].dirty:
-        write_back(s, c, &c.place[k])
+    if c.slot[k].dirty:
+        write_back(s, c, &c.slot[k])
     cache_replace(c, k, number, memory, dirty)
 
 
@@ -52,7 +52,7 @@ cdef bint look_up(Sim* s, Cache* c, int64_t number, int32_t memory, bint write, 
         c.hits += 1
         c.hit_bytes += nbytes
         cache_touch(c, k)
-        c.place[k].dirty |= back
+        c.slot[k].dirty |= back
         return back or not write
     c.misses += 1
     c.miss_bytes += nbytes

@@ -47,7 +47,7 @@ cdef struct Compute:          # one TE or VE; the fields up to `period` are stat
     cycle_t idle  # body cycles without requests before the requester's `next_at`; they are done without being simulated
     bint sparse  # whether each region begins a new line less often than every four cycles; idle cycles are then slept through
     bint dense  # whether blocks take its requests from a table (fast/request_table.pyx); `compute_seek` then moves its streams
-    int32_t often             # largest number of requests for one bank in CALM cycles
+    int32_t often             # largest number of requests for one bank in BOUNDED_CYCLES cycles
     int32_t streams           # regions of the job, if it makes requests; else 0
     cycle_t done_at           # @next? the cycle of its last progress, after the body is done; else NEVER
     int64_t jobs              # counters

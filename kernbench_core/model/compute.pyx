@@ -5,7 +5,7 @@ is one cycle of progress. The init, the finalize, and the body of an engine with
 known at once.
 """
 from kernbench_core.model.division cimport reciprocal
-from kernbench_core.model.bank cimport CALM, Spm, line_of
+from kernbench_core.model.bank cimport BOUNDED_CYCLES, Spm, line_of
 from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t, int64_t, slot_t, uint64_t
 
 
@@ -38,8 +38,8 @@ cdef void open_stream(Stream* s, Region* r, bint write, Spm* p, cycle_t body) no
 
 
 cdef inline int64_t rounds(Stream* s, Spm* p) noexcept nogil:
-    """The most lines that begin in CALM body cycles and are in the same bank. The stream is at its beginning."""
-    return (CALM * s.per_cycle - s.at + p.row - 1) // p.row
+    """The most lines that begin in BOUNDED_CYCLES body cycles and are in the same bank. The stream is at its beginning."""
+    return (BOUNDED_CYCLES * s.per_cycle - s.at + p.row - 1) // p.row
 
 
 cdef cycle_t compute_start(Compute* e, ComputeJob* jobs, Spm* p, cycle_t now) noexcept nogil:
@@ -69,7 +69,7 @@ cdef cycle_t compute_start(Compute* e, ComputeJob* jobs, Spm* p, cycle_t now) no
         open_stream(&e.stream[k], &j.region[k], writes_to(j, k), p, j.body)
         if 4 * e.stream[k].per_cycle >= p.line:
             e.sparse = False
-        e.often = <int32_t>min(e.often + rounds(&e.stream[k], p), CALM)
+        e.often = <int32_t>min(e.often + rounds(&e.stream[k], p), BOUNDED_CYCLES)
     e.dense = (not e.sparse and e.period == 1 and p.narrow and p.penalty == 1 and not p.split and not p.blocked
                and p.line_shift >= 0)
     return now + j.init * e.period

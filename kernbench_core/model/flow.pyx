@@ -29,27 +29,27 @@ cdef nbytes_t next_piece(Cursor* at, nbytes_t left, Spm* p, Dram* d, Extent* x, 
             return size
 
 
-cdef bint ask_pieces(Flow* f, Spm* p, Dram* d, Extent* x, uint64_t* mask) noexcept nogil:
+cdef bint request_pieces(Flow* f, Spm* p, Dram* d, Extent* x, uint64_t* mask) noexcept nogil:
     """Request the longest sequence of whole next pieces that the carry covers and in which no bank has two lines."""
     cdef Cursor probe
-    cdef nbytes_t left = f.left, asked = 0, size, budget = f.carry // f.den
+    cdef nbytes_t left = f.left, requested = 0, size, budget = f.carry // f.den
     cdef int32_t bank
     cursor_sync(&f.at)
     probe = f.at
-    while asked < left:
+    while requested < left:
         bank = bank_of(p, line_of(p, probe.addr))
         if mask[bank >> 6] >> (bank & 63) & 1:
             break
-        size = next_piece(&probe, left - asked, p, d, x, f.channel)
-        if asked + size > budget:
+        size = next_piece(&probe, left - requested, p, d, x, f.channel)
+        if requested + size > budget:
             break
         mask[bank >> 6] |= <uint64_t>1 << (bank & 63)
-        asked += size
+        requested += size
         f.at = probe
-    if asked == 0:
+    if requested == 0:
         return False
-    f.asked = asked
-    f.carry -= asked * f.den
+    f.requested = requested
+    f.carry -= requested * f.den
     settle_cursor(f, p)
     cap_carry(f, p)
     return True

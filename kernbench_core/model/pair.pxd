@@ -6,7 +6,7 @@ from kernbench_core.types cimport cycle_t, slot_t
 cdef void pair_open(Sim* s, slot_t flow) noexcept nogil
 cdef void pair_close(Sim* s, slot_t flow, cycle_t now) noexcept nogil
 cdef void pair_request(Sim* s, slot_t flow, cycle_t now) noexcept nogil
-cdef void pair_judge(Sim* s, slot_t flow, cycle_t now) noexcept nogil
+cdef void pair_decide(Sim* s, slot_t flow, cycle_t now) noexcept nogil
 
 cdef inline bint pair_lacks(Sim* s, slot_t flow) noexcept nogil:
     """Whether a bank is missing on either side."""

@@ -60,28 +60,28 @@ cdef bint ask_both(Sim* s, slot_t flow, Spm* near, Spm* far) noexcept nogil:
     cdef DmaJob* j = &s.dma_job[f.job]
     cdef uint64_t* here = reads_of(s, flow) if j.write or not near.split else writes_of(s, flow)
     cdef uint64_t* there = writes_of(s, far_requester(s, flow)) if j.write and far.split else reads_of(s, far_requester(s, flow))
-    cdef nbytes_t asked = 0, size, budget = s.noc.at[flow].ejected - s.noc.at[flow].asked if s.noc != NULL else f.carry // f.den
+    cdef nbytes_t requested = 0, size, budget = s.noc.at[flow].ejected - s.noc.at[flow].requested if s.noc != NULL else f.carry // f.den
     cdef int32_t bank, other
     cursor_sync(&f.at)
-    while asked < f.left:
-        size = min((line_of(near, f.at.addr + asked) + 1) * near.line - f.at.addr - asked, f.left - asked)
-        if asked + size > budget:
+    while requested < f.left:
+        size = min((line_of(near, f.at.addr + requested) + 1) * near.line - f.at.addr - requested, f.left - requested)
+        if requested + size > budget:
             break
-        bank = bank_of(near, line_of(near, f.at.addr + asked))
-        other = bank_of(far, line_of(far, f.at.dram + asked))
+        bank = bank_of(near, line_of(near, f.at.addr + requested))
+        other = bank_of(far, line_of(far, f.at.dram + requested))
         if (here[bank >> 6] >> (bank & 63) & 1) or not add_bank(there, other):
             break
         add_bank(here, bank)
-        asked += size
-    if asked == 0:
+        requested += size
+    if requested == 0:
         return False
-    f.asked = asked
-    cursor_advance(&f.at, memory_of(s, f.job), &j.extent, f.channel, asked)
+    f.requested = requested
+    cursor_advance(&f.at, memory_of(s, f.job), &j.extent, f.channel, requested)
     f.piece = min(near.line, f.at.run_left)
     if s.noc != NULL:
-        s.noc.at[flow].asked += asked
+        s.noc.at[flow].requested += requested
         return True
-    f.carry -= asked * f.den
+    f.carry -= requested * f.den
     cap_carry(f, near)
     return True
 
@@ -104,7 +104,7 @@ cdef void pair_request(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
     b.next_at = a.next_at
 
 
-cdef void pair_judge(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
+cdef void pair_decide(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
     """P6, after both sides were arbitrated: move the bytes, or hold the flow."""
     cdef Requester* a = &s.requester[flow]
     cdef Requester* b = &s.requester[far_requester(s, flow)]
@@ -121,7 +121,7 @@ cdef void pair_judge(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
                 record_served(s, p, flow, a.first_denied, now)
             if a.first_denied != NEVER:
                 unhold(s, p, flow, now)
-            f.left -= f.asked
+            f.left -= f.requested
             if f.left == 0:
                 flow_over(s, flow)
             else:

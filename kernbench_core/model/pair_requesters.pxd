@@ -4,7 +4,7 @@ from kernbench_core.types cimport slot_t
 
 cdef inline slot_t far_requester(Sim* s, slot_t flow) noexcept nogil:
     """The requester of a flow in the scratchpad at the far end."""
-    return s.n_flows + s.n_compute + s.n_asks + flow
+    return s.n_flows + s.n_compute + s.n_component_requests + flow
 
 cdef inline slot_t flow_of(Sim* s, slot_t requester) noexcept nogil:
     """The flow of one of its two requesters."""

@@ -57,7 +57,7 @@ cdef void submit_entry(void* sim, int32_t entry, int64_t seq) noexcept nogil:
         engine += s.n_dma
     want(s, engine)
     if s.groups.n > 1:                          # no group is being run
-        group = s.groups.word[s.groups.seat[engine] >> 6]
+        group = s.groups.word[s.groups.engine_bit[engine] >> 6]
         s.groups.group[group].any_wanted = True
         s.groups.at[group] = 0
 
@@ -250,7 +250,7 @@ cdef void start_phase(Sim* s, cycle_t now) noexcept nogil:
         while todo:
             bit = trailing_zeros(todo)
             todo &= todo - 1
-            engine = s.groups.seated[64 * w + bit]
+            engine = s.groups.bit_engine[64 * w + bit]
             if s.plugs != NULL and component_takes(s, engine):
                 if component_offer(s, engine, now):
                     more = True

@@ -22,7 +22,7 @@ cdef void body_over(Sim* s, Spm* p, slot_t requester, cycle_t now) noexcept nogi
     cdef Compute* e = &s.compute[c]
     compute_body_done(e, s.compute_job, now)
     s.requester[requester].next_at = NEVER
-    requests_changed(&p.look)
+    requests_changed(&p.lookahead)
     if e.done_at == now:
         s.done_compute[s.n_done_compute] = c
         s.n_done_compute += 1
@@ -116,6 +116,6 @@ cdef void unhold(Sim* s, Spm* p, slot_t requester, cycle_t now) noexcept nogil:
             record_unpress(s, f.job, now)
         j.reason = NOT_STALLED
         s.dma[j.engine].backpressured -= 1
-    if f.left != f.asked and enters_again(s, requester):
+    if f.left != f.requested and enters_again(s, requester):
         s.rejoin[s.n_rejoin] = requester
         s.n_rejoin += 1

@@ -14,7 +14,7 @@ from kernbench_core.model.flow cimport flow_want
 from kernbench_core.model.noc.sides cimport gives, takes
 from kernbench_core.model.noc.transfers cimport routed_want
 from kernbench_core.model.pair_requesters cimport flow_of
-from kernbench_core.model.pair cimport pair_request, pair_judge
+from kernbench_core.model.pair cimport pair_request, pair_decide
 from kernbench_core.model.requester cimport activity_phase, body_over, flow_over, hold, press_later, unhold
 from kernbench_core.model.share.membership cimport Flow, flow_accrue, next_request_cycle
 from kernbench_core.model.sim cimport lacks_banks, reads_of, writes_of
@@ -26,7 +26,7 @@ from kernbench_core.types cimport NEVER, int32_t, slot_t
 cdef inline bint of_component(Sim* s, slot_t requester) noexcept nogil:
     """The requester is a request of a component; the far side of a transfer is never among the requesters that are tested
     here."""
-    return s.n_asks and requester >= s.n_flows + s.n_compute
+    return s.n_component_requests and requester >= s.n_flows + s.n_compute
 
 
 cdef inline bint flow_asks(Sim* s, Spm* p, slot_t requester, cycle_t now, bint traced) noexcept nogil:
@@ -133,7 +133,7 @@ cdef inline void served(Sim* s, Spm* p, slot_t requester, cycle_t now, bint trac
         body_cycle(s, p, requester, now)
         return
     f = &s.share.flow[requester]
-    f.left -= f.asked
+    f.left -= f.requested
     if f.left == 0 and takes(s, requester):
         a.next_at = NEVER                       # it ends with its last packet
     elif f.left == 0:
@@ -198,7 +198,7 @@ cdef void scratchpads_cycle(Sim* s, cycle_t now) noexcept nogil:
             requests_phase(s, &s.spm[k], now)
             progress_phase(s, &s.spm[k], now)
     for k in range(pairs):
-        pair_judge(s, s.pair[k], now)
+        pair_decide(s, s.pair[k], now)
     for k in range(s.n_spm):
         if s.spm[k].n_watch:
             activity_phase(s, &s.spm[k])

@@ -1,5 +1,5 @@
 """All data of a run: the tables of a machine and of its program, and their state."""
-from kernbench_core.fast.request_table cimport Ahead
+from kernbench_core.fast.request_table cimport RequestTable
 from kernbench_core.model.bank cimport Requester, Spm, TieBreak
 from kernbench_core.model.cache cimport Caches
 from kernbench_core.model.compute cimport Compute, ComputeJob, Stream
@@ -48,7 +48,7 @@ cdef struct Sim:
     Compute* compute          # [n_compute] TEs and VEs
     int32_t* compute_spm      # [n_compute] the scratchpad of each
     Stream* stream            # streams of all TEs and VEs
-    Ahead* ahead              # [n_compute]
+    RequestTable* ahead       # [n_compute]
     ComputeJob* compute_job   # [n_compute_jobs] jobs of TEs and VEs
     int32_t n_compute_jobs, n_spm  # numbers of compute jobs and of scratchpads
     Spm* spm                  # [n_spm] scratchpads
@@ -68,7 +68,7 @@ cdef struct Sim:
     Groups groups             # the division of the machine into groups; a plain run has one group
     void* threads  # Threads (fast/threads.pyx) in which groups run ahead; NULL: the groups run ahead one after another
     int32_t* member           # scratchpads, one group after another
-    int32_t* place            # position of each scratchpad in its group
+    int32_t* spm_position     # position of each scratchpad in its group
     # number of scratchpads of the group that is being run; all lists and heaps that outlast a cycle belong to this group too
     int32_t n_member
     uint64_t* wanted          # one bit for each engine: whether P3 has work for it
@@ -91,9 +91,9 @@ cdef struct Sim:
     Stops stops               # conditions that end the run
     change_fn changing        # NULL: no fast path is in use
     bint skip                 # whether quiet scratchpads are advanced in closed form
-    int64_t looks             # how many look-aheads without gain are allowed for one with gain (fast/conflict_free.pyx)
+    int64_t lookahead_credit  # how many look-aheads without gain are allowed for one with gain (fast/conflict_free.pyx)
     int64_t* kept  # [2 * n_spm + 1] data about these look-aheads that is kept between two runs; not part of snapshots
-    cycle_t* horizon          # a tree for each group: [leaves + place] is the cycle before which the scratchpad has no event;
+    cycle_t* horizon          # a tree for each group: [leaves + position] is the cycle before which the scratchpad has no event;
     int32_t leaves            # [i] is the smaller of [2 * i] and [2 * i + 1], so [1] is the smallest of all
     Wheel* wheel              # of a single scratchpad
     Lane* lane                # of each requester of a single scratchpad
@@ -115,7 +115,7 @@ cdef struct Sim:
     int64_t denied            # @count requests denied in all scratchpads: for `--until conflict`
     int32_t n_plugs           # number of components; the next fields say what they use of the tables:
     int32_t n_component_jobs  # places for jobs of components: after the jobs of the program; entries after control.n + 1
-    int32_t n_asks            # requesters for requests of components, at the end of the table
+    int32_t n_component_requests  # requesters for requests of components, at the end of the table
     int32_t n_open            # flow slots for components, at the end of the table
     Interfaces* noc           # NULL: transfers do not move over routers
     Plugs* plugs              # NULL: there are no components
@@ -158,7 +158,7 @@ cdef inline cycle_t next_body_cycle(Sim* s, int32_t c) noexcept nogil:
 
 cdef inline void want(Sim* s, int32_t engine) noexcept nogil:
     """Let P3 try this engine (DMA engines first, then compute engines)."""
-    cdef int32_t bit = s.groups.seat[engine]
+    cdef int32_t bit = s.groups.engine_bit[engine]
     s.wanted[bit >> 6] |= <uint64_t>1 << (bit & 63)
     s.any_wanted = True
 

@@ -35,5 +35,5 @@ cdef inline int64_t ask_open(
     a.first_denied = NEVER
     a.backpressure_at = NEVER
     order_insert(&s.spm[spm], s.tie_break, requester)
-    s.spm[spm].n_asks += 1
+    s.spm[spm].n_component_requests += 1
     return p.bank_request[k].id

@@ -14,7 +14,7 @@ cdef enum:
 
 cdef int own_far_requesters(Sim* s, Arena a) except -1:
     """Give every flow a second requester, if the program did not need them already."""
-    cdef int32_t near = s.n_flows + s.n_compute + s.n_asks, k
+    cdef int32_t near = s.n_flows + s.n_compute + s.n_component_requests, k
     a.own(<void**>&s.peer_transfers, s.n_spm, sizeof(int32_t))
     a.own(<void**>&s.peer_limit, s.n_spm, sizeof(int32_t))
     if s.far_requesters:
@@ -37,7 +37,7 @@ cdef int widen(Spm* p, Arena a, int32_t requesters) except -1:
     p.requesters = requesters
     a.grow(<void**>&p.order, requesters, sizeof(slot_t))
     a.grow(<void**>&p.turn, requesters, sizeof(slot_t))
-    a.grow(<void**>&p.look.due, requesters + 1, sizeof(slot_t))
+    a.grow(<void**>&p.lookahead.due, requesters + 1, sizeof(slot_t))
     for side in range(2):
         p.ports[side] = min(p.given[side], requesters)
         a.grow(<void**>&p.free[side], <size_t>p.ports[side] * p.words, sizeof(uint64_t))

@@ -81,7 +81,7 @@ cdef int plug_sizes(Sim* s, list operations) except -1:
     for address in operations:
         s.n_component_jobs += ops_at(address).jobs
         s.n_open += ops_at(address).flows
-        s.n_asks += ops_at(address).asks
+        s.n_component_requests += ops_at(address).asks
     s.n_plugs = len(operations)
     return 0
 
@@ -103,12 +103,12 @@ cdef int own_tables(Sim* s, Arena a) except -1:
     a.own(<void**>&p.state, n, sizeof(PlugState))
     a.own(<void**>&p.owner, s.control.n + 1 + s.n_component_jobs, sizeof(int32_t))
     a.own(<void**>&p.done, s.control.n + 1 + s.n_component_jobs, sizeof(slot_t))
-    a.own(<void**>&p.notice, s.n_open + s.n_asks + s.n_component_jobs, sizeof(Notice), False)
+    a.own(<void**>&p.notice, s.n_open + s.n_component_requests + s.n_component_jobs, sizeof(Notice), False)
     a.own(<void**>&p.component_job, s.n_component_jobs, sizeof(ComponentJob))
     a.own(<void**>&p.flow, s.n_open, sizeof(OpenFlow))
     a.own(<void**>&p.touched, s.n_open, sizeof(slot_t))
-    a.own(<void**>&p.bank_request, s.n_asks, sizeof(OpenRequest))
-    a.own(<void**>&p.served, s.n_asks, sizeof(slot_t), False)
+    a.own(<void**>&p.bank_request, s.n_component_requests, sizeof(OpenRequest))
+    a.own(<void**>&p.served, s.n_component_requests, sizeof(slot_t), False)
     a.own(<void**>&p.free_component_job, n, sizeof(slot_t))
     a.own(<void**>&p.free_flow, n, sizeof(slot_t))
     a.own(<void**>&p.free_bank_request, n, sizeof(slot_t))
@@ -206,7 +206,7 @@ cdef int lay_out_plugs(Sim* s, Arena a, list operations, dict machine, dict prog
     p.max_path = min(<int32_t>KB_HOPS, s.share.n_res)
     for k in range(s.n_open):
         s.requester[p.first_flow + k].spm = NONE
-    for k in range(s.n_asks):
+    for k in range(s.n_component_requests):
         s.requester[p.first_requester + k].compute = True
     channels = max([flows_of(&s.memory[k]) for k in range(s.n_memories)], default=1)
     for k in range(s.n_dma):

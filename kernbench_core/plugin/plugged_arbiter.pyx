@@ -73,7 +73,7 @@ cdef void mistake(PluggedArbiter* x, int32_t what, int32_t spm, int32_t bank, in
 
 
 cdef void describe(Sim* s, kb_bank_request* r, slot_t requester) noexcept nogil:
-    cdef bint flow = requester < s.n_flows or requester >= s.n_flows + s.n_compute + s.n_asks
+    cdef bint flow = requester < s.n_flows or requester >= s.n_flows + s.n_compute + s.n_component_requests
     r.client = client_of(s, requester)
     r.submission = s.tie_break[requester].seq >> 20 if flow else s.tie_break[requester].seq
     r.channel = <int32_t>(s.tie_break[requester].seq & CHANNEL) if flow else 0
@@ -109,7 +109,7 @@ cdef void plugged_in(Sim* s, Spm* p, cycle_t now) noexcept nogil:
     cdef PluggedArbiter* x = s.arbiter
     cdef int32_t spm = <int32_t>(p - s.spm), k, w
     cdef int64_t said
-    cdef uint64_t asked, wrong
+    cdef uint64_t requested, wrong
     if p.n_requesting == 0:
         return
     open_traced_requests(s, p, now)
@@ -120,15 +120,15 @@ cdef void plugged_in(Sim* s, Spm* p, cycle_t now) noexcept nogil:
     if said:
         mistake(x, RULE_FAILED, spm, 0, said, now)
     for w in range(p.words):
-        asked = 0
+        requested = 0
         for k in range(p.n_requesting):
             wrong = x.granted[k * s.mask_words + w] & ~(x.request[k].reads[w] | x.request[k].writes[w])
-            asked |= x.request[k].reads[w] | x.request[k].writes[w]
+            requested |= x.request[k].reads[w] | x.request[k].writes[w]
             if wrong:
                 mistake(x, NOT_REQUESTED, spm, 64 * w + trailing_zeros(wrong), x.request[k].client, now)
-        while asked:
-            settle_bank(s, p, 64 * w + trailing_zeros(asked), now)
-            asked &= asked - 1
+        while requested:
+            settle_bank(s, p, 64 * w + trailing_zeros(requested), now)
+            requested &= requested - 1
 
 
 cdef object arbiter_failure(Sim* s):

@@ -71,12 +71,12 @@ cdef class Arbiter(Saved):
         cdef object beyond = 1
         beyond <<= 64 * p.words
         pad = Scratchpad(p.number, p.banks, (p.ports[0], p.ports[1]), bool(p.split), p.clients)
-        asked = []
+        requested = []
         for k in range(n):
             r = &request[k]
-            asked.append(BankRequest(
+            requested.append(BankRequest(
                 r.client, r.submission, r.channel, r.since, mask_of(r.reads, p.words), mask_of(r.writes, p.words)))
-        granted = self.arbitrate(pad, now, asked)
+        granted = self.arbitrate(pad, now, requested)
         if not isinstance(granted, (list, tuple)) or [type(mask) for mask in granted] != [int] * n:
             raise TypeError(f"{type(self).__name__}.arbitrate returned {granted!r}: it must be a mask of banks for each of {n} requests")
         for k in range(n):

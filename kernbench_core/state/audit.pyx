@@ -229,10 +229,10 @@ cdef int check_flow(Sim* s, slot_t flow) except -1:
     if f.left > f.total or (j.in_head and f.left < f.total):
         raise ValueError(f"{who}: left = {f.left}: it has {f.total} bytes" + (", and is in its head latency" if j.in_head else ""))
     if f.left == 0 or j.in_head:
-        if held or f.asked or f.carry or f.num or f.den != 1 or f.entered or f.member or f.out:
+        if held or f.requested or f.carry or f.num or f.den != 1 or f.entered or f.member or f.out:
             raise ValueError(f"{who}: a flow that is not in flight asks for nothing and is a member of nothing")
-    if f.asked > min(f.left, f.row):
-        raise ValueError(f"{who}: asked = {f.asked}: it has {f.left} bytes left, and a request is for {f.row} at most")
+    if f.requested > min(f.left, f.row):
+        raise ValueError(f"{who}: requested = {f.requested}: it has {f.left} bytes left, and a request is for {f.row} at most")
     if f.den < 1 or f.carry > f.row * f.den:
         raise ValueError(f"{who}: carry = {f.carry} of 1/{f.den} bytes: it keeps {f.row} bytes at most")
     if (f.member and (not f.entered or (f.num == 0))) or (own and f.member != f.entered):
@@ -241,18 +241,18 @@ cdef int check_flow(Sim* s, slot_t flow) except -1:
         raise ValueError(f"{who}: out = 1: such a flow is held, and a member of nothing")
     if held and not f.out and not f.entered:
         raise ValueError(f"{who}: it is held, and neither entered nor out")
-    if not held and (f.asked or has_banks(s, flow) or (j.peer != NONE and has_banks(s, far_requester(s, flow)))):
-        raise ValueError(f"{who}: asked = {f.asked}: it is not held, and has no request")
+    if not held and (f.requested or has_banks(s, flow) or (j.peer != NONE and has_banks(s, far_requester(s, flow)))):
+        raise ValueError(f"{who}: requested = {f.requested}: it is not held, and has no request")
     return 0
 
 
-cdef bint within(Sim* s, slot_t requester, uint64_t* asked, bint writes) noexcept nogil:
+cdef bint within(Sim* s, slot_t requester, uint64_t* requested, bint writes) noexcept nogil:
     """Whether the banks that a requester lacks are among the banks that it requested, and on the right side."""
     cdef int32_t w
     cdef uint64_t* side = writes_of(s, requester) if writes else reads_of(s, requester)
     cdef uint64_t* other = reads_of(s, requester) if writes else writes_of(s, requester)
     for w in range(s.mask_words):
-        if side[w] & ~asked[w] or other[w]:
+        if side[w] & ~requested[w] or other[w]:
             return False
     return True
 
@@ -278,7 +278,7 @@ cdef bint lines_asked(Sim* s, slot_t flow, uint64_t* near, uint64_t* far) noexce
     cdef DmaJob* j = &s.dma_job[f.job]
     cdef Spm* p = &s.spm[s.dma_spm[j.engine]]
     cdef Cursor at
-    cdef nbytes_t skip = f.total - f.left, left = f.asked, step
+    cdef nbytes_t skip = f.total - f.left, left = f.requested, step
     cdef int64_t line = -1
     cursor_open(&at, memory_of(s, f.job), &j.extent, f.channel)
     while left:
@@ -317,8 +317,8 @@ cdef int check_request(Sim* s, slot_t flow) except -1:
             f"{who}: first_denied = {a.first_denied}, next_at = {a.next_at}: it asks again within {p.penalty} cycles, from {s.cycle} on")
     if f.out == (a.first_denied + p.backpressure > s.cycle):
         raise ValueError(f"{who}: out = {f.out}: it is held since cycle {a.first_denied}, and leaves after {p.backpressure} cycles")
-    if not f.asked:
-        raise ValueError(f"{who}: asked = 0: it is held, and a request is for some bytes")
+    if not f.requested:
+        raise ValueError(f"{who}: requested = 0: it is held, and a request is for some bytes")
     if not has_banks(s, flow) and (j.peer == NONE or not has_banks(s, far_requester(s, flow))):
         raise ValueError(f"{who}: it is held, and lacks no bank")
     return check_lacking(s, flow, who)
@@ -333,7 +333,7 @@ cdef int check_lacking(Sim* s, slot_t flow, str who) except -1:
         raise MemoryError("no memory to take up a snapshot")
     try:
         if not lines_asked(s, flow, masks, far):
-            raise ValueError(f"{who}: asked = {s.share.flow[flow].asked}: these bytes have two lines on one bank")
+            raise ValueError(f"{who}: requested = {s.share.flow[flow].requested}: these bytes have two lines on one bank")
         if not within(s, flow, masks, not j.write and s.spm[s.dma_spm[j.engine]].split) or (
                 j.peer != NONE and not within(s, far_requester(s, flow), far, j.write and s.spm[j.peer].split)):
             raise ValueError(f"{who}: its request lacks banks that it did not ask for")
@@ -458,7 +458,7 @@ cdef int check_shares(Sim* s, slot_t* live, int32_t n) except -1:
         for k in range(n):
             f = &s.share.flow[live[k]]
             for h in range(f.route.length if f.left else 0):
-                given = on_resources(f, f.total - f.left + f.asked + f.carry // f.den)
+                given = on_resources(f, f.total - f.left + f.requested + f.carry // f.den)
                 used[s.share.path[f.route.first + h]] += min(given, f.total) if buffered else given
         for k in range(s.share.n_res):
             given, busy = used[k] + s.share.res[k].bytes, s.share.res[k].busy

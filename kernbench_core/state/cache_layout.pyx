@@ -40,7 +40,7 @@ cdef int lay_out_cache(Cache* c, Arena a, dict spec) except -1:
     c.latency = spec["latency"]
     buckets = 1 << (c.lines - 1).bit_length() if c.lines > 1 else 1
     c.mask = buckets - 1
-    a.own(<void**>&c.place, c.lines, sizeof(Line))
+    a.own(<void**>&c.slot, c.lines, sizeof(Line))
     a.own(<void**>&c.set_, c.sets, sizeof(LineSet))
     a.own(<void**>&c.bucket, buckets, sizeof(slot_t))
     for k in range(c.sets):

@@ -31,10 +31,10 @@ cdef int64_t lines_out(Cache* c, int64_t* used, int64_t* line, int64_t* memory) 
         used[k] = c.set_[k].used
         at = c.set_[k].oldest
         while at != NONE:
-            line[n] = 2 * c.place[at].number + c.place[at].dirty
-            memory[n] = c.place[at].memory
+            line[n] = 2 * c.slot[at].number + c.slot[at].dirty
+            memory[n] = c.slot[at].memory
             n += 1
-            at = c.place[at].younger
+            at = c.slot[at].younger
     return n
 
 
@@ -157,7 +157,7 @@ cdef int resume_queue(Sim* s, int32_t channel) except -1:
     cdef str who = f"the write-backs of DRAM channel {channel}"
     # without a waiting line, a flow that enters is a member before the next P4 gives it a rate
     cdef bint unrated = f.num == 0 and s.share.queues
-    if f.asked or f.out or f.den < 1 or f.carry >= f.den or entered != (f.left > 0) or (member and (unrated or not entered)):
+    if f.requested or f.out or f.den < 1 or f.carry >= f.den or entered != (f.left > 0) or (member and (unrated or not entered)):
         raise ValueError(f"{who}: left = {f.left}, carry = {f.carry} of 1/{f.den} bytes, entered = {f.entered}, member = {f.member}")
     if s.traced and s.caches.queue[channel].told != member:
         share_touch(&s.share, channel)          # the next P4 reports it

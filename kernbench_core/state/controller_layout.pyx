@@ -1,5 +1,5 @@
 """Builds the tables of row_buffer_v2 from the data that `kernbench.cmdq.controller_timing` makes of a machine."""
-from kernbench_core.model.controller.requests cimport MAX_FIELDS, AddressFields, Channel, Place, Port, Request
+from kernbench_core.model.controller.requests cimport MAX_FIELDS, AddressFields, Channel, BurstSlot, Port, Request
 from kernbench_core.model.controller.timing cimport COMMANDS, LEVELS, RANK, WINDOW, BankState, DeviceState, Timing, clock_t
 from kernbench_core.state.arrays cimport int64_rows
 from kernbench_core.types cimport NONE, int32_t, int64_t
@@ -61,14 +61,14 @@ cdef int lay_out_controllers(Controllers* d, Arena a, dict spec, int32_t channel
     fill_times(&d.timing, spec)
     fill_map(&d.map, spec)
     d.n = channels
-    d.depth[0], d.depth[1], d.places = spec["read_queue"], spec["write_queue"], spec["places"]
+    d.depth[0], d.depth[1], d.slots = spec["read_queue"], spec["write_queue"], spec["places"]
     d.high, d.low, d.scheduler, d.cap = spec["high"], spec["low"], spec["scheduler"], spec["cap"]
     d.page, d.idle, d.per_bank, d.postpone = spec["page"], spec["idle"], spec["per_bank"], spec["postpone"]
     d.burst, d.num, d.den = spec["burst_bytes"], spec["num"], spec["den"]
     d.peak_num, d.peak_den = spec["peak_num"], spec["peak_den"]
     a.own(<void**>&d.port, flows, sizeof(Port))
     for k in range(flows):
-        a.own(<void**>&d.port[k].ring, d.places, sizeof(Place))
+        a.own(<void**>&d.port[k].ring, d.slots, sizeof(BurstSlot))
     a.own(<void**>&d.channel, channels, sizeof(Channel))
     for k in range(channels):
         c = &d.channel[k]

@@ -7,12 +7,12 @@ from libc.stdlib cimport calloc, free
 
 from kernbench_core.model.controller.address cimport place_burst
 from kernbench_core.model.controller.buffers cimport port_update
-from kernbench_core.model.controller.requests cimport Channel, Controllers, Place, Port, Request, Turn, clock_up_to
+from kernbench_core.model.controller.requests cimport Channel, Controllers, BurstSlot, Port, Request, Turn, clock_up_to
 from kernbench_core.model.controller.timing cimport COMMANDS, LEVELS, RANK, WINDOW, BankState, Timing, clock_t
 from kernbench_core.model.dram.extent cimport Dram, cursor_advance, cursor_open
 from kernbench_core.model.share.membership cimport Flow
 from kernbench_core.state.fields cimport (
-    BANKSTATE, CHANNEL, PLACE, PORT, RANGE_FLOW, RANGE_FLOW_Q, RANGE_GIVEN, RANGE_LATER, RANGE_QUEUED, REQUEST, TIME, TURN, Unpack)
+    BANKSTATE, CHANNEL, BURSTSLOT, PORT, RANGE_FLOW, RANGE_FLOW_Q, RANGE_GIVEN, RANGE_LATER, RANGE_QUEUED, REQUEST, TIME, TURN, Unpack)
 from kernbench_core.types cimport NONE, cycle_t, int64_t, nbytes_t
 
 cdef const cycle_t LONG_AGO = 0x10000000000      # before clock 0: activations that did not happen (state/controller_layout.pyx)
@@ -96,10 +96,10 @@ cdef int visit_port(Sim* s, Controllers* d, Visitor v, slot_t flow) except -1:
     cdef Port* p = &d.port[flow]
     cdef int64_t i
     v.table(&PORT, p, sizeof(Port), 1)
-    if not p.free <= p.there <= p.queued or p.queued - p.free > d.places:
-        raise ValueError(f"flow {s.share.flow[flow].channel}: {p.free} of {p.there} of {p.queued} bursts: {d.places} places")
+    if not p.free <= p.there <= p.queued or p.queued - p.free > d.slots:
+        raise ValueError(f"flow {s.share.flow[flow].channel}: {p.free} of {p.there} of {p.queued} bursts: {d.slots} places")
     for i in range(p.free, p.queued):
-        v.table(&PLACE, &p.ring[i % d.places], sizeof(Place), 1)
+        v.table(&BURSTSLOT, &p.ring[i % d.slots], sizeof(BurstSlot), 1)
     return 0
 
 
@@ -107,7 +107,7 @@ cdef int64_t max_controller_bytes(Sim* s) noexcept nogil:
     """[B] of flows' buffers, and of full queues."""
     cdef Controllers* d = <Controllers*>s.share.devices
     cdef int64_t requests = d.depth[0] + d.depth[1] + d.timing.banks
-    return s.n_flows * (<int64_t>PORT.nbytes + d.places * <int64_t>PLACE.nbytes) + d.n * requests * <int64_t>REQUEST.nbytes
+    return s.n_flows * (<int64_t>PORT.nbytes + d.slots * <int64_t>BURSTSLOT.nbytes) + d.n * requests * <int64_t>REQUEST.nbytes
 
 
 cdef int visit_channel(Controllers* d, Visitor v, Channel* c, int32_t number) except -1:
@@ -134,7 +134,7 @@ cdef void reset_controllers(Sim* s) noexcept nogil:
     for k in range(d.n):
         c = &d.channel[k]
         c.n[0] = c.n[1] = c.n_active = c.whole = c.opening = 0
-        c.looks = 0
+        c.scans = 0
         c.waits = False
         c.refreshing = NONE
         c.next_clock = clock_up_to(d, s.cycle - 1) + 1 if s.cycle else 0
@@ -142,7 +142,7 @@ cdef void reset_controllers(Sim* s) noexcept nogil:
         c.done = -1
         for i in range(d.timing.banks):
             c.device.bank[i].active = 0
-            c.device.bank[i].look = 0
+            c.device.bank[i].scan = 0
 
 
 cdef int resume_port(Sim* s, Controllers* d, slot_t flow) except -1:
@@ -150,24 +150,24 @@ cdef int resume_port(Sim* s, Controllers* d, slot_t flow) except -1:
     cdef Flow* f = &s.share.flow[flow]
     cdef Port* p = &d.port[flow]
     cdef Dram* m = &d.memory[p.memory]
-    cdef nbytes_t asked = 0, size
+    cdef nbytes_t requested = 0, size
     cdef int64_t n = 0, address
     cdef str who = f"entry {s.dma_job[f.job].entry}, flow {f.channel}"
     cursor_open(&p.at, m, &p.extent, f.channel)
-    p.limit = p.asked if p.write else 0
+    p.limit = p.requested if p.write else 0
     p.clipped = True
-    while asked < p.asked and asked < f.total:
+    while requested < p.requested and requested < f.total:
         address = p.at.dram // m.interleave // m.channels * m.interleave + p.at.dram % m.interleave
         size = min(d.burst - address % d.burst, p.at.run_left)
-        asked += size
-        if n >= p.free and n < p.queued and p.ring[n % d.places].end != asked:
-            raise ValueError(f"{who}: its burst {n} ends at {p.ring[n % d.places].end}: it follows from the rest that it is {asked}")
+        requested += size
+        if n >= p.free and n < p.queued and p.ring[n % d.slots].end != requested:
+            raise ValueError(f"{who}: its burst {n} ends at {p.ring[n % d.slots].end}: it follows from the rest that it is {requested}")
         n += 1
         if n == p.there and not p.write:
-            p.limit = asked
+            p.limit = requested
         cursor_advance(&p.at, m, &p.extent, f.channel, size)
-    if asked != p.asked or n != p.queued:
-        raise ValueError(f"{who}: asked = {p.asked} bytes of {p.queued} bursts: that is no end of a burst, or of another number of them")
+    if requested != p.requested or n != p.queued:
+        raise ValueError(f"{who}: requested = {p.requested} bytes, but no sequence of {p.queued} bursts ends there")
     return 0
 
 

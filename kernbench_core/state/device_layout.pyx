@@ -1,6 +1,6 @@
 """Builds the tables of row_buffer_v1 from the data that `kernbench.cmdq.dram_timing` makes of a machine; times are core cycles."""
 from kernbench_core.state.arrays cimport int64_rows
-from kernbench_core.model.dram.devices cimport Burst, Controller, Devices, Fetch, Given
+from kernbench_core.model.dram.devices cimport Burst, Controller, Devices, Fetch, IssuedBurst
 from kernbench_core.model.dram.device cimport COMMANDS, WINDOW, Bank, Device, DeviceTiming
 from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t, int64_t
 
@@ -60,7 +60,7 @@ cdef int lay_out_devices(Sim* s, Arena a, dict spec) except -1:
     for k in range(d.n):
         c = &d.channel[k]
         a.own(<void**>&c.queue, d.depth, sizeof(Burst))
-        a.own(<void**>&c.given, d.room, sizeof(Given))
+        a.own(<void**>&c.issued, d.room, sizeof(IssuedBurst))
         lay_out_device(&c.device, a, &d.timing)
         c.refresh = d.timing.refi
         c.turn_started = -1

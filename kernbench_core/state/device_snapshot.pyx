@@ -5,13 +5,13 @@ The bursts of a flow follow from its bytes, so only the flow of each burst is sa
 """
 from libc.stdlib cimport calloc, free
 
-from kernbench_core.model.dram.devices cimport Burst, Controller, Devices, Fetch, Given
+from kernbench_core.model.dram.devices cimport Burst, Controller, Devices, Fetch, IssuedBurst
 from kernbench_core.model.dram.device cimport COMMANDS, Bank, DeviceTiming
 from kernbench_core.model.dram.extent cimport cursor_open
 from kernbench_core.model.dram.queue cimport queue_burst
 from kernbench_core.model.share.membership cimport Flow
 from kernbench_core.state.fields cimport (
-    BANK, BURST, CONTROLLER, DEVICE, FETCH, GIVEN, RANGE_FLOW, RANGE_FLOW_Q, RANGE_GIVEN, RANGE_LATER, RANGE_QUEUED, TIME, Unpack)
+    BANK, BURST, CONTROLLER, DEVICE, FETCH, ISSUEDBURST, RANGE_FLOW, RANGE_FLOW_Q, RANGE_GIVEN, RANGE_LATER, RANGE_QUEUED, TIME, Unpack)
 from kernbench_core.types cimport DMA_TRANSFERRING, NONE, cycle_t, int64_t, nbytes_t
 
 cdef const cycle_t LONG_AGO = 0x10000000000      # before cycle 0: activations that did not happen (state/device_layout.pyx)
@@ -32,14 +32,14 @@ cdef void renumber(Controller* c, slot_t* number) noexcept nogil:
     cdef int32_t k
     for k in range(c.queued):
         c.queue[k].flow = number[c.queue[k].flow]
-    for k in range(c.n_given):
-        c.given[k].flow = number[c.given[k].flow]
+    for k in range(c.n_issued):
+        c.issued[k].flow = number[c.issued[k].flow]
     if c.serving != NONE:
         c.serving = number[c.serving]
 
 
 cdef void settle(Sim* s, Controller* c) noexcept nogil:
-    """A finished flow no longer has the bus; the next look updates this."""
+    """A finished flow no longer has the bus; the next scan of the queue updates this."""
     cdef Flow* f
     if c.serving == NONE:
         return
@@ -85,7 +85,7 @@ cdef int64_t max_device_bytes(Sim* s) noexcept nogil:
     cdef Devices* d = <Devices*>s.share.devices
     if d == NULL:
         return 0
-    return s.n_flows * <int64_t>FETCH.nbytes + d.n * (d.depth * <int64_t>BURST.nbytes + d.room * <int64_t>GIVEN.nbytes)
+    return s.n_flows * <int64_t>FETCH.nbytes + d.n * (d.depth * <int64_t>BURST.nbytes + d.room * <int64_t>ISSUEDBURST.nbytes)
 
 
 cdef int visit_channel(Devices* d, Visitor v, Controller* c) except -1:
@@ -94,7 +94,7 @@ cdef int visit_channel(Devices* d, Visitor v, Controller* c) except -1:
     v.table(&BANK, c.device.bank, sizeof(Bank), d.timing.banks)
     v.table(&TIME, c.device.group, sizeof(cycle_t), d.timing.groups * COMMANDS)
     v.table(&BURST, c.queue, sizeof(Burst), c.queued)
-    v.table(&GIVEN, c.given, sizeof(Given), c.n_given)
+    v.table(&ISSUEDBURST, c.issued, sizeof(IssuedBurst), c.n_issued)
     return 0
 
 
@@ -102,27 +102,27 @@ cdef void reset_devices(Sim* s) noexcept nogil:
     cdef Devices* d = <Devices*>s.share.devices
     cdef Controller* c
     cdef int32_t k, i
-    d.looks = 0
+    d.scans = 0
     s.share.devices_next = s.cycle
     for k in range(s.n_flows):
         d.fetch[k].marked = 0
     for k in range(d.n):
         c = &d.channel[k]
-        c.queued = c.n_given = 0
+        c.queued = c.n_issued = 0
         c.serving = NONE
         c.nbytes = 0
         c.command_at = c.look_at = s.cycle
         c.done = -1
         for i in range(d.timing.banks):
             c.device.bank[i].candidates = 0
-            c.device.bank[i].oldest_row = c.device.bank[i].marked = c.device.bank[i].open_row_look = 0
+            c.device.bank[i].oldest_row = c.device.bank[i].marked = c.device.bank[i].open_row_scan = 0
 
 
 cdef int32_t waiting(Controller* c, slot_t flow) noexcept nogil:
     """The number of bursts of a flow in the queue or in the buffer."""
     cdef int32_t k, n = 0
-    for k in range(c.n_given):
-        n += c.given[k].flow == flow
+    for k in range(c.n_issued):
+        n += c.issued[k].flow == flow
     for k in range(c.queued):
         n += c.queue[k].flow == flow
     return n
@@ -134,25 +134,25 @@ cdef int resume_bursts(Sim* s, Devices* d, slot_t flow, Burst* ring, int32_t roo
     cdef Fetch* x = &d.fetch[flow]
     cdef Controller* c = &d.channel[f.bus]
     cdef Controller walk
-    cdef nbytes_t asked = x.asked
+    cdef nbytes_t requested = x.requested
     cdef int32_t mine = waiting(c, flow), k
     cdef int64_t n = 0, at
     cdef str who = f"entry {s.dma_job[f.job].entry}, flow {f.channel}"
-    if asked > f.total or (f.left == 0 and mine):
-        raise ValueError(f"{who}: asked = {asked} bytes of bursts, {mine} of them waiting: it has {f.total} bytes, and {f.left} left")
+    if requested > f.total or (f.left == 0 and mine):
+        raise ValueError(f"{who}: requested = {requested} bytes of bursts, {mine} of them waiting: it has {f.total} bytes, and {f.left} left")
     walk.queue = ring
-    x.asked = 0
+    x.requested = 0
     cursor_open(&x.at, &d.memory[x.memory], &x.extent, f.channel)
-    while x.asked < asked:
+    while x.requested < requested:
         walk.queued = <int32_t>(n % room)
         queue_burst(&s.share, d, &walk, flow)
         n += 1
-    if x.asked != asked or n < mine:
-        raise ValueError(f"{who}: asked = {asked} bytes of bursts: that is no end of a burst, or {mine} are more than there are")
+    if x.requested != requested or n < mine:
+        raise ValueError(f"{who}: requested = {requested} bytes of bursts: that is no end of a burst, or {mine} are more than there are")
     at = n - mine
-    for k in range(c.n_given):
-        if c.given[k].flow == flow:
-            c.given[k].nbytes, c.given[k].end = ring[at % room].nbytes, ring[at % room].end
+    for k in range(c.n_issued):
+        if c.issued[k].flow == flow:
+            c.issued[k].nbytes, c.issued[k].end = ring[at % room].nbytes, ring[at % room].end
             at += 1
     for k in range(c.queued):
         if c.queue[k].flow == flow:
@@ -165,9 +165,9 @@ cdef int check_channel(Sim* s, Devices* d, int32_t bus) except -1:
     cdef Controller* c = &d.channel[bus]
     cdef cycle_t latest = s.cycle + max(d.timing.to_read, d.timing.to_write)
     cdef int32_t k
-    for k in range(c.n_given):
-        if s.share.flow[c.given[k].flow].bus != bus or c.given[k].at >= latest:
-            raise ValueError(f"DRAM channel {bus}: the burst {k} in its buffer is of another channel, or comes in cycle {c.given[k].at}")
+    for k in range(c.n_issued):
+        if s.share.flow[c.issued[k].flow].bus != bus or c.issued[k].at >= latest:
+            raise ValueError(f"DRAM channel {bus}: the burst {k} in its buffer is of another channel, or comes in cycle {c.issued[k].at}")
     for k in range(c.queued):
         if s.share.flow[c.queue[k].flow].bus != bus:
             raise ValueError(f"DRAM channel {bus}: the burst {k} in its queue is of another channel")

@@ -7,7 +7,7 @@ import numpy as np
 
 from kernbench_core.state.arrays cimport int64_rows, int64s, writable_int32s
 from kernbench_core.plugin.abi cimport KB_HOPS
-from kernbench_core.fast.request_table cimport Ahead
+from kernbench_core.fast.request_table cimport RequestTable
 from kernbench_core.state.arena cimport Arena
 from kernbench_core.model.arbiter.rule cimport OLDEST_FIRST, PLUGGED_IN
 from kernbench_core.model.bank cimport DENIED, Requester, Spm, TieBreak
@@ -16,7 +16,7 @@ from kernbench_core.model.control cimport Control, Entry, control_open
 from kernbench_core.model.dma cimport DmaEngine, DmaJob
 from kernbench_core.model.dram.extent cimport Dram, Extent, channel_bytes, flows_of
 from kernbench_core.trace.events cimport FlowTrace, StreamTrace
-from kernbench_core.fast.group_layout cimport groups_look, lay_out_groups
+from kernbench_core.fast.group_layout cimport reset_horizons, lay_out_groups
 from kernbench_core.fast.fast_state cimport forget
 from kernbench_core.model.heap cimport Timer
 from kernbench_core.model.mmio cimport Mmio
@@ -134,7 +134,7 @@ cdef int lay_out_spm(Spm* p, Arena a, dict m, int32_t requesters, int32_t engine
     a.own(<void**>&p.pointer, p.banks, sizeof(int32_t))
     p.row = p.line * p.banks
     p.oldest = NEVER
-    forget(&p.look)
+    forget(&p.lookahead)
     p.requesters = max(requesters, 1)
     for side in range(2):
         p.given[side] = m["ports"][side]
@@ -146,7 +146,7 @@ cdef int lay_out_spm(Spm* p, Arena a, dict m, int32_t requesters, int32_t engine
     a.own(<void**>&p.watch, engines, sizeof(int32_t))
     a.own(<void**>&p.turn, requesters, sizeof(slot_t), False)
     a.own(<void**>&p.requesting, requesters, sizeof(slot_t), False)
-    a.own(<void**>&p.look.due, requesters + 1, sizeof(slot_t), False)
+    a.own(<void**>&p.lookahead.due, requesters + 1, sizeof(slot_t), False)
     p.narrow = p.words == 1 and p.ports[0] <= 7 and p.ports[1] <= 7
     p.full = <uint64_t>-1 >> (64 - p.banks) if p.words == 1 else 0
     return 0
@@ -186,7 +186,34 @@ cdef void expand(Dram* d, Extent* x) noexcept nogil:
     x.row_bytes = x.stride = (end - start) * d.align
 
 
-cdef int lay_out_dma(Sim* s, Arena a, dict m, dict p) except -1:
+cdef int lay_out_dma_engines(Sim* s, Arena a, dict m) except -1:
+    """The DMA engines with the limits of their channels; `m`: the machine."""
+    cdef int32_t k, c
+    cdef DmaEngine* e
+    s.n_dma = len(m["dma"])
+    a.own(<void**>&s.dma, s.n_dma, sizeof(DmaEngine))
+    a.keep_before(&s.dma[0].id)
+    a.own(<void**>&s.dma_spm, s.n_dma, sizeof(int32_t), False)
+    for k in range(s.n_dma):
+        e = &s.dma[k]
+        spec = m["dma"][k]
+        e.id = k
+        e.period = spec["period"]
+        e.max_concurrent = spec["max_concurrent"]
+        e.queue_depth = spec["queue_depth"]
+        s.dma_spm[k] = spec["spm"]
+        for c in range(CHANNELS):
+            if c < len(spec["channels"]):               # else no transfer uses it
+                e.limit[c].max_concurrent, e.limit[c].score, e.limit[c].weight = spec["channels"][c]
+                if "ties" in spec:                      # of a perturbed run
+                    e.limit[c].tie = spec["ties"][c]
+            e.channel[c].first = NONE
+            e.channel[c].last = NONE
+    return 0
+
+
+cdef int lay_out_dma_jobs(Sim* s, Arena a, dict p) except -1:
+    """The DMA jobs of the program; `p`: one array for each field, with one element for each job."""
     cdef int32_t n = len(p["engine"])
     cdef const int64_t* engine = int64s(p["engine"], n)
     cdef const int64_t* channel = int64s(p["channel"], n)
@@ -204,28 +231,8 @@ cdef int lay_out_dma(Sim* s, Arena a, dict m, dict p) except -1:
     cdef const int64_t* peer = int64s(p["peer"], n)
     cdef int32_t k, c
     cdef DmaJob* j
-    cdef DmaEngine* e
-    s.n_dma = len(m["dma"])
     s.n_dma_jobs = n
-    a.own(<void**>&s.dma, s.n_dma, sizeof(DmaEngine))
-    a.keep_before(&s.dma[0].id)
-    a.own(<void**>&s.dma_spm, s.n_dma, sizeof(int32_t), False)
     a.own(<void**>&s.dma_job, s.n_dma_jobs + s.n_component_jobs, sizeof(DmaJob))
-    for k in range(s.n_dma):
-        e = &s.dma[k]
-        spec = m["dma"][k]
-        e.id = k
-        e.period = spec["period"]
-        e.max_concurrent = spec["max_concurrent"]
-        e.queue_depth = spec["queue_depth"]
-        s.dma_spm[k] = spec["spm"]
-        for c in range(CHANNELS):
-            if c < len(spec["channels"]):               # else no transfer uses it
-                e.limit[c].max_concurrent, e.limit[c].score, e.limit[c].weight = spec["channels"][c]
-                if "ties" in spec:                      # of a perturbed run
-                    e.limit[c].tie = spec["ties"][c]
-            e.channel[c].first = NONE
-            e.channel[c].last = NONE
     for k in range(s.n_dma_jobs):
         j = &s.dma_job[k]
         j.extent.dram_addr = dram_addr[k]
@@ -285,7 +292,7 @@ cdef int lay_out_compute(Sim* s, Arena a, dict m, dict p) except -1:
     a.own(<void**>&s.compute, s.n_compute, sizeof(Compute))
     a.keep_before(&s.compute[0].period)
     a.own(<void**>&s.compute_spm, s.n_compute, sizeof(int32_t), False)
-    a.own(<void**>&s.ahead, s.n_compute, sizeof(Ahead), False)
+    a.own(<void**>&s.ahead, s.n_compute, sizeof(RequestTable), False)
     a.own(<void**>&s.wheel, 1, sizeof(Wheel), False)
     a.own(<void**>&s.kept, 2 * len(m["spm"]) + 1, sizeof(int64_t), False)
     a.own(<void**>&s.compute_job, s.n_compute_jobs + s.n_component_jobs, sizeof(ComputeJob))
@@ -448,7 +455,8 @@ cdef int lay_out(Sim* s, Arena a, dict machine, dict program) except -1:
     s.own_routes = machine.get("own_routes", False)
     s.stops.start_of = s.stops.end_of = NONE
     s.failed_entry = NONE
-    lay_out_dma(s, a, machine, program["dma"])
+    lay_out_dma_engines(s, a, machine)
+    lay_out_dma_jobs(s, a, program["dma"])
     lay_out_compute(s, a, machine, program["compute"])
     lay_out_control(s, a, machine, program)
     flows = flows_at_once(s, program)
@@ -464,12 +472,12 @@ cdef int lay_out(Sim* s, Arena a, dict machine, dict program) except -1:
     a.own(<void**>&s.touched, s.n_spm, sizeof(int32_t), False)
     for k in range(s.n_spm):
         near = [e for e in range(s.n_dma) if s.dma_spm[e] == k]
-        requesters = sum([flows[e] for e in near]) + s.n_asks + far[k]
+        requesters = sum([flows[e] for e in near]) + s.n_component_requests + far[k]
         requesters += len([e for e in range(s.n_compute) if s.compute_spm[e] == k])
         lay_out_spm(&s.spm[k], a, machine["spm"][k], requesters, len(near))
         s.mask_words = max(s.mask_words, s.spm[k].words)
-        s.spm[k].look.denied = s.denials
-    requesters = s.n_flows + s.n_compute + s.n_asks + s.far_requesters * s.n_flows
+        s.spm[k].lookahead.denied = s.denials
+    requesters = s.n_flows + s.n_compute + s.n_component_requests + s.far_requesters * s.n_flows
     a.own(<void**>&s.requester, requesters, sizeof(Requester))
     a.keep_before(&s.requester[0].ends_at)
     a.own(<void**>&s.tie_break, requesters, sizeof(TieBreak))
@@ -499,5 +507,5 @@ cdef int lay_out(Sim* s, Arena a, dict machine, dict program) except -1:
         for k in range(s.control.n):
             s.overlap_with[k] = NONE
     lay_out_perturbed(s, a, machine.get("perturbed"))
-    groups_look(s)
+    reset_horizons(s)
     return 0

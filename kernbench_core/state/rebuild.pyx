@@ -74,8 +74,8 @@ cdef void rebuild(Sim* s) noexcept nogil:
     for k in range(s.n_spm):
         empty(&s.spm[k].grants)
         empty(&s.spm[k].denials)
-        forget(&s.spm[k].look)
-    for k in range(s.n_flows + s.n_compute + s.n_asks + s.far_requesters * s.n_flows):
+        forget(&s.spm[k].lookahead)
+    for k in range(s.n_flows + s.n_compute + s.n_component_requests + s.far_requesters * s.n_flows):
         s.requester[k].ends_at = 0
     for k in range(s.n_compute):
         compute_rebuild(&s.compute[k], s.compute_job, &s.spm[s.compute_spm[k]])

@@ -12,233 +12,44 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memset
 
 from kernbench_core.state.audit cimport (
-    Known, check_compute, check_dma, check_entries, check_flow, check_request, check_shares, check_stall, check_start, check_status,
-    p2_is_over)
+    Known, check_compute, check_dma, check_entries, check_flow, check_request, check_shares, check_stall, check_start,
+    check_status)
 from kernbench_core.model.arbiter.grant cimport clients
 from kernbench_core.model.bank cimport Requester, Spm
-from kernbench_core.model.compute cimport MAX_REGIONS, Compute, ComputeJob, compute_complete, compute_enqueue, compute_seek, compute_start
-from kernbench_core.model.control cimport Control, Entry
+from kernbench_core.model.compute cimport (
+    MAX_REGIONS, Compute, ComputeJob, compute_complete, compute_enqueue, compute_seek, compute_start)
+from kernbench_core.model.control cimport Entry
 from kernbench_core.model.dma cimport DmaEngine, DmaJob, dma_complete, dma_start, dma_submit
 from kernbench_core.model.dram.extent cimport Dram, channel_bytes, cursor_advance, flows_of
-from kernbench_core.trace.events cimport FlowTrace, StreamTrace
+from kernbench_core.trace.events cimport FlowTrace
 from kernbench_core.model.flow cimport settle_cursor
 from kernbench_core.fast.group cimport Group
-from kernbench_core.fast.fast_state cimport forget
-from kernbench_core.fast.group_layout cimport groups_look
+from kernbench_core.fast.group_layout cimport reset_horizons
 from kernbench_core.fast.groups cimport group_enter, group_leave
-from kernbench_core.model.heap cimport TimerHeap, int_push, timer_pop, timer_push
+from kernbench_core.model.heap cimport timer_push
 from kernbench_core.state.layout cimport lay_out_traces
-from kernbench_core.model.mmio cimport Mmio, mmio_next
 from kernbench_core.model.overlap cimport overlap_started
 from kernbench_core.model.pair cimport pair_open
 from kernbench_core.model.pair_requesters cimport far_requester
 from kernbench_core.model.phases cimport flow_bytes, open_flows, open_requester
-from kernbench_core.state.cache_snapshot cimport reset_caches, resume_write_backs
-from kernbench_core.state.controller_snapshot cimport reset_controllers, resume_controllers
-from kernbench_core.state.device_snapshot cimport reset_devices, resume_devices
+from kernbench_core.state.cache_snapshot cimport resume_write_backs
+from kernbench_core.state.controller_snapshot cimport resume_controllers
+from kernbench_core.state.device_snapshot cimport resume_devices
 from kernbench_core.model.share.membership cimport (
     Flow, Resource, flow_next, on_resources, pace_rebuild, share_enter, share_join, share_touch)
 from kernbench_core.model.sim cimport memory_of, watch
+from kernbench_core.state.reset cimport reset
+from kernbench_core.state.resume_control cimport resume_control
 from kernbench_core.state.snapshot cimport check_same, live_flows, visit_engines, visit_flows, visit_queue
 from kernbench_core.state.fields cimport RANGE_CLIENT, SIM, Unpack, limits_of
-from kernbench_core.types cimport (
-    CHANNELS, CONTROLLER_MODEL, NEVER, NONE, OP_BARRIER, OP_COMPUTE, OP_DMA, cycle_t, int32_t, int64_t, nbytes_t, slot_t,
-    uint64_t)
+from kernbench_core.types cimport CONTROLLER_MODEL, NEVER, NONE, OP_DMA, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 
 cdef enum:
     MANY = 1 << 20            # requests for one bank: more than can matter; the number is computed with the rate
 
 
-cdef void reset_groups(Sim* s) noexcept nogil:
-    cdef int32_t k, i, end
-    cdef Group* g
-    s.n_free = s.n_rejoin = s.joins.n = s.ends.n = s.share.n_dirty = s.groups.early.n = 0
-    for k in range(s.groups.n):
-        g = &s.groups.group[k]
-        end = s.groups.group[k + 1].first_flow if k + 1 < s.groups.n else s.caches.first if s.caches != NULL else s.n_flows
-        g.n_free = end - g.first_flow
-        for i in range(g.n_free):
-            s.free_flow[g.first_flow + i] = end - 1 - i
-        g.n_rejoin = g.n_joins = g.n_ends = g.n_dirty = 0
-        g.any_wanted = True
-    if s.groups.n == 1:
-        s.n_free = s.groups.group[0].n_free
-    s.any_wanted = True
-
-
-cdef void reset_spm(Spm* p, cycle_t cycle) noexcept nogil:
-    p.n_order = p.n_held = p.n_out = p.n_pairs = p.n_asks = p.n_watch = 0
-    p.oldest = NEVER
-    p.done = cycle
-    forget(&p.look)
-    memset(p.pointer, 0, p.banks * sizeof(int32_t))
-    memset(p.grants.low, 0, 8 * p.words * sizeof(uint64_t))
-    memset(p.denials.low, 0, 8 * p.words * sizeof(uint64_t))
-    p.grants.adds = p.denials.adds = p.grants.n_noted = p.denials.n_noted = 0
-
-
-cdef void reset_engines(Sim* s) noexcept nogil:
-    cdef int32_t k, c
-    cdef DmaEngine* d
-    cdef Compute* e
-    for k in range(s.n_dma):
-        d = &s.dma[k]
-        d.active = d.pending = d.free = d.backpressured = 0
-        d.jobs = d.nbytes = 0
-        d.watched = False
-        d.changed = 0
-        memset(d.change, 0, sizeof(d.change))
-        for c in range(CHANNELS):
-            d.channel[c].first = d.channel[c].last = NONE
-            d.channel[c].outstanding = 0
-    for k in range(s.n_dma_jobs):
-        s.dma_job[k].state = s.dma_job[k].reason = s.dma_job[k].in_head = 0
-        s.dma_job[k].flows = NONE
-        s.dma_job[k].live = s.dma_job[k].out = 0
-    for k in range(s.n_compute):
-        e = &s.compute[k]
-        e.queue_first = e.queue_last = e.job = NONE
-        e.queued = e.streams = e.often = 0
-        e.jobs = e.work = e.job_cycles = e.idle = e.body_left = 0
-        e.done_at = NEVER
-        s.ahead[k].job = NONE
-
-
-cdef void reset(Sim* s) noexcept nogil:
-    """Clear the whole state of a run."""
-    cdef int32_t k, requesters = s.n_flows + s.n_compute + s.n_asks + s.far_requesters * s.n_flows
-    for k in range(s.share.n_res):
-        s.share.res[k].weight = s.share.res[k].bytes = s.share.res[k].stored = 0
-        s.share.res[k].members = 0
-        s.share.res[k].dirty = False
-        s.share.res[k].first = NONE
-        s.share.res[k].since = s.cycle
-    for k in range(s.share.channels):
-        s.share.line[k] = NONE
-    for k in range(requesters):
-        s.requester[k].next_at = s.requester[k].first_denied = s.requester[k].backpressure_at = NEVER
-        s.requester[k].reads = s.requester[k].writes = 0
-        s.requester[k].paired = False
-    if s.mask_words > 1:
-        memset(s.mask, 0, <size_t>requesters * 2 * s.mask_words * sizeof(uint64_t))
-    for k in range(s.n_spm):
-        reset_spm(&s.spm[k], s.cycle)
-    reset_engines(s)
-    reset_groups(s)
-    if s.caches != NULL:
-        reset_caches(s)
-    if s.traced:
-        memset(s.flow_trace, 0, s.n_flows * sizeof(FlowTrace))
-        memset(s.stream_trace, 0, s.n_compute * MAX_REGIONS * sizeof(StreamTrace))
-    s.n_running = s.n_paired = s.n_done_flow = s.n_done_compute = s.n_pressed = s.n_touched = 0
-    if s.share.devices != NULL:
-        if s.share.rule == CONTROLLER_MODEL:
-            reset_controllers(s)
-        else:
-            reset_devices(s)
-
-
-cdef bint is_over(Control* q, int32_t entry, cycle_t now, bint p2_over) noexcept nogil:
-    """Whether P2 has completed the entry."""
-    cdef Entry* e = &q.entry[entry]
-    return e.end != NEVER and (e.op != OP_DMA and e.op != OP_COMPUTE or p2_over or e.end < now)
-
-
-cdef void resume_control(Sim* s) noexcept nogil:
-    """Restore the lists of the command queue from the times of its entries."""
-    cdef Control* q = &s.control
-    cdef int32_t k, i
-    cdef bint job, p2_over = p2_is_over(s)
-    q.completed = q.tied = q.passed = q.n_finished = q.in_flight = 0
-    q.n_ready_jobs = q.n_ready_control = q.n_later = 0
-    q.submitted = 0
-    q.cursor = -1
-    q.mmio_at = NEVER
-    for k in range(q.n):
-        q.entry[k].waits = 0
-    if q.mmio != NULL:
-        resume_mmio(q, s.cycle, p2_over)
-    for k in range(q.n):
-        job = q.entry[k].op == OP_DMA or q.entry[k].op == OP_COMPUTE
-        if job and q.entry[k].issue != NEVER:
-            q.submitted += 1
-            q.in_flight += q.entry[k].end == NEVER
-        if is_over(q, k, s.cycle, p2_over):
-            q.completed += 1
-            q.passed += q.entry[k].op == OP_BARRIER
-            continue
-        if q.entry[k].end != NEVER:             # the next P2 completes it
-            q.finished[q.n_finished] = k
-            q.n_finished += 1
-        q.tied += q.entry[k].tied
-        for i in range(q.entry[k].after, q.entry[k + 1].after):
-            q.entry[q.dependents[i]].waits += 1
-    if q.end >= 0 and q.completed < q.end:
-        q.entry[q.end].waits += 1
-    for k in range(q.n):
-        if q.entry[k].issue != NEVER or q.entry[k].waits:
-            continue
-        if q.entry[k].op == OP_DMA or q.entry[k].op == OP_COMPUTE:
-            int_push(q.ready_jobs, &q.n_ready_jobs, k)
-        else:
-            int_push(q.ready_control, &q.n_ready_control, k)
-    q.limited = q.width != 0 and q.n_ready_jobs > 0
-
-
-cdef void resume_mmio(Control* q, cycle_t now, bint p2_over) noexcept nogil:
-    """Restore the lists of the host from the ends and the arrivals of the entries."""
-    cdef Mmio* h = q.mmio
-    cdef int32_t k, i, n = 0
-    cdef bint raised
-    h.n_waiting = h.coming.n = h.first = h.last = 0
-    h.free = 0
-    for k in range(q.n):
-        h.unknown[k] = 0
-        h.known[k] = 0
-    for k in range(q.n):
-        raised = is_over(q, k, now, p2_over)
-        for i in range(q.entry[k].after, q.entry[k + 1].after if h.raises[k] else q.entry[k].after):
-            if h.written[q.dependents[i]]:
-                h.unknown[q.dependents[i]] += not raised
-                h.known[q.dependents[i]] = max(h.known[q.dependents[i]], q.entry[k].end + h.interrupt if raised else 0)
-    for k in range(q.n):
-        if not h.written[k]:
-            continue
-        if h.arrival[k] != NEVER:
-            h.free = max(h.free, h.arrival[k] - h.latency)
-            h.in_transit[n] = k
-            n += 1
-        if not mmio_is_here(h, k, now, p2_over):
-            q.entry[k].waits += 1
-        if h.arrival[k] == NEVER and h.unknown[k] == 0:
-            timer_push(&h.coming, h.known[k], k)
-    h.last = n
-    sort_by_arrival(h, n)
-    while h.first < n and mmio_is_here(h, h.in_transit[h.first], now, p2_over):
-        h.first += 1
-    q.mmio_at = mmio_next(h)
-
-
-cdef bint mmio_is_here(Mmio* h, int32_t entry, cycle_t now, bint p2_over) noexcept nogil:
-    """Whether the entry has arrived in the queue."""
-    return h.arrival[entry] < now or (p2_over and h.arrival[entry] == now)
-
-
-cdef void sort_by_arrival(Mmio* h, int32_t n) noexcept nogil:
-    """Put the entries whose writes have begun into the order of their arrivals. The room after the heap is sufficient for them, because an
-    entry is either in the heap or in the list."""
-    cdef TimerHeap sorted_
-    cdef int32_t k
-    sorted_.item = h.coming.item + h.coming.n
-    sorted_.n = 0
-    for k in range(n):
-        timer_push(&sorted_, h.arrival[h.in_transit[k]], h.in_transit[k])
-    for k in range(n):
-        h.in_transit[k] = timer_pop(&sorted_)
-
-
 cdef Group* group_of(Sim* s, int32_t engine) noexcept nogil:
-    return &s.groups.group[s.groups.word[s.groups.seat[engine] >> 6]]
+    return &s.groups.group[s.groups.word[s.groups.engine_bit[engine] >> 6]]
 
 
 cdef int resume_transfer(Sim* s, slot_t job, cycle_t start) except -1:
@@ -359,13 +170,13 @@ cdef void seek_flow(Sim* s, slot_t flow) noexcept nogil:
     while moved >= f.at.run_left and f.at.run_left:
         moved -= f.at.run_left
         cursor_advance(&f.at, m, &j.extent, f.channel, f.at.run_left)
-    if s.traced and s.flow_trace[flow].asked != NEVER:
+    if s.traced and s.flow_trace[flow].requested != NEVER:
         t = &s.flow_trace[flow]
         settle_cursor(f, p)
         t.at = f.at
         t.bank = f.bank
         t.left = f.at.run_left - moved
-    moved += f.asked
+    moved += f.requested
     while moved:
         step = min(moved, f.at.run_left)
         cursor_advance(&f.at, m, &j.extent, f.channel, step)
@@ -422,8 +233,8 @@ cdef int resume_joined(Sim* s, slot_t flow) except -1:
         s.spm[a.spm].n_out += 1
         j.out += 1
         if s.traced and f.route.length and not s.flow_trace[flow].suspended:
-            share_touch(&s.share, s.share.path[f.route.first])      # it left in the cycle before: the next P4 reports it
-    else:                                       # served while it was out: it enters in the next P4
+            share_touch(&s.share, s.share.path[f.route.first])      # the flow left in the previous cycle, and the next P4 reports this
+    else:                                       # the request was served while the flow was out: the flow enters in the next P4
         s.rejoin[s.n_rejoin] = flow
         s.n_rejoin += 1
     if since == NEVER:
@@ -526,20 +337,20 @@ cdef int resume_all_compute(Sim* s, Known* known) except -1:
     return 0
 
 
-cdef void want_all(Sim* s) noexcept nogil:
+cdef void try_all_engines(Sim* s) noexcept nogil:
     """Let the next P3 try every engine; an engine without work stays as it is."""
     cdef int32_t k, bit
     cdef Group* last = &s.groups.group[s.groups.n - 1]
     memset(s.wanted, 0, (last.word + last.words) * sizeof(uint64_t))
     for k in range(s.n_dma + s.n_compute):
-        bit = s.groups.seat[k]
+        bit = s.groups.engine_bit[k]
         s.wanted[bit >> 6] |= <uint64_t>1 << (bit & 63)
     for k in range(s.groups.n):
         s.groups.group[k].any_wanted = True
     s.any_wanted = s.groups.n == 1
 
 
-cdef int put_back(Sim* s, Unpack v, int32_t* by_number, slot_t* live, Known* known) except -1:
+cdef int restore(Sim* s, Unpack v, int32_t* by_number, slot_t* live, Known* known) except -1:
     cdef int32_t n
     visit_queue(s, v)
     check_status(s)
@@ -561,8 +372,8 @@ cdef int put_back(Sim* s, Unpack v, int32_t* by_number, slot_t* live, Known* kno
             resume_controllers(s, live, n)
         else:
             resume_devices(s, live, n)
-    groups_look(s)
-    want_all(s)
+    reset_horizons(s)
+    try_all_engines(s)
     return 0
 
 
@@ -582,7 +393,7 @@ cdef int resume(Sim* s, Arena a, bytes image) except -1:
         v.limits.high[<int>RANGE_CLIENT] = clients(s) - 1
         lay_out_traces(s, a, s.traced)
         reset(s)
-        put_back(s, v, by_number, live, known)
+        restore(s, v, by_number, live, known)
         check_same(s, image)
     finally:
         free(by_number)

@@ -127,18 +127,18 @@ cdef void settle_flow(Sim* s, slot_t slot) noexcept nogil:
     cdef bint held = a.first_denied != NEVER
     cdef FlowTrace* t = &s.flow_trace[slot] if s.traced else NULL
     if f.left == 0 or s.dma_job[f.job].in_head:
-        f.asked = f.carry = f.num = 0
+        f.requested = f.carry = f.num = 0
         f.den = 1
         f.entered = f.member = f.out = False
     elif not held:
-        f.asked = 0
+        f.requested = 0
         if f.member and s.cycle > f.seen:
             f.carry += (s.cycle - f.seen) * f.num
     f.seen = s.cycle
     if not held:
         a.next_at = flow_next(f) if f.member else NEVER
-    if t != NULL and (f.left == 0 or t.asked == NEVER or s.dma_job[f.job].in_head):
-        t.asked = NEVER
+    if t != NULL and (f.left == 0 or t.requested == NEVER or s.dma_job[f.job].in_head):
+        t.requested = NEVER
         t.conflict = False
     if t != NULL and (f.left == 0 or s.dma_job[f.job].in_head):
         t.suspended = False
@@ -172,8 +172,8 @@ cdef void settle_compute(Sim* s, int32_t c) noexcept nogil:
     for k in range(MAX_REGIONS):
         t = &s.stream_trace[c * MAX_REGIONS + k]
         unasked = e.body_left == e.body and s.requester[s.n_flows + c].first_denied == NEVER
-        if e.job == NONE or k >= e.streams or unasked or t.asked == NEVER:
-            t.asked = NEVER
+        if e.job == NONE or k >= e.streams or unasked or t.requested == NEVER:
+            t.requested = NEVER
             t.conflict = False
 
 

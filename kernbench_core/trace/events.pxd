@@ -96,7 +96,7 @@ cdef struct FlowTrace:        # trace data of a flow slot
     bint suspended            # @flag
     Cursor at                 # the first byte of the open address run
     nbytes_t left             # [B] of the run, from the first byte of the open request on
-    cycle_t asked             # @past? cycle of its first request; NEVER: no run is open
+    cycle_t requested         # @past? cycle of its first request; NEVER: no run is open
     int32_t bank              # bank of its first byte
     bint conflict             # @flag whether a request of it was denied
     cycle_t held              # between scratchpads: the last cycle in which the trace recorded that it is held
@@ -104,7 +104,7 @@ cdef struct FlowTrace:        # trace data of a flow slot
 cdef struct StreamTrace:      # trace data of a region of a running TE or VE job
     nbytes_t first            # [B] of the region: start of the open request
     nbytes_t last             # [B] end of the open request; none if it is not above `first`
-    cycle_t asked             # @past? as in FlowTrace, for the whole region
+    cycle_t requested         # @past? as in FlowTrace, for the whole region
     bint conflict             # @flag
 
 cdef extern from *:

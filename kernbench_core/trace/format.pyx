@@ -29,7 +29,7 @@ cdef enum:
 
     PIECE = 1 << 17           # [B] text produced at once, plus one line: it stays in a near cache
 
-cdef struct Part:
+cdef struct Item:
     int32_t kind
     int32_t at                # index of the value or column
     int32_t table             # index of the table of texts
@@ -68,7 +68,7 @@ cdef list padded(list texts):
     return [text + bytes(CHUNK) for text in texts]
 
 
-cdef inline void put_part(Buffer* b, Part* p, Event* e, const int64_t** columns, Text** tables) noexcept nogil:
+cdef inline void put_item(Buffer* b, Item* p, Event* e, const int64_t** columns, Text** tables) noexcept nogil:
     cdef int64_t value = 0
     cdef Text* text
     if p.kind == P_VALUE or p.kind == P_TEXT_OF_VALUE:
@@ -99,7 +99,7 @@ cdef class Format:
     """
     cdef list keep                # references to everything to which pointers exist
     cdef list pieces              # padded texts
-    cdef Part* part
+    cdef Item* part
     cdef Template* template
     cdef int32_t* kind            # [kinds + 1] first template of each kind
     cdef int32_t kinds
@@ -131,7 +131,7 @@ cdef class Format:
         self.last = last
         n_templates = sum(map(len, kinds))
         n_parts = sum([len(t[3]) for templates in kinds for t in templates])
-        self.part = <Part*>calloc(n_parts + 1, sizeof(Part))
+        self.part = <Item*>calloc(n_parts + 1, sizeof(Item))
         self.template = <Template*>calloc(n_templates + 1, sizeof(Template))
         self.kind = <int32_t*>calloc(self.kinds + 1, sizeof(int32_t))
         self.column = <const int64_t**>calloc(len(columns) + 1, sizeof(void*))
@@ -273,7 +273,7 @@ cdef class Format:
                 if not self.wanted(t, e, token):
                     continue
                 for j in range(t.first, t.first + t.n):
-                    put_part(&b, &self.part[j], e, self.column, self.table)
+                    put_item(&b, &self.part[j], e, self.column, self.table)
                 b.data[b.n] = b'\n'
                 b.n += 1
                 self.lines += 1
@@ -337,7 +337,7 @@ cdef class Format:
     cdef str fault_of(self, Event* e, int64_t rows, int64_t units):
         """The reason why a record cannot become a line; None if it can."""
         cdef Template* t
-        cdef Part* p
+        cdef Item* p
         cdef int64_t count
         cdef int32_t i, j
         if not 0 <= e.kind < self.kinds or e.kind == REC_EMIT:

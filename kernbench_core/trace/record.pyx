@@ -17,15 +17,15 @@ from kernbench_core.model.sim cimport flow_channel
 from kernbench_core.types cimport (
     COMPONENT, CONTROL, DMA, MEMORY, NEVER, NONE, OP_COMPONENT, OP_COMPUTE, OP_DMA, PRIORITY_DEFERRED, QUEUE_FULL, int64_t)
 
-cdef struct Place:            # position of a job in the order of a cycle
+cdef struct OrderKey:            # position of a job in the order of a cycle
     int32_t kind
     int32_t engine
     int64_t job
 
 
-cdef Place place_of(Sim* s, int32_t entry) noexcept nogil:
+cdef OrderKey order_key_of(Sim* s, int32_t entry) noexcept nogil:
     cdef Entry* e = &s.control.entry[entry]
-    cdef Place p
+    cdef OrderKey p
     p.job = e.number
     if e.op == OP_DMA:
         p.kind = DMA
@@ -63,7 +63,7 @@ cdef void record_submit(Sim* s, int32_t entry) noexcept nogil:
 
 
 cdef void record_start(Sim* s, int32_t entry, cycle_t now) noexcept nogil:
-    cdef Place p = place_of(s, entry)
+    cdef OrderKey p = order_key_of(s, entry)
     cdef Event* r = emit(s.trace, REC_START + p.kind if p.kind < 3 else REC_CPU_START, now, 3, p.kind, p.engine, p.job, -1, 11, entry)
     cdef Compute* e
     if r:
@@ -82,7 +82,7 @@ cdef void record_start(Sim* s, int32_t entry, cycle_t now) noexcept nogil:
 
 cdef void record_end(Sim* s, int32_t entry, cycle_t end) noexcept nogil:
     cdef Entry* e = &s.control.entry[entry]
-    cdef Place p = place_of(s, entry)
+    cdef OrderKey p = order_key_of(s, entry)
     cdef Event* r = emit(s.trace, REC_END + p.kind if p.kind < 3 else REC_CPU_END, end, 0, p.kind, p.engine, p.job, -1, 12, entry)
     cdef Compute* c
     if not r:
@@ -182,7 +182,7 @@ cdef void record_open(Sim* s, slot_t flow) noexcept nogil:
     t.held = -1
     t.entered = False
     t.suspended = False
-    t.asked = NEVER
+    t.requested = NEVER
 
 
 cdef void record_enter(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
@@ -304,7 +304,7 @@ cdef void record_leave(Sim* s, slot_t flow, cycle_t end) noexcept nogil:
 
 cdef void record_emit(Sim* s, int32_t entry, cycle_t now, int32_t name, int64_t value) noexcept nogil:
     """Record an event that a component emitted for a job that it works on or has submitted, not before the issue of the job."""
-    cdef Place p = place_of(s, entry)
+    cdef OrderKey p = order_key_of(s, entry)
     cdef bint new = entry > s.control.n and s.control.entry[entry].issue == now
     cdef Event* r
     if new:

@@ -18,7 +18,7 @@ cdef inline void put_note(Walk* w, slot_t requester, int64_t c, uint64_t reads, 
 cdef inline void open_run(FlowTrace* t, Flow* f, nbytes_t left, int32_t bank) noexcept nogil:
     """A flow requests bytes or may do so. `left` bytes of its address run are not requested yet; the first of them is on `bank`.
     If no run is open, a run begins at this byte."""
-    if t.asked == NEVER:
+    if t.requested == NEVER:
         t.at = f.at
         t.at.run_left = left
         t.at.addr += t.at.run_seen - left
@@ -28,9 +28,9 @@ cdef inline void open_run(FlowTrace* t, Flow* f, nbytes_t left, int32_t bank) no
         t.conflict = False
     t.left = left
 
-cdef inline void run_asked(FlowTrace* t, cycle_t now) noexcept nogil:
-    if t.asked == NEVER:
-        t.asked = now
+cdef inline void run_requested(FlowTrace* t, cycle_t now) noexcept nogil:
+    if t.requested == NEVER:
+        t.requested = now
 
 cdef inline void emit_moved(Sim* s, Flow* f, FlowTrace* t, int32_t kind, cycle_t now) noexcept nogil:
     """Record that the bytes of the open run of a flow have moved."""
@@ -42,18 +42,18 @@ cdef inline void emit_moved(Sim* s, Flow* f, FlowTrace* t, int32_t kind, cycle_t
         r.v[2] = on_resources(f, t.at.dram)
         r.v[3] = t.at.addr
         r.v[4] = t.at.run_left
-        r.v[5] = now + 1 - t.asked
+        r.v[5] = now + 1 - t.requested
         r.v[6] = t.bank
         r.v[7] = t.conflict
 
 cdef inline bint run_served(Sim* s, Flow* f, FlowTrace* t, cycle_t now) noexcept nogil:
     """Handle a request that was served at once and moves bytes of a single run: only the end of the run is recorded. Return false, and
     do nothing, if the bytes are of several runs or if the trace has the level `access`."""
-    if s.trace.level > TRACE_FULL or f.asked > t.left:
+    if s.trace.level > TRACE_FULL or f.requested > t.left:
         return False
-    if f.asked == t.left:
+    if f.requested == t.left:
         emit_moved(s, f, t, REC_RUN, now)
-        t.asked = NEVER
+        t.requested = NEVER
     return True
 
 cdef inline StreamTrace* streams_of(Sim* s, slot_t requester) noexcept nogil:
@@ -65,7 +65,7 @@ cdef inline void before_request(Compute* e, StreamTrace* t) noexcept nogil:
     cdef int32_t k
     for k in range(e.streams):
         if e.body_left == e.body:               # the first body cycle of the job
-            t[k].asked = NEVER
+            t[k].requested = NEVER
             t[k].conflict = False
         t[k].first = e.stream[k].at
 

@@ -8,7 +8,7 @@ from kernbench_core.trace.events cimport (
     FlowTrace, StreamTrace, Tracer, emit)
 from kernbench_core.model.bank_mask cimport set_run
 from kernbench_core.model.pair_requesters cimport far_requester
-from kernbench_core.trace.record_request_notes cimport emit_moved, run_asked, streams_of
+from kernbench_core.trace.record_request_notes cimport emit_moved, run_requested, streams_of
 from kernbench_core.model.share.membership cimport Flow
 from kernbench_core.model.sim cimport flow_channel, memory_of
 from kernbench_core.types cimport COMPONENT, DMA, MEMORY, NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
@@ -33,7 +33,7 @@ cdef Source source_of(Sim* s, slot_t requester) noexcept nogil:
     cdef Source w
     cdef Compute* e
     cdef Flow* f
-    if requester >= s.n_flows + s.n_compute + s.n_asks:
+    if requester >= s.n_flows + s.n_compute + s.n_component_requests:
         requester -= far_requester(s, 0)
     if requester < s.n_flows:
         f = &s.share.flow[requester]
@@ -59,7 +59,7 @@ cdef Source source_of(Sim* s, slot_t requester) noexcept nogil:
 
 
 cdef void emit_access(
-        Sim* s, int32_t kind, Spm* p, Source w, nbytes_t addr, nbytes_t size, bint writes, bint conflict, cycle_t asked,
+        Sim* s, int32_t kind, Spm* p, Source w, nbytes_t addr, nbytes_t size, bint writes, bint conflict, cycle_t requested,
         cycle_t now) noexcept nogil:
     cdef Event* r = emit(s.trace, kind, now, 6, w.kind, w.engine, w.job, w.channel, 60, w.entry)
     if r:
@@ -69,58 +69,58 @@ cdef void emit_access(
         r.v[3] = bank_of(p, line_of(p, addr))
         r.v[4] = writes
         r.v[5] = conflict
-        r.v[6] = now + 1 - asked
+        r.v[6] = now + 1 - requested
 
 
 cdef void flow_touched(
-        Sim* s, Spm* p, slot_t requester, nbytes_t ahead, nbytes_t size, bint denied, cycle_t asked, cycle_t now) noexcept nogil:
+        Sim* s, Spm* p, slot_t requester, nbytes_t ahead, nbytes_t size, bint denied, cycle_t requested, cycle_t now) noexcept nogil:
     """Record an access to `size` bytes of the open run, which begin `ahead` bytes after its first byte. A flow between two scratchpads
     accesses both of them."""
     cdef FlowTrace* t = &s.flow_trace[requester]
     cdef Source w = source_of(s, requester)
     cdef bint writes = not s.dma_job[s.share.flow[requester].job].write
-    emit_access(s, REC_ACCESS, p, w, t.at.addr + ahead, size, writes, denied, asked, now)
+    emit_access(s, REC_ACCESS, p, w, t.at.addr + ahead, size, writes, denied, requested, now)
     if s.requester[requester].paired:
         p = &s.spm[s.requester[far_requester(s, requester)].spm]
-        emit_access(s, REC_FAR, p, w, t.at.dram + ahead, size, not writes, denied, asked, now)
+        emit_access(s, REC_FAR, p, w, t.at.dram + ahead, size, not writes, denied, requested, now)
 
 
-cdef void flow_moved(Sim* s, Spm* p, slot_t requester, cycle_t asked, bint denied, cycle_t now) noexcept nogil:
+cdef void flow_moved(Sim* s, Spm* p, slot_t requester, cycle_t requested, bint denied, cycle_t now) noexcept nogil:
     """Record that the bytes of a flow's request move, one address run after another."""
     cdef Flow* f = &s.share.flow[requester]
     cdef DmaJob* j = &s.dma_job[f.job]
     cdef FlowTrace* t = &s.flow_trace[requester]
-    cdef nbytes_t left = f.asked, size
+    cdef nbytes_t left = f.requested, size
     cdef bint ranges = s.trace.level < TRACE_ACCESS
     t.conflict = t.conflict or denied
     if ranges and left < t.left:
         return
     if ranges and left == t.left and not s.requester[requester].paired:   # one run ends: the lines of both events are next to each other
         emit_moved(s, f, t, REC_RUN, now)
-        t.asked = NEVER
+        t.requested = NEVER
         return
     while True:
         size = min(left, t.left)
         if not ranges:
-            flow_touched(s, p, requester, t.at.run_left - t.left, size, denied, asked, now)
+            flow_touched(s, p, requester, t.at.run_left - t.left, size, denied, requested, now)
         left -= size
         t.left -= size
         if t.left:
             return
         if ranges:
-            flow_touched(s, p, requester, 0, t.at.run_left, t.conflict, t.asked, now)
+            flow_touched(s, p, requester, 0, t.at.run_left, t.conflict, t.requested, now)
         emit_moved(s, f, t, REC_MOVED, now)
-        t.asked = NEVER
+        t.requested = NEVER
         if left == 0:
             return
         cursor_advance(&t.at, memory_of(s, f.job), &j.extent, f.channel, t.at.run_left)
         t.left = t.at.run_left
         t.bank = bank_of(p, line_of(p, t.at.addr))
-        t.asked = asked
+        t.requested = requested
         t.conflict = denied
 
 
-cdef void work_moved(Sim* s, Spm* p, slot_t requester, cycle_t asked, bint denied, cycle_t now) noexcept nogil:
+cdef void work_moved(Sim* s, Spm* p, slot_t requester, cycle_t requested, bint denied, cycle_t now) noexcept nogil:
     """Record that the request of a body cycle is served, one region after another."""
     cdef Compute* e = &s.compute[requester - s.n_flows]
     cdef ComputeJob* j = &s.compute_job[e.job]
@@ -131,14 +131,15 @@ cdef void work_moved(Sim* s, Spm* p, slot_t requester, cycle_t asked, bint denie
         g = &j.region[k]
         if t[k].last <= t[k].first:
             continue
-        if t[k].asked == NEVER:
-            t[k].asked = asked
+        if t[k].requested == NEVER:
+            t[k].requested = requested
         t[k].conflict = t[k].conflict or denied
         if s.trace.level == TRACE_ACCESS:
             emit_access(
-                s, REC_ACCESS, p, source_of(s, requester), g.addr + t[k].first, t[k].last - t[k].first, writes_to(j, k), denied, asked, now)
+                s, REC_ACCESS, p, source_of(s, requester), g.addr + t[k].first, t[k].last - t[k].first, writes_to(j, k), denied,
+                requested, now)
         elif t[k].last == g.nbytes:
-            emit_access(s, REC_ACCESS, p, source_of(s, requester), g.addr, g.nbytes, writes_to(j, k), t[k].conflict, t[k].asked, now)
+            emit_access(s, REC_ACCESS, p, source_of(s, requester), g.addr, g.nbytes, writes_to(j, k), t[k].conflict, t[k].requested, now)
         t[k].first = t[k].last
 
 
@@ -198,7 +199,7 @@ cdef void open_traced_request(Sim* s, Spm* p, slot_t requester, uint64_t* reads,
     cdef TracedRequest* a = &t.requesting[t.n_requesting]
     cdef int32_t k
     if requester < s.n_flows:
-        run_asked(&s.flow_trace[requester], now)
+        run_requested(&s.flow_trace[requester], now)
     t.n_requesting += 1
     a.requester = requester
     a.fresh = False
@@ -266,11 +267,11 @@ cdef bint requests_bank(Spm* p, TracedRequest* a, int32_t bank, bint writes) noe
 cdef void emit_conflict(Sim* s, Spm* p, int32_t bank, bint writes, cycle_t now) noexcept nogil:
     cdef TracedRequest* a
     cdef TracedRequest* first = NULL
-    cdef int32_t k, asked = 0, kinds = 0
+    cdef int32_t k, requested = 0, kinds = 0
     cdef Event* r
     for k in range(s.trace.n_requesting):
         a = &s.trace.requesting[k]
-        asked += requests_bank(p, a, bank, writes)
+        requested += requests_bank(p, a, bank, writes)
         if denied_so(p, a, bank, writes):
             if first == NULL:
                 first = a
@@ -279,7 +280,7 @@ cdef void emit_conflict(Sim* s, Spm* p, int32_t bank, bint writes, cycle_t now) 
     if r:
         r.v[0] = bank
         r.v[1] = writes
-        r.v[2] = asked
+        r.v[2] = requested
         r.v[3] = p.ports[1] if p.split and writes else p.ports[0]
         r.v[4] = kinds & CLIENTS
         r.v[5] = p - s.spm

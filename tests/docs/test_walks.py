@@ -25,7 +25,7 @@ LIMITS = {
     "A send of a kernel": {"files": 15, "changes of package": 5, "shapes": 5},
 }
 #: Calls through a table of functions, by name: what stands there is another function.
-THROUGH = {"submit": "api_submit", "Columns": "_fill_tiles", "Core": "lay_out_dma"}
+THROUGH = {"submit": "api_submit", "Columns": "_fill_tiles", "Core": "lay_out_dma_jobs"}
 #: Steps that no step before them calls: what the user, or the core when it is time, calls first.
 FIRST = {"load_program", "__init__", "enqueue_lines", "_times", "load", "send", "notify", "advance"}
 

@@ -16,7 +16,7 @@ cdef inline int32_t clients(Sim* s) noexcept nogil:
 
 cdef inline int32_t client_of(Sim* s, slot_t requester) noexcept nogil:
     """The client that makes a request."""
-    if requester < s.n_flows or requester >= s.n_flows + s.n_compute + s.n_asks:
+    if requester < s.n_flows or requester >= s.n_flows + s.n_compute + s.n_component_requests:
         return s.share.flow[flow_of(s, requester)].engine
     if requester < s.n_flows + s.n_compute:
         return s.n_dma + requester - s.n_flows
@@ -40,11 +40,11 @@ cdef inline void open_traced_requests(Sim* s, Spm* p, cycle_t now) noexcept nogi
 
 cdef inline uint64_t requested_banks(Sim* s, Spm* p, int32_t w) noexcept nogil:
     """The banks of the w-th word that some request needs."""
-    cdef uint64_t asked = 0
+    cdef uint64_t requested = 0
     cdef int32_t k
     for k in range(p.n_requesting):
-        asked |= reads_of(s, p.requesting[k])[w] | writes_of(s, p.requesting[k])[w]
-    return asked
+        requested |= reads_of(s, p.requesting[k])[w] | writes_of(s, p.requesting[k])[w]
+    return requested
 
 cdef inline void deny_bank(Sim* s, Spm* p, int32_t k, int32_t bank, bint no_read, bint no_write) noexcept nogil:
     """Deny a bank to the k-th request of the cycle, for lack of these ports."""

@@ -21,10 +21,10 @@ cdef inline void grant_round(Sim* s, Spm* p, int32_t bank) noexcept nogil:
 cdef inline void round_robin(Sim* s, Spm* p, cycle_t now) noexcept nogil:
     """Grant the requests of this cycle, bank by bank."""
     cdef int32_t w
-    cdef uint64_t asked
+    cdef uint64_t requested
     open_traced_requests(s, p, now)
     for w in range(p.words):
-        asked = requested_banks(s, p, w)
-        while asked:
-            grant_round(s, p, 64 * w + trailing_zeros(asked))
-            asked &= asked - 1
+        requested = requested_banks(s, p, w)
+        while requested:
+            grant_round(s, p, 64 * w + trailing_zeros(requested))
+            requested &= requested - 1

@@ -8,7 +8,7 @@ from libc.string cimport memset
 from kernbench_core.model.division cimport gcd, quotient
 from kernbench_core.model.controller.commands cimport controller_clock
 from kernbench_core.model.controller.queues cimport enqueue
-from kernbench_core.model.controller.requests cimport OPEN_WRITES, Place, Request, Turn, clock_up_to, cycle_of
+from kernbench_core.model.controller.requests cimport OPEN_WRITES, BurstSlot, Request, Turn, clock_up_to, cycle_of
 from kernbench_core.model.controller.timing cimport clock_t
 from kernbench_core.model.dram.extent cimport Dram, cursor_advance, cursor_open
 from kernbench_core.model.share.membership cimport Flow, set_rate, share_join, share_leave, share_touch
@@ -27,7 +27,7 @@ cdef void port_open(Share* s, slot_t flow, Extent* x, int32_t memory, bint write
     """A transfer starts: its bursts are queued from the first on."""
     cdef Controllers* d = <Controllers*>s.devices
     cdef Port* p = &d.port[flow]
-    cdef Place* ring = p.ring
+    cdef BurstSlot* ring = p.ring
     memset(p, 0, sizeof(Port))
     p.ring = ring
     p.extent = x[0]
@@ -59,21 +59,21 @@ cdef int64_t missing(Share* s, slot_t flow, nbytes_t end, cycle_t now) noexcept 
     cdef Flow* f = &s.flow[flow]
     cdef bint held
     cdef int64_t carry
-    cdef nbytes_t asked
+    cdef nbytes_t requested
     if s.touch != NULL:
         s.touch(s.sim, flow, now)
     held = s.requester[flow].first_denied != NEVER
-    asked = f.total - f.left + (f.asked if held else 0)
+    requested = f.total - f.left + (f.requested if held else 0)
     carry = f.carry
     if f.member and not held and now > f.seen:
         carry += (now - f.seen) * f.num
-    return (end - asked) * f.den - carry
+    return (end - requested) * f.den - carry
 
 
-cdef bint has_to_ask(Share* s, slot_t flow) noexcept nogil:
+cdef bint has_unrequested(Share* s, slot_t flow) noexcept nogil:
     """Whether some bytes of the flow are not yet part of a request."""
     cdef Flow* f = &s.flow[flow]
-    return f.left > (f.asked if s.requester[flow].first_denied != NEVER else 0)
+    return f.left > (f.requested if s.requester[flow].first_denied != NEVER else 0)
 
 
 cdef inline clock_t clock_from(Controllers* d, cycle_t now) noexcept nogil:
@@ -81,11 +81,11 @@ cdef inline clock_t clock_from(Controllers* d, cycle_t now) noexcept nogil:
     return clock_up_to(d, now - 1) + 1 if now > 0 else 0
 
 
-cdef bint has_place(Share* s, Controllers* d, slot_t flow) noexcept nogil:
+cdef bint has_slot(Share* s, Controllers* d, slot_t flow) noexcept nogil:
     """Whether the flow has a burst to queue, and room for it."""
     cdef Port* p = &d.port[flow]
-    return p.asked < s.flow[flow].total and (
-        p.queued - p.there < OPEN_WRITES if p.write else p.queued - p.free < d.places)
+    return p.requested < s.flow[flow].total and (
+        p.queued - p.there < OPEN_WRITES if p.write else p.queued - p.free < d.slots)
 
 
 cdef void mark_whole(Channel* c, slot_t flow, int64_t seq) noexcept nogil:
@@ -100,8 +100,8 @@ cdef void mark_whole(Channel* c, slot_t flow, int64_t seq) noexcept nogil:
 
 cdef void arrive(Controllers* d, Port* p, cycle_t now) noexcept nogil:
     """Record that bursts which a flow reads have arrived."""
-    while p.there < p.queued and p.ring[p.there % d.places].at <= now:
-        p.limit = p.ring[p.there % d.places].end
+    while p.there < p.queued and p.ring[p.there % d.slots].at <= now:
+        p.limit = p.ring[p.there % d.slots].end
         p.there += 1
 
 
@@ -109,16 +109,16 @@ cdef void port_update(Share* s, Controllers* d, Channel* c, slot_t flow, cycle_t
     """Apply C1 to a flow."""
     cdef Port* p = &d.port[flow]
     if p.write:
-        while p.there < p.queued and missing(s, flow, p.ring[p.there % d.places].end, now) <= 0:
+        while p.there < p.queued and missing(s, flow, p.ring[p.there % d.slots].end, now) <= 0:
             mark_whole(c, flow, p.there)
             p.there += 1
             c.next_clock = min(c.next_clock, clock_from(d, now))
         p.free = p.there
     else:
         arrive(d, p, now)
-        while p.free < p.there and missing(s, flow, p.ring[p.free % d.places].end, now) <= 0:
+        while p.free < p.there and missing(s, flow, p.ring[p.free % d.slots].end, now) <= 0:
             p.free += 1
-    if c.n[<int>p.write] < d.depth[<int>p.write] and has_place(s, d, flow):
+    if c.n[<int>p.write] < d.depth[<int>p.write] and has_slot(s, d, flow):
         c.next_clock = min(c.next_clock, clock_from(d, now))
 
 
@@ -138,7 +138,7 @@ cdef slot_t next_flow(Share* s, Controllers* d, Turn* t, slot_t bus, bint write)
     cdef slot_t flow = s.line[bus], first = NONE, behind = NONE
     cdef int32_t order
     while flow != NONE:
-        if d.port[flow].write == write and has_place(s, d, flow):
+        if d.port[flow].write == write and has_slot(s, d, flow):
             order = order_of(t, &s.flow[flow])
             if order == 0 and t.left:
                 return flow
@@ -154,15 +154,15 @@ cdef void queue_next(Share* s, Controllers* d, Channel* c, slot_t flow, clock_t 
     """Queue the flow's next bytes, up to the end of their burst."""
     cdef Port* p = &d.port[flow]
     cdef Dram* m = &d.memory[p.memory]
-    cdef Place* place = &p.ring[p.queued % d.places]
+    cdef BurstSlot* slot = &p.ring[p.queued % d.slots]
     cdef int64_t address = p.at.dram // m.interleave // m.channels * m.interleave + p.at.dram % m.interleave
     cdef nbytes_t size = min(d.burst - address % d.burst, p.at.run_left)
     enqueue(d, c, flow, p.queued, address // d.burst, p.write, False, now)
-    p.asked += size
-    place.end = p.asked
-    place.at = NEVER
+    p.requested += size
+    slot.end = p.requested
+    slot.at = NEVER
     if p.write:
-        p.limit = p.asked
+        p.limit = p.requested
     p.queued += 1
     cursor_advance(&p.at, m, &p.extent, s.flow[flow].channel, size)
 
@@ -219,7 +219,7 @@ cdef void channel_phase(Share* s, Controllers* d, slot_t bus, cycle_t now) noexc
             arrive(d, &d.port[flow], now)       # for a command of this cycle, if a cycle has several DRAM clocks
         gap = missing(s, flow, d.port[flow].limit, now)
         last_bytes = d.port[flow].limit == f.total
-        able = has_to_ask(s, flow) if last_bytes else gap > 0
+        able = has_unrequested(s, flow) if last_bytes else gap > 0
         if able != f.member:
             if able:
                 share_join(s, flow, now)
@@ -271,8 +271,8 @@ cdef cycle_t flow_due(Share* s, Controllers* d, slot_t flow, cycle_t now) noexce
     cdef Port* p = &d.port[flow]
     cdef cycle_t due = NEVER
     cdef int64_t gap
-    if not p.write and p.there < p.queued and p.ring[p.there % d.places].at > now:
-        due = p.ring[p.there % d.places].at
+    if not p.write and p.there < p.queued and p.ring[p.there % d.slots].at > now:
+        due = p.ring[p.there % d.slots].at
     if not f.member:
         return due
     if s.requester[flow].first_denied != NEVER:
@@ -285,9 +285,9 @@ cdef cycle_t flow_due(Share* s, Controllers* d, slot_t flow, cycle_t now) noexce
     gap = 0
     if p.write:
         if p.there < p.queued:
-            gap = missing(s, flow, p.ring[p.there % d.places].end, now)
-    elif p.free < p.there and p.asked < f.total and p.queued - p.free >= d.places:
-        gap = missing(s, flow, p.ring[p.free % d.places].end, now)
+            gap = missing(s, flow, p.ring[p.there % d.slots].end, now)
+    elif p.free < p.there and p.requested < f.total and p.queued - p.free >= d.slots:
+        gap = missing(s, flow, p.ring[p.free % d.slots].end, now)
     if gap > 0:
         due = min(due, now + quotient(gap - 1, f.num) + 1)
     return due
@@ -340,7 +340,7 @@ cdef bint controllers_still(Share* s) noexcept nogil:
             return False
         flow = s.line[k]
         while flow != NONE:
-            if s.flow[flow].member or d.port[flow].there < d.port[flow].queued or has_place(s, d, flow):
+            if s.flow[flow].member or d.port[flow].there < d.port[flow].queued or has_slot(s, d, flow):
                 return False
             flow = s.flow[flow].line_next
     return True

@@ -3,7 +3,7 @@ from libc.string cimport memmove
 
 from kernbench_core.model.controller.bus cimport COLUMN_BUS, ONE_BUS, ROW_BUS, allowed_at, bus_of, hold_bus, of_columns
 from kernbench_core.model.controller.refresh cimport refresh_command, refresh_look
-from kernbench_core.model.controller.requests cimport Place, cycle_of
+from kernbench_core.model.controller.requests cimport BurstSlot, cycle_of
 from kernbench_core.model.controller.schedulers cimport CONTROLLER_POLICIES, ControllerPolicy, mark_queue
 from kernbench_core.model.controller.timing cimport ACT, ACT2, CAS, PRE, RD, WR, BankState, Timing, command_to_bank
 from kernbench_core.types cimport NEVER, NONE, int32_t
@@ -42,7 +42,7 @@ cdef void give_column(Controllers* d, Channel* c, int32_t which, int32_t k, cloc
     cdef Timing* t = &d.timing
     cdef int32_t command = WR if q.write else RD
     cdef clock_t first = now + (t.to_write if q.write else t.to_read)
-    cdef Place* place
+    cdef BurstSlot* slot
     command_to_bank(&c.device, t, q.bank, command, now)
     hold_bus(d, c, q.bank, command, now)
     if t.running:
@@ -52,8 +52,8 @@ cdef void give_column(Controllers* d, Channel* c, int32_t which, int32_t k, cloc
     if not q.counted:
         c.hits += 1
     if q.write == 0 and q.flow != NONE:
-        place = &d.port[q.flow].ring[q.seq % d.places]
-        place.at = cycle_of(d, first + t.to_drain)
+        slot = &d.port[q.flow].ring[q.seq % d.slots]
+        slot.at = cycle_of(d, first + t.to_drain)
     if d.departed != NULL:
         d.departed[q.seq] = now if q.write else first + t.burst
     if which == ACTIVE_LIST:

@@ -41,7 +41,7 @@ cdef struct Request:          # a burst that waits for a command
     bint whole                # @flag a read, or a write whose data have arrived
     bint counted              # @flag its first command was issued
 
-cdef struct Place:            # a place for a burst in the buffer of its flow
+cdef struct BurstSlot:        # room for one burst in the buffer of its flow
     cycle_t at                # @when? the cycle from which its data are available; NEVER before its command
     nbytes_t end              # @count [B] of the flow up to the end of this burst
 
@@ -50,13 +50,13 @@ cdef struct Port:             # the buffer of each flow slot
     Extent extent             # the bytes that the transfer moves
     int32_t memory            # the memory (Controllers.memory) to or from which it moves them
     bint write                # whether the transfer writes DRAM
-    nbytes_t asked            # @count [B] of queued bursts
+    nbytes_t requested        # @count [B] of queued bursts
     int64_t queued            # @count queued bursts
     int64_t there             # @count of those, from the first on: bursts whose data are available (read) or complete (write)
-    int64_t free              # @count of those, from the first on: bursts whose place is free again
+    int64_t free              # @count of those, from the first on: bursts whose slot is free again
     nbytes_t limit            # [B] up to which the flow may earn; P4 writes this field
     bint clipped              # whether its rate is limited by the remainder up to `limit`; P4 writes this field
-    Place* ring               # [places] of the bursts `free` to `queued`, by number modulo `places`
+    BurstSlot* ring           # [slots] the slots of the bursts `free` to `queued`, by number modulo `slots`
 
 cdef struct Turn:             # the turn of the flows of one direction
     cycle_t started           # @later start of the transfer that queued last
@@ -88,7 +88,7 @@ cdef struct Channel:          # a controller
     clock_t next_clock        # no command is issued in an earlier clock while nothing changes
     cycle_t due               # the cycle of that clock, or the earlier cycle in which a buffer must be handled
     cycle_t done              # the cycle in which P4 last ran this controller
-    int64_t looks             # number of runs of `mark_queue`
+    int64_t scans             # number of runs of `mark_queue`
     int64_t bursts            # @count column commands issued
     int64_t activations       # @count ACTs issued
     int64_t hits              # @count bursts whose row was open at their first command
@@ -103,7 +103,7 @@ cdef struct Controllers:      # all channels of a machine; state/controller_layo
     Dram* memory              # the memories of the run
     int32_t n                 # channels
     int32_t depth[2]          # bursts for which the queues have room: reads, writes
-    int32_t places            # bursts for which the buffer of a flow has room
+    int32_t slots             # bursts for which the buffer of a flow has room
     int32_t high              # number of complete writes at which the controller begins to serve writes
     int32_t low               # number of writes at which it stops serving them
     int32_t scheduler         # ControllerScheduler

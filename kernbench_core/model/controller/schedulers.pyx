@@ -8,13 +8,13 @@ cdef void mark_queue(Channel* c, Request* queue, int32_t n) noexcept nogil:
     """For each bank: find the row of the oldest burst of the queue, and count the bursts that need the open row."""
     cdef int32_t k
     cdef BankState* b
-    c.looks += 1
+    c.scans += 1
     for k in range(n):
         if not queue[k].whole:
             continue
         b = &c.device.bank[queue[k].bank]
-        if b.look != c.looks:
-            b.look = c.looks
+        if b.scan != c.scans:
+            b.scan = c.scans
             b.oldest_row = queue[k].row
             b.hits = 0
             b.hit_queued_at = NEVER

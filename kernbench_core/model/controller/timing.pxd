@@ -55,7 +55,7 @@ cdef struct BankState:
     clock_t act2_by           # @later the last clock for ACT2
     int32_t passed            # @count bursts of the open row that passed the oldest burst of the bank
     clock_t used              # @later clock of the last column command
-    int64_t look              # the run of `mark_queue` that wrote the fields below
+    int64_t scan              # the run of `mark_queue` that wrote the fields below
     int64_t oldest_row        # the row of the oldest burst in the served queue
     int32_t hits              # bursts of the served queue that need the open row
     clock_t hit_queued_at     # the clock in which the oldest of these bursts came

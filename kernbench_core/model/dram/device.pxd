@@ -35,8 +35,8 @@ cdef struct Bank:
     int32_t passed            # @count bursts of the open row that passed an older burst of another row; controller.pyx counts
     int32_t candidates        # queued bursts of the bank that are candidates; the scheduler counts them
     int64_t oldest_row        # the row of the oldest queued burst of the bank; the scheduler writes it
-    int64_t marked            # the look (Devices.looks) in which the scheduler wrote these two fields
-    int64_t open_row_look     # the look in which the page policy found a queued burst of the open row
+    int64_t marked            # the scan (Devices.scans) in which the scheduler wrote these two fields
+    int64_t open_row_scan     # the scan in which the page policy found a queued burst of the open row
 
 cdef struct Device:           # the device of one channel
     Bank* bank                # [banks] the banks of one group are adjacent
@@ -57,7 +57,7 @@ cdef inline void later(cycle_t* ready, cycle_t* gaps, cycle_t now) noexcept nogi
         if gaps[k]:
             ready[k] = max(ready[k], now + gaps[k])
 
-cdef inline void device_give(Device* d, DeviceTiming* t, int32_t bank, int32_t command, cycle_t now) noexcept nogil:
+cdef inline void device_issue(Device* d, DeviceTiming* t, int32_t bank, int32_t command, cycle_t now) noexcept nogil:
     """ACT, PRE, RD or WR to one bank; the caller sets the row that ACT opens."""
     later(d.bank[bank].ready, t.in_bank[command], now)
     later(d.group + bank // (t.banks // t.groups) * COMMANDS, t.in_group[command], now)
@@ -85,7 +85,7 @@ cdef inline void device_close(Device* d, DeviceTiming* t, cycle_t now) noexcept 
     cdef int32_t k
     for k in range(t.banks):
         if d.bank[k].row != NONE:
-            device_give(d, t, k, PRE, now)
+            device_issue(d, t, k, PRE, now)
 
 cdef inline void device_refresh(Device* d, DeviceTiming* t, cycle_t now) noexcept nogil:
     """REF; all banks must be closed."""

@@ -11,10 +11,10 @@ cdef struct Burst:            # a burst in the queue, which waits for its comman
     nbytes_t nbytes           # [B] of the flow, at most the bytes of a whole burst
     nbytes_t end              # [B] of the flow up to the end of this burst
     bint write                # whether it needs WR instead of RD
-    bint leads                # whether it is the oldest queued burst of its bank; the scheduler writes this field in each look
-    bint candidate            # whether it is a candidate; the scheduler writes this field in each look
+    bint leads                # whether it is the oldest queued burst of its bank; the scheduler writes this field in each scan
+    bint candidate            # whether it is a candidate; the scheduler writes this field in each scan
 
-cdef struct Given:            # a burst whose command was issued and that is not finished; give_burst writes it
+cdef struct IssuedBurst:            # a burst whose command was issued and that is not finished; give_burst writes it
     slot_t flow               # @flow the flow of its bytes
     nbytes_t nbytes           # [B] of the flow
     nbytes_t end              # [B] of the flow up to the end of this burst
@@ -25,15 +25,15 @@ cdef struct Fetch:            # the position of each flow slot; fetch_open write
     Extent extent             # the bytes that the transfer moves
     int32_t memory            # the memory (Devices.memory) to or from which it moves them
     bint write                # whether the transfer writes DRAM
-    nbytes_t asked            # @count [B] of queued bursts
-    int64_t marked            # the last look in which the scheduler found a burst of the flow
+    nbytes_t requested        # @count [B] of queued bursts
+    int64_t marked            # the last scan in which the scheduler found a burst of the flow
 
 cdef struct Controller:       # the controller of one channel
     Device device             # its banks
     Burst* queue              # [depth] waiting bursts, the oldest first
     int32_t queued            # @queued number of bursts in the queue
-    int32_t n_given           # @given number of bursts in `given`
-    Given* given              # [room] bursts between their command and their last byte, in the order of their commands
+    int32_t n_issued          # @given number of bursts in `issued`
+    IssuedBurst* issued       # [room] bursts between their command and their last byte, in the order of their commands
     cycle_t refresh           # the cycle in which the next refresh is due; refresh_turn advances it
     bint writes               # @flag the last column command was WR; give_burst writes it
     int32_t streak            # @count column commands of this kind since the last one of the other kind; give_burst counts them
@@ -64,4 +64,4 @@ cdef struct Devices:          # all channels of a machine; state/device_layout.p
     int32_t scheduler         # SchedulerRule: the choice of the next burst (model/dram/scheduler)
     int32_t page              # PageRule: when a row that no burst needs is closed (model/dram/page)
     int32_t map               # AddressMapRule: the bank and the row of a burst (model/dram/map)
-    int64_t looks  # number of times that schedulers marked a queue; marks of an earlier look are not valid; controller_turn counts
+    int64_t scans             # number of times that schedulers marked a queue (controller_step); marks of an earlier scan are not valid

@@ -22,7 +22,7 @@ cdef slot_t next_turn(Share* s, Devices* d, Controller* c, slot_t bus) noexcept 
     cdef slot_t flow = s.line[bus], first = NONE, behind = NONE
     cdef int32_t order
     while flow != NONE:
-        if d.fetch[flow].asked < s.flow[flow].total:
+        if d.fetch[flow].requested < s.flow[flow].total:
             order = order_of(c, &s.flow[flow])
             if order == 0 and c.turn_left:
                 return flow
@@ -43,9 +43,9 @@ cdef void queue_burst(Share* s, Devices* d, Controller* c, slot_t flow) noexcept
     q.flow = flow
     q.write = x.write
     q.nbytes = min(d.burst - x.at.dram % d.burst, x.at.run_left)
-    ADDRESS_MAPS[d.map].place(d, q, number)
-    x.asked += q.nbytes
-    q.end = x.asked
+    ADDRESS_MAPS[d.map].locate(d, q, number)
+    x.requested += q.nbytes
+    q.end = x.requested
     cursor_advance(&x.at, m, &x.extent, s.flow[flow].channel, q.nbytes)
     c.queued += 1
 
@@ -75,17 +75,17 @@ cdef void queue_forget(Share* s, slot_t flow) noexcept nogil:
     wakes the controller."""
     cdef Devices* d = <Devices*>s.devices
     cdef Controller* c = &d.channel[s.flow[flow].bus]
-    cdef int32_t k, n = 0, before = c.n_given + c.queued
-    for k in range(c.n_given):
-        if c.given[k].flow != flow:
-            c.given[n] = c.given[k]
+    cdef int32_t k, n = 0, before = c.n_issued + c.queued
+    for k in range(c.n_issued):
+        if c.issued[k].flow != flow:
+            c.issued[n] = c.issued[k]
             n += 1
-    c.n_given = n
+    c.n_issued = n
     n = 0
     for k in range(c.queued):
         if c.queue[k].flow != flow:
             c.queue[n] = c.queue[k]
             n += 1
     c.queued = n
-    if c.n_given + c.queued != before:
+    if c.n_issued + c.queued != before:
         share_touch(s, s.flow[flow].bus)

@@ -6,8 +6,8 @@ scratchpad by its carry, and the burst ends when the flow has earned its bytes.
 from libc.string cimport memset
 
 from kernbench_core.model.division cimport quotient
-from kernbench_core.model.dram.controller cimport controller_turn
-from kernbench_core.model.dram.devices cimport Controller, Given
+from kernbench_core.model.dram.controller cimport controller_step
+from kernbench_core.model.dram.devices cimport Controller, IssuedBurst
 from kernbench_core.model.dram.extent cimport cursor_open
 from kernbench_core.model.dram.queue cimport queue_fill
 from kernbench_core.model.share.membership cimport Flow, set_rate, share_join, share_leave, share_touch
@@ -24,32 +24,32 @@ cdef void fetch_open(Share* s, slot_t flow, Extent* x, int32_t memory, bint writ
     cursor_open(&d.fetch[flow].at, &d.memory[memory], x, s.flow[flow].channel)
 
 
-cdef int64_t missing(Share* s, Given* g, cycle_t now, bint* over) noexcept nogil:
+cdef int64_t missing(Share* s, IssuedBurst* g, cycle_t now, bint* over) noexcept nogil:
     """The carry that the flow still has to earn for its burst, in units of the carry; `over`: the flow has earned it, and has
     requested all bytes of its last burst."""
     cdef Flow* f = &s.flow[g.flow]
     cdef bint held
     cdef int64_t carry
-    cdef nbytes_t asked
+    cdef nbytes_t requested
     if s.touch != NULL:
         s.touch(s.sim, g.flow, now)
     held = s.requester[g.flow].first_denied != NEVER
-    asked = f.total - f.left + (f.asked if held else 0)
+    requested = f.total - f.left + (f.requested if held else 0)
     carry = f.carry
     if f.member and not held and now > f.seen:
         carry += (now - f.seen) * f.num
-    carry = (g.end - asked) * f.den - carry
-    over[0] = carry <= 0 and (g.end < f.total or asked == f.total)
+    carry = (g.end - requested) * f.den - carry
+    over[0] = carry <= 0 and (g.end < f.total or requested == f.total)
     return carry
 
 
 cdef int32_t on_bus(Share* s, Controller* c, cycle_t now) noexcept nogil:
     """The first burst that has arrived and whose flow may use its resources; NONE if there is none."""
     cdef int32_t k
-    for k in range(c.n_given):
-        if c.given[k].at > now:
+    for k in range(c.n_issued):
+        if c.issued[k].at > now:
             break
-        if s.flow[c.given[k].flow].entered:
+        if s.flow[c.issued[k].flow].entered:
             return k
     return NONE
 
@@ -57,18 +57,18 @@ cdef int32_t on_bus(Share* s, Controller* c, cycle_t now) noexcept nogil:
 cdef void take_off(Controller* c, int32_t k) noexcept nogil:
     """Remove the k-th burst, which has ended."""
     cdef int32_t i
-    c.n_given -= 1
-    for i in range(k, c.n_given):
-        c.given[i] = c.given[i + 1]
+    c.n_issued -= 1
+    for i in range(k, c.n_issued):
+        c.issued[i] = c.issued[i + 1]
 
 
 cdef int32_t end_bursts(Share* s, Controller* c, cycle_t now) noexcept nogil:
     """Remove the ended bursts from the bus, and return the burst that is on the bus next."""
     cdef int32_t k
     cdef bint over
-    for k in range(c.n_given):
-        if c.given[k].flow == c.serving:  # its burst was on the bus in the cycle before, whichever burst is on the bus now
-            missing(s, &c.given[k], now, &over)
+    for k in range(c.n_issued):
+        if c.issued[k].flow == c.serving:  # its burst was on the bus in the cycle before, whichever burst is on the bus now
+            missing(s, &c.issued[k], now, &over)
             if over:
                 take_off(c, k)
             break
@@ -76,7 +76,7 @@ cdef int32_t end_bursts(Share* s, Controller* c, cycle_t now) noexcept nogil:
         k = on_bus(s, c, now)
         if k == NONE:
             return NONE
-        missing(s, &c.given[k], now, &over)
+        missing(s, &c.issued[k], now, &over)
         if not over:
             return k
         take_off(c, k)
@@ -84,7 +84,7 @@ cdef int32_t end_bursts(Share* s, Controller* c, cycle_t now) noexcept nogil:
 
 cdef void take_bus(Share* s, Controller* c, slot_t bus, int32_t k, cycle_t now) noexcept nogil:
     """Make the flow of the k-th burst the member of the channel; NONE: no flow."""
-    cdef slot_t flow = c.given[k].flow if k != NONE else NONE, member = s.res[bus].first
+    cdef slot_t flow = c.issued[k].flow if k != NONE else NONE, member = s.res[bus].first
     if member != NONE:
         member = member >> s.hop_shift
     if member != flow:
@@ -92,10 +92,10 @@ cdef void take_bus(Share* s, Controller* c, slot_t bus, int32_t k, cycle_t now) 
             share_leave(s, member, now)
         if flow != NONE:
             share_join(s, flow, now)
-    elif flow != NONE and c.nbytes != c.given[k].nbytes:
+    elif flow != NONE and c.nbytes != c.issued[k].nbytes:
         share_touch(s, bus)
     c.serving = flow
-    c.nbytes = c.given[k].nbytes if k != NONE else 0
+    c.nbytes = c.issued[k].nbytes if k != NONE else 0
 
 
 cdef void burst_share(Share* s, Devices* d, slot_t flow, cycle_t now) noexcept nogil:
@@ -128,15 +128,15 @@ cdef void look_ahead(Share* s, Controller* c, cycle_t now) noexcept nogil:
     cdef bint over
     c.look_at = NEVER
     if k == NONE:
-        for k in range(c.n_given):
-            if c.given[k].at > now:
-                c.look_at = c.given[k].at
+        for k in range(c.n_issued):
+            if c.issued[k].at > now:
+                c.look_at = c.issued[k].at
                 return
         return
-    gap = missing(s, &c.given[k], now, &over)
+    gap = missing(s, &c.issued[k], now, &over)
     c.look_at = now + 1
-    if gap > 0 and s.requester[c.given[k].flow].first_denied == NEVER:
-        c.look_at = now + quotient(gap - 1, s.flow[c.given[k].flow].num) + 1
+    if gap > 0 and s.requester[c.issued[k].flow].first_denied == NEVER:
+        c.look_at = now + quotient(gap - 1, s.flow[c.issued[k].flow].num) + 1
 
 
 cdef void device_phase(Share* s, cycle_t now) noexcept nogil:
@@ -155,7 +155,7 @@ cdef void device_phase(Share* s, cycle_t now) noexcept nogil:
         served = end_bursts(s, c, now)
         if now % d.timing.period == 0:
             queue_fill(s, d, k)
-        controller_turn(d, c, now)     # commands issued now have later arrivals, so their bursts are at the end of the list
+        controller_step(d, c, now)  # commands issued now have later arrivals, so their bursts are at the end of the list
         take_bus(s, c, k, served, now)
     for k in range(s.n_dirty):
         node = s.res[s.dirty[k]].first
@@ -181,14 +181,14 @@ cdef bint devices_still(Share* s) noexcept nogil:
     cdef slot_t flow
     for k in range(d.n):
         c = &d.channel[k]
-        if c.queued and c.n_given < d.room:
+        if c.queued and c.n_issued < d.room:
             return False
-        for i in range(c.n_given):
-            if s.flow[c.given[i].flow].entered:
+        for i in range(c.n_issued):
+            if s.flow[c.issued[i].flow].entered:
                 return False
         flow = s.line[k]
         while c.queued < d.depth and flow != NONE:
-            if d.fetch[flow].asked < s.flow[flow].total:
+            if d.fetch[flow].requested < s.flow[flow].total:
                 return False
             flow = s.flow[flow].line_next
     return True

@@ -1,8 +1,8 @@
 """The allocators of routers: rules F2 to F4 of docs/model/flits.md. Both are separable, output-first, with one iteration.
 
 The network lists the channels that wait for a channel of an output, and those that are ready to send a flit through a switch. In most
-clocks, few of them compete. Each allocator therefore has a short way for heads and flits that do not compete. It visits the lists, and
-no router. Ports and virtual channels of a router are also masks of 64 bits, for those that compete.
+clocks, few of them compete. Each allocator therefore has a short path for heads and flits that do not compete. This path visits the lists,
+and no router. For those that compete, the ports and virtual channels of a router are also masks of 64 bits.
 """
 from kernbench_core.model.noc.routers cimport (
     MAX_PORTS, WAIT_LOST, WAIT_NO_CHANNEL, WAIT_NO_CREDIT, Input, InputVc, Network, Output, OutputVc, Request, Router, bit,
@@ -13,67 +13,105 @@ cdef enum:
     NO_OFFER = 0x7fffffff          # Request.turn of a head without an offer
 
 
-cdef inline int32_t cyclic_distance(int32_t place, int32_t pointer, int32_t n) noexcept nogil:
+cdef inline int32_t cyclic_distance(int32_t position, int32_t pointer, int32_t n) noexcept nogil:
     """The cyclic distance of a position from the pointer."""
-    return place - pointer if place >= pointer else place - pointer + n
+    return position - pointer if position >= pointer else position - pointer + n
 
 
-cdef void match_flits(Network* w, Router* r, cycle_t now) noexcept nogil:
-    """F4 for the flits of a router that may compete."""
-    cdef unsigned char[MAX_PORTS * MAX_PORTS] chosen     # by output and input: the requesting channel
-    cdef uint64_t[MAX_PORTS] requests                         # by output: the requesting inputs
-    cdef uint64_t[MAX_PORTS] offers                       # by input: the outputs that offer
-    cdef uint64_t asked = 0, offered = 0                   # outputs that are requested, inputs that have an offer
-    cdef uint64_t set
-    cdef int32_t i, o, channel, vc
+cdef struct Match:            # the requests for the switch of one router in a clock
+    unsigned char[MAX_PORTS * MAX_PORTS] channel  # by output and input: the requesting channel
+    uint64_t[MAX_PORTS] requests  # by requested output: the requesting inputs
+    uint64_t[MAX_PORTS] offers  # by input with an offer: the outputs that offer
+    uint64_t requested        # outputs that are requested
+    uint64_t offered          # inputs that have an offer
+
+
+cdef inline void lose(Network* w, Router* r, int32_t o, int32_t vc) noexcept nogil:
+    """Record that a flit did not get an output in this clock."""
+    w.output[r.output + o].lost += 1
+    wait(w, vc, WAIT_LOST)
+
+
+cdef inline void request_outputs(Network* w, Router* r, Match* m, cycle_t now) noexcept nogil:
+    """Each input requests the outputs of its flits, with at most one channel for an output."""
     cdef Input* input = &w.input[r.input]
     cdef Output* output = &w.output[r.output]
+    cdef uint64_t channels
+    cdef int32_t i, o, channel, vc
+    m.requested = 0
     for o in range(r.outputs):
-        output[o].asked = False
+        output[o].requested = False
     for i in range(r.inputs):
         input[i].granted = 0
-        set = input[i].held & input[i].active
-        while set:
-            channel = from_pointer(set, input[i].channel)
-            set &= ~bit(channel)
+        channels = input[i].held & input[i].active
+        while channels:
+            channel = from_pointer(channels, input[i].channel)
+            channels &= ~bit(channel)
             vc = ((r.input + i) << w.shift) + channel
             o = (w.in_vc[vc].to >> w.shift) - r.output
             if output[o].empty >> (w.in_vc[vc].to & ((1 << w.shift) - 1)) & 1:
                 output[o].no_credit += 1
                 wait(w, vc, WAIT_NO_CREDIT)
                 continue
-            if not asked >> o & 1:
-                requests[o] = 0
-            if not idle(&output[o], now) or requests[o] >> i & 1:
-                output[o].lost += 1
-                wait(w, vc, WAIT_LOST)
+            if not m.requested >> o & 1:
+                m.requests[o] = 0
+            if not idle(&output[o], now) or m.requests[o] >> i & 1:
+                lose(w, r, o, vc)
                 continue
-            asked |= bit(o)
-            requests[o] |= bit(i)
-            chosen[o * MAX_PORTS + i] = <unsigned char>channel
-    set = asked
-    while set:
-        o = low_bit(set)
-        set &= set - 1
-        i = from_pointer(requests[o], output[o].grant)
-        if not offered >> i & 1:
-            offers[i] = 0
-        offered |= bit(i)
-        offers[i] |= bit(o)
-    while offered:
-        i = low_bit(offered)
-        offered &= offered - 1
-        o = from_pointer(offers[i], input[i].accept)
-        input[i].granted = 1 + chosen[o * MAX_PORTS + i]
-        requests[o] &= ~bit(i)
-    while asked:
-        o = low_bit(asked)
-        asked &= asked - 1
-        while requests[o]:
-            i = low_bit(requests[o])
-            requests[o] &= requests[o] - 1
-            output[o].lost += 1
-            wait(w, ((r.input + i) << w.shift) + chosen[o * MAX_PORTS + i], WAIT_LOST)
+            m.requested |= bit(o)
+            m.requests[o] |= bit(i)
+            m.channel[o * MAX_PORTS + i] = <unsigned char>channel
+
+
+cdef inline void offer_inputs(Network* w, Router* r, Match* m) noexcept nogil:
+    """Each requested output offers itself to one of its inputs, in cyclic order from its pointer."""
+    cdef Output* output = &w.output[r.output]
+    cdef uint64_t todo = m.requested
+    cdef int32_t i, o
+    m.offered = 0
+    while todo:
+        o = low_bit(todo)
+        todo &= todo - 1
+        i = from_pointer(m.requests[o], output[o].grant)
+        if not m.offered >> i & 1:
+            m.offers[i] = 0
+        m.offered |= bit(i)
+        m.offers[i] |= bit(o)
+
+
+cdef inline void accept_offers(Network* w, Router* r, Match* m) noexcept nogil:
+    """Each input with an offer accepts one, in cyclic order from its pointer."""
+    cdef Input* input = &w.input[r.input]
+    cdef uint64_t todo = m.offered
+    cdef int32_t i, o
+    while todo:
+        i = low_bit(todo)
+        todo &= todo - 1
+        o = from_pointer(m.offers[i], input[i].accept)
+        input[i].granted = 1 + m.channel[o * MAX_PORTS + i]
+        m.requests[o] &= ~bit(i)
+
+
+cdef inline void record_losers(Network* w, Router* r, Match* m) noexcept nogil:
+    """All other requests wait for the next clock."""
+    cdef uint64_t todo = m.requested
+    cdef int32_t i, o
+    while todo:
+        o = low_bit(todo)
+        todo &= todo - 1
+        while m.requests[o]:
+            i = low_bit(m.requests[o])
+            m.requests[o] &= m.requests[o] - 1
+            lose(w, r, o, ((r.input + i) << w.shift) + m.channel[o * MAX_PORTS + i])
+
+
+cdef void match_flits(Network* w, Router* r, cycle_t now) noexcept nogil:
+    """F4 for the flits of a router that may compete."""
+    cdef Match m
+    request_outputs(w, r, &m, now)
+    offer_inputs(w, r, &m)
+    accept_offers(w, r, &m)
+    record_losers(w, r, &m)
 
 
 cdef void match_switches(Network* w, cycle_t now) noexcept nogil:
@@ -90,13 +128,13 @@ cdef void match_switches(Network* w, cycle_t now) noexcept nogil:
         vc = w.in_vc[w.ready[k]].to
         p = &w.input[w.ready[k] >> w.shift]
         o = &w.output[vc >> w.shift]
-        if p.granted or o.asked or o.empty >> (vc & ((1 << w.shift) - 1)) & 1 or not idle(o, now):
+        if p.granted or o.requested or o.empty >> (vc & ((1 << w.shift) - 1)) & 1 or not idle(o, now):
             r = &w.router[p.router]
             if not r.listed:
                 r.listed = True
                 w.crowded[n] = p.router
                 n += 1
-        o.asked = True
+        o.requested = True
         p.granted = <unsigned char>(1 + (w.ready[k] & ((1 << w.shift) - 1)))
     for k in range(n):
         r = &w.router[w.crowded[k]]
@@ -144,7 +182,7 @@ cdef inline void take_first(Network* w, int32_t vc) noexcept nogil:
         refuse(w, vc, output)
 
 
-cdef inline void add(Network* w, Request* lead, int32_t k, int32_t o, uint64_t channels, uint64_t* asked) noexcept nogil:
+cdef inline void add(Network* w, Request* lead, int32_t k, int32_t o, uint64_t channels, uint64_t* requested) noexcept nogil:
     """Make request `k`, of the head of `lead`, to an output of the router."""
     cdef Request* q = &w.request[k]
     q.channels = channels
@@ -152,12 +190,12 @@ cdef inline void add(Network* w, Request* lead, int32_t k, int32_t o, uint64_t c
     q.output = o
     q.lead = <int32_t>(lead - w.request)
     q.vc = lead.vc
-    q.next = w.head[o] if asked[0] >> o & 1 else NONE
+    q.next = w.head[o] if requested[0] >> o & 1 else NONE
     w.head[o] = k
-    asked[0] |= bit(o)
+    requested[0] |= bit(o)
 
 
-cdef int32_t make_requests(Network* w, Router* r, int32_t vc, int32_t k, uint64_t* asked) noexcept nogil:
+cdef int32_t make_requests(Network* w, Router* r, int32_t vc, int32_t k, uint64_t* requested) noexcept nogil:
     """Make the requests of a head, from request `k` on; return the number of all requests."""
     cdef Request* lead = &w.request[k]
     cdef InputVc* v = &w.in_vc[vc]
@@ -167,19 +205,19 @@ cdef int32_t make_requests(Network* w, Router* r, int32_t vc, int32_t k, uint64_
     lead.accept = v.accept
     lead.distance = NO_OFFER
     if w.escapes == 0:
-        add(w, lead, k, (v.to >> w.shift) - r.output, range_of(v.to & ((1 << w.shift) - 1), v.last), asked)
+        add(w, lead, k, (v.to >> w.shift) - r.output, range_of(v.to & ((1 << w.shift) - 1), v.last), requested)
         return k + 1
     row = &w.adaptive[4 * ((r - w.router) * w.terminals + w.packet[v.packet].target)]
     if row[2] == NONE:                                      # the packet is at its target
-        add(w, lead, k, row[0] - r.output, range_of(0, w.channels - 1), asked)
+        add(w, lead, k, row[0] - r.output, range_of(0, w.channels - 1), requested)
         return k + 1
-    add(w, lead, k, row[2] - r.output, bit(row[3]), asked)
+    add(w, lead, k, row[2] - r.output, bit(row[3]), requested)
     k += 1
     if vc & ((1 << w.shift) - 1) < w.escapes and w.input[vc >> w.shift].output < w.outputs:
         return k
     for n in range(2):
         if row[n] != NONE:
-            add(w, lead, k, row[n] - r.output, range_of(w.escapes, w.channels - 1), asked)
+            add(w, lead, k, row[n] - r.output, range_of(w.escapes, w.channels - 1), requested)
             k += 1
     return k
 
@@ -224,17 +262,17 @@ cdef inline void keep_first(Network* w, Router* r, Request* q) noexcept nogil:
 cdef void match_heads(Network* w, Router* r, int32_t output) noexcept nogil:
     """F3 for heads of a router that may compete: with fixed routes, those that request this output; else all."""
     cdef int32_t i, k, vc, n = 0
-    cdef uint64_t set, asked = 0
+    cdef uint64_t set, requested = 0
     for i in range(r.input, r.input + r.inputs):
         set = w.input[i].waiting
         while set:
             vc = (i << w.shift) + low_bit(set)
             set &= set - 1
             if w.escapes or w.in_vc[vc].to >> w.shift == output:
-                n = make_requests(w, r, vc, n, &asked)
-    while asked:
-        offer_channels(w, r, low_bit(asked))
-        asked &= asked - 1
+                n = make_requests(w, r, vc, n, &requested)
+    while requested:
+        offer_channels(w, r, low_bit(requested))
+        requested &= requested - 1
     for k in range(n):
         keep_first(w, r, &w.request[k])
     for k in range(n):

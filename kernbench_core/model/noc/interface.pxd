@@ -15,7 +15,7 @@ cdef struct Interface:        # the state of a flow slot
     nbytes_t entered          # bytes that entered the network
     nbytes_t packed           # of those, bytes in packets
     nbytes_t ejected          # of those, bytes whose packets left their last segment
-    nbytes_t asked            # bytes that were requested, if `gives`
+    nbytes_t requested        # bytes that were requested, if `gives`
     int64_t packets           # packets, counted once for each segment that they left
     int64_t flits             # the flits of these packets
     cycle_t travel            # clocks from the queue of a terminal to the ejection, summed over these packets

@@ -25,8 +25,8 @@ cdef inline void send_credit(Network* w, cycle_t at, int32_t vc) noexcept nogil:
 cdef inline void queue_up(Network* w, Arrival* e) noexcept nogil:
     """Put a flit behind the others of its channel."""
     cdef Behind* b = &w.behind[e.vc]
-    cdef int32_t place = b.second + b.n
-    w.ring[<int64_t>e.vc * w.depth + (place if place < w.depth else place - w.depth)] = e.flit
+    cdef int32_t position = b.second + b.n
+    w.ring[<int64_t>e.vc * w.depth + (position if position < w.depth else position - w.depth)] = e.flit
     b.n += 1
 
 
@@ -166,7 +166,7 @@ cdef inline bint depart(Network* w, int32_t vc, cycle_t now) noexcept nogil:
     cdef Output* o = &w.output[v.to >> w.shift]
     cdef bint tail = v.kind & TAIL
     o.grant = p.after
-    o.asked = False
+    o.requested = False
     p.accept = o.after
     p.channel = <unsigned char>(channel + 1 if channel + 1 < w.channels else 0)
     p.granted = 0

@@ -54,7 +54,7 @@ cdef struct InputVc:          # a virtual channel of an input; 16 bytes, because
 
 cdef struct Behind:           # the flits of an input's channel behind the first, in a ring buffer
     int32_t n                 # their number
-    int32_t second            # place of the second flit of the channel
+    int32_t second            # position of the second flit of the channel
 
 cdef struct OutputVc:         # a virtual channel at the far end of an output
     int32_t credits           # free buffer places at the input after it
@@ -89,7 +89,7 @@ cdef struct Output:           # the fields that every flit needs come first, in 
     unsigned char grant       # F4: the input of the router that has priority
     unsigned char after       # the next output of the router in cyclic order, numbered within the router
     unsigned char heads       # F3: whether no head (0), one head (1) or several heads (2) of fixed routes request it in this clock
-    unsigned char asked       # F4: whether a flit requests it in this clock
+    unsigned char requested   # F4: whether a flit requests it in this clock
     int64_t no_credit         # clocks in which a flit had its channel and waited only for a credit
     int64_t no_channel        # clocks in which a head waited for a channel of this output
     int64_t lost              # clocks in which a flit requested this output, but another flit left or no flit could leave
@@ -139,7 +139,7 @@ cdef struct Network:
     InputVc* in_vc            # by input, channel
     OutputVc* out_vc          # by output, channel
     Behind* behind            # by input, channel
-    Flit* ring                # flits behind the first of an input's channel, by input, channel, place
+    Flit* ring                # flits behind the first of an input's channel, by input, channel, position
     Hop* hop                  # routers of routes
     int32_t* adaptive         # by router and target: two outputs or NONE, the output of the escape network, and its channel
     Packet* packet            # all packets of the run
@@ -171,8 +171,8 @@ cdef inline int from_pointer(uint64_t mask, int32_t pointer) noexcept nogil:
     cdef uint64_t above = mask >> pointer << pointer
     return trailing_zeros(above if above else mask)
 
-cdef inline uint64_t bit(int32_t place) noexcept nogil:
-    return <uint64_t>1 << place
+cdef inline uint64_t bit(int32_t position) noexcept nogil:
+    return <uint64_t>1 << position
 
 cdef inline uint64_t range_of(int32_t low, int32_t high) noexcept nogil:
     """A mask of the channels from `low` to `high`."""

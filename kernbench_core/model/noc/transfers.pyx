@@ -66,11 +66,11 @@ cdef bint want_ejected(Sim* s, Spm* p, slot_t flow, uint64_t* mask) noexcept nog
     cdef Interface* i = &s.noc.at[flow]
     cdef int64_t carry = f.carry, den = f.den
     cdef bint some
-    f.carry, f.den = i.ejected - i.asked, 1
+    f.carry, f.den = i.ejected - i.requested, 1
     some = flow_want(f, p, s.memory, &s.dma_job[f.job], mask)
     f.carry, f.den = carry, den
     if some:
-        i.asked += f.asked
+        i.requested += f.requested
     return some
 
 
@@ -85,7 +85,7 @@ cdef bint want_in_window(Sim* s, Spm* p, slot_t flow, cycle_t now, uint64_t* mas
     carry = f.carry
     f.carry = min(carry, (s.noc.window - (i.entered - i.ejected)) * f.den)
     some = flow_want(f, p, s.memory, &s.dma_job[f.job], mask)
-    f.carry = carry - f.asked * f.den if some else carry
+    f.carry = carry - f.requested * f.den if some else carry
     cap(f, p)
     return some
 
@@ -99,7 +99,7 @@ cdef bint routed_want(Sim* s, Spm* p, slot_t flow, cycle_t now, uint64_t* mask) 
 
 cdef bint may_request_both(Sim* s, slot_t flow) noexcept nogil:
     """P5 of a transfer between scratchpads: whether bytes are ejected and not yet requested."""
-    return s.noc.at[flow].ejected > s.noc.at[flow].asked
+    return s.noc.at[flow].ejected > s.noc.at[flow].requested
 
 
 cdef slot_t new_packet(Interfaces* x) noexcept nogil:

@@ -57,7 +57,7 @@ cdef struct Flow:  # the bytes of one transfer on one DRAM channel; a block chan
     int64_t carry             # @count [1/den B] bandwidth credit
     cycle_t seen              # the carry includes every cycle before this one
     nbytes_t piece            # [B] to the end of the scratchpad line or run; with less carry than this, no request is made
-    nbytes_t asked            # @count [B] of the request of this cycle, or of the held request
+    nbytes_t requested        # @count [B] of the request of this cycle, or of the held request
     nbytes_t left             # @count [B] not yet moved
     Cursor at                 # the next byte that is not yet part of a request
     int32_t bank              # bank of the next line (interleaved map)
@@ -68,7 +68,7 @@ cdef struct Flow:  # the bytes of one transfer on one DRAM channel; a block chan
     int64_t cost              # [1/den B] of a scratchpad line
     int64_t every             # cost // num: the cycles in which a line is earned
     int64_t rest              # cost % num: the remainder
-    uint64_t span             # a bit for each line that it may take in CALM cycles, except for lines that it is denied now
+    uint64_t span             # a bit for each line that it may take in BOUNDED_CYCLES cycles, except for lines that it is denied now
     nbytes_t line             # [B] bank_width of its scratchpad
     nbytes_t row              # [B] a row of its banks
     slot_t bus                # the resource of its channel; NONE: it has none

@@ -9,7 +9,7 @@ model/dram/row_buffer.pyx chooses the member.
 from libc.string cimport memset
 
 from kernbench_core.model.division cimport gcd, quotient, reciprocal
-from kernbench_core.model.bank cimport CALM, Requester
+from kernbench_core.model.bank cimport BOUNDED_CYCLES, Requester
 from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t, int64_t, slot_t, uint64_t
 
 cdef enum:
@@ -145,9 +145,9 @@ cdef void find_pace(Pace* t, int64_t num, int64_t den, Flow* f) noexcept nogil:
     t.every = quotient(t.cost, t.num)
     t.rest = t.cost - t.every * t.num
     t.rounds = 0
-    t.span = (<uint64_t>1 << min(quotient(CALM * t.num, t.cost) + 2, 63)) - 1 if line else 0
+    t.span = (<uint64_t>1 << min(quotient(BOUNDED_CYCLES * t.num, t.cost) + 2, 63)) - 1 if line else 0
     if line:  # the bytes that it earns, rounded up, a line that it was denied, and parts of lines at both ends
-        t.rounds = <int32_t>min(quotient((quotient((CALM + 1) * t.num, t.cost) + 4) * line - 1, f.row) + 1, MANY)
+        t.rounds = <int32_t>min(quotient((quotient((BOUNDED_CYCLES + 1) * t.num, t.cost) + 4) * line - 1, f.row) + 1, MANY)
 
 
 cdef inline void take_pace(Flow* f, Pace* t) noexcept nogil:
@@ -208,4 +208,4 @@ cdef void set_rate(Share* s, slot_t flow, int64_t num, int64_t den, cycle_t now)
         a.next_at = next_request_cycle(s, f)
         a.rounds = t.rounds + (f.carry >= f.cost) if f.left == f.at.run_left else MANY
     else:
-        a.rounds = t.rounds + 1 if f.left == f.at.run_left + f.asked else MANY
+        a.rounds = t.rounds + 1 if f.left == f.at.run_left + f.requested else MANY

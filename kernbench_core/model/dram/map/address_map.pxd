@@ -9,6 +9,6 @@ cdef enum AddressMapRule:     # in the order of ADDRESS_MAPS in kernbench/config
 
 cdef struct AddressMap:       # one address map
     # Writes the bank and the row of the burst with this number in its channel.
-    void (*place)(Devices* d, Burst* q, int64_t number) noexcept nogil
+    void (*locate)(Devices* d, Burst* q, int64_t number) noexcept nogil
 
 cdef AddressMap[<int>N_ADDRESS_MAPS] ADDRESS_MAPS  # indexed by `AddressMapRule`

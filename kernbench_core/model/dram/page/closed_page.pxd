@@ -12,10 +12,10 @@ cdef inline int32_t close_unwanted(Devices* d, Controller* c, cycle_t now, cycle
     for k in range(c.queued):
         b = &c.device.bank[c.queue[k].bank]
         if b.row == c.queue[k].row:
-            b.open_row_look = d.looks
+            b.open_row_scan = d.scans
     for k in range(d.timing.banks):
         b = &c.device.bank[k]
-        if b.row == NONE or b.open_row_look == d.looks:
+        if b.row == NONE or b.open_row_scan == d.scans:
             continue
         at = device_ready(&c.device, &d.timing, k, PRE)
         if at <= now:

@@ -3,11 +3,11 @@ from kernbench_core.model.dram.device cimport RD, WR, Bank, device_ready
 from kernbench_core.model.dram.devices cimport Burst, Controller, Devices
 from kernbench_core.types cimport cycle_t, int32_t, int64_t
 
-cdef inline void mark_burst(Burst* q, Bank* b, int64_t look) noexcept nogil:
-    """Mark the next burst of a look: the first burst of a bank leads the bank, and the bank has no candidate so far."""
-    q.leads = b.marked != look
+cdef inline void mark_burst(Burst* q, Bank* b, int64_t scan) noexcept nogil:
+    """Mark the next burst of a scan: the first burst of a bank leads the bank, and the bank has no candidate so far."""
+    q.leads = b.marked != scan
     if q.leads:
-        b.marked = look
+        b.marked = scan
         b.oldest_row = q.row
         b.candidates = 0
 

@@ -12,7 +12,7 @@ cdef inline void mark_oldest(Devices* d, Controller* c) noexcept nogil:
     for k in range(c.queued):
         q = &c.queue[k]
         b = &c.device.bank[q.bank]
-        mark_burst(q, b, d.looks)
+        mark_burst(q, b, d.scans)
         q.candidate = k == 0 and b.row == q.row
         b.candidates += q.candidate
 

@@ -7,7 +7,7 @@ from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t, int64_t
 cdef inline void mark_up_to(Devices* d, Controller* c, int32_t most) noexcept nogil:
     """A candidate is the first burst of each flow whose row is open, if the oldest burst of its bank needs this row too, or if
     fewer than `most` bursts have passed the oldest."""
-    cdef int64_t look = d.looks
+    cdef int64_t scan = d.scans
     cdef Bank* bank = c.device.bank
     cdef Fetch* fetch = d.fetch
     cdef Burst* queue = c.queue
@@ -17,9 +17,9 @@ cdef inline void mark_up_to(Devices* d, Controller* c, int32_t most) noexcept no
     for k in range(n):
         q = &queue[k]
         b = &bank[q.bank]
-        mark_burst(q, b, look)
-        q.candidate = fetch[q.flow].marked != look and b.row == q.row and (b.oldest_row == q.row or b.passed < most)
-        fetch[q.flow].marked = look
+        mark_burst(q, b, scan)
+        q.candidate = fetch[q.flow].marked != scan and b.row == q.row and (b.oldest_row == q.row or b.passed < most)
+        fetch[q.flow].marked = scan
         b.candidates += q.candidate
 
 cdef extern from "<stdint.h>":

@@ -9,7 +9,7 @@ cdef enum SchedulerRule:      # in the order of SCHEDULERS in kernbench/config/d
     N_SCHEDULERS
 
 cdef struct Scheduler:        # one scheduler
-    # At a new look: mark the queued bursts that are candidates, apart from timing parameters, and the bursts that lead their
+    # At a new scan: mark the queued bursts that are candidates, apart from timing parameters, and the bursts that lead their
     # banks.
     void (*mark)(Devices* d, Controller* c) noexcept nogil
     # The position in the queue of the candidate whose command is issued now; or NONE, with the cycle from which one may be

@@ -76,6 +76,9 @@ _HOMES = {
     "machine": "kernbench.runtime_api.triton.run",
     "simulate": "kernbench.sim_engine.machine",
 }
+#: Commands without a function, with an example.
+_COMMANDS = {"calibrate": "calibrate DATA.csv -c h100", "op": "op matmul -c h100", "onnx": "onnx MODEL.onnx",
+             "serve": "serve run", "step": "step TARGET"}  # fmt: skip
 #: Packages that can also be called (`kernbench/common/callable_package.py`).
 _CALLED = ("sweep", "validate")
 
@@ -146,7 +149,9 @@ def __getattr__(name: str) -> Any:
 
         known = sorted([*__all__, *_CALLED], key=lambda one: one[0].isupper() != name[0].isupper())  # run before Run for runn
         near = "" if name.startswith("_") else nearest(name, known)
-        raise AttributeError(f"module 'kernbench' has no attribute {name!r}{f'; did you mean {near}?' if near else ''}")
+        remedy = f"; did you mean {near}?" if near else ""
+        remedy = f"; it is only a command: kbsim {_COMMANDS[name]}" if name in _COMMANDS else remedy
+        raise AttributeError(f"module 'kernbench' has no attribute {name!r}{remedy}")
     return getattr(import_module(_HOMES[name]), name)
 
 

@@ -133,8 +133,10 @@ def compare(
     if isinstance(configs, (str, os.PathLike)):
         rule = "a comparison needs a list of at least two machines"
         given = os.fspath(configs)
-        other = next(name for name in (DEFAULT_MACHINE, *preset_names()) if name != given)
-        raise InputError(Problem("compare", rule, "configs", given, f"give [{given!r}, {other!r}]"))
+        names = [name.strip() for name in given.split(",") if name.strip()]
+        if len(names) < 2:
+            names = [given, next(name for name in (DEFAULT_MACHINE, *preset_names()) if name != given)]
+        raise InputError(Problem("compare", rule, "configs", given, f"give {names}"))
     check_kind("configs", configs, Iterable, "a list of machines or a mapping from names to machines")
     named: dict[str, Config] = {}
     for name, config in configs.items() if isinstance(configs, Mapping) else ((_name(one), one) for one in configs):
@@ -146,7 +148,7 @@ def compare(
             )
         named[name] = config
     machines = {name: machine_of(config, overrides, allow_code=allow_code) for name, config in named.items()}
-    return Comparison(compare_machines(case_of(target, params, allow_code=allow_code), machines))
+    return Comparison(compare_machines(case_of(target, params, allow_code=allow_code, function=compare), machines))
 
 
 def _name(config: Config) -> str:

@@ -13,6 +13,7 @@ from kernbench.analysis.fuzz.report import junit, to_dict
 from kernbench.analysis.fuzz.search import FINDINGS, RUNS, Search, run_once, search
 from kernbench.analysis.fuzz.target import Fuzzed, FuzzedBench, FuzzedProgram, Outcome, check_reference
 from kernbench.api.answer import Answer, Row
+from kernbench.api.arguments import check_params
 from kernbench.api.targets import DEFAULT_MACHINE, Config, Overrides, Target, bench_of, machine_of, name_of, program_of
 from kernbench.ccl.collectives import COLLECTIVES
 from kernbench.common.errors import InputError, Problem
@@ -156,6 +157,9 @@ def fuzz(
             raise InputError(Problem("fuzz", f"it must be an integer of at least {least}", name, value))
     if time_budget is not None and not 0 < time_budget < 1e9:
         raise InputError(Problem("fuzz", "it must be a number of seconds above 0", "time_budget", time_budget))
+    if not (isinstance(target, str) and target in COLLECTIVES):
+        bench = bench_of(target)
+        check_params(fuzz, params, () if bench is None else bench.params)
     fuzzed = fuzzed_of(
         target, config, overrides, params, strict_wait=strict_wait, allow_code=allow_code, ccl=ccl, order_free=order_free
     )

@@ -8,7 +8,7 @@ from html import escape
 from typing import Any, ClassVar, Literal
 
 from kernbench.api.answer import Answer, Row, html_block, html_table
-from kernbench.api.arguments import check_kind, check_path
+from kernbench.api.arguments import check_kind, check_path, names_checked
 from kernbench.api.targets import DEFAULT_MACHINE, Config, Overrides, machine_of
 from kernbench.common.look.palette import colour
 from kernbench.config.allowed_code import AllowCode
@@ -27,6 +27,14 @@ from kernbench.workloads.routing import routing_of
 
 MODEL = "the name of a model or a file"
 ROUTING = "even, uniform, zipf:S or the name of a file"
+
+
+@dataclass(frozen=True, slots=True)
+class LlmReasons:
+    """What limited a run of a language model."""
+
+    sentence: str  #: the share of each phase, and its limit
+    metrics: dict[str, float]  #: [cycle] the cycles of each part, such as `decode layer`, over all its steps
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -98,6 +106,16 @@ class LlmRun(Answer):
             "dram_bytes": sum(sum(phase.total.bytes.values()) for phase in phases),
         }
 
+    def why(self) -> LlmReasons:
+        """What limited each phase, and the cycles of its parts."""
+        phases, whole = self.report.phases, self.cycles or 1
+        reasons = [f"{phase.total.cycles / whole:.0%} {name} ({phase.reason})" for name, phase in phases.items()]
+        parts: dict[str, float] = {}
+        for name, phase in phases.items():
+            kinds = {f"{name} {kind}": float(tally.cycles) for kind, (_, tally) in phase.kinds.items()}
+            parts |= kinds or {name: float(phase.total.cycles)}
+        return LlmReasons(", ".join(reasons), parts)
+
     @property
     def headline(self) -> str:
         reasons = [f"{name}: {phase.reason}" for name, phase in self.report.phases.items()]
@@ -135,6 +153,7 @@ class LlmRun(Answer):
         return html_block(f"<p><b>{escape(self.headline)}</b></p>", html_table(rows))
 
 
+@names_checked
 def llm(
     model: str | os.PathLike[str] = "llama2-7b",
     config: Config = DEFAULT_MACHINE,
@@ -232,6 +251,7 @@ def llm(
     return LlmRun(report_of(run_model(programs, reuse=reuse)))
 
 
+@names_checked
 def step_timer(
     model: str | os.PathLike[str] = "llama2-7b",
     config: Config = DEFAULT_MACHINE,

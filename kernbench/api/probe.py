@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from kernbench.analysis.probe import ProbeRow, probe_names, probe_sizes
 from kernbench.analysis.probe import probe as run_probe
 from kernbench.api.answer import Answer, Row
-from kernbench.api.arguments import check_list
+from kernbench.api.arguments import check_list, names_checked
 from kernbench.api.targets import Config, Overrides, machine_of
 from kernbench.config.allowed_code import AllowCode
 from kernbench.config.kinds import a_system
@@ -70,6 +70,7 @@ class ProbeResult(Answer):
         ax.set_title(self.machine, fontsize="medium", loc="left")
 
 
+@names_checked
 def probe(
     config: Config = DEFAULT_SYSTEM,
     overrides: Overrides = (),

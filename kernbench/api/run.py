@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from kernbench.api.answer import Answer, Row
+from kernbench.api.arguments import check_flag, check_params, check_path
 from kernbench.api.targets import DEFAULT_MACHINE, Config, Overrides, Target, bench_of, machine_of, name_of, program_of
 from kernbench.cmdq import Program
 from kernbench.common import naming
@@ -210,6 +211,12 @@ def run(
     True
     """
     bench = bench_of(target)
+    check_params(run, params, () if bench is None else bench.params)
+    check_flag("kernbench.run", "verify", verify)
+    check_flag("kernbench.run", "strict_wait", strict_wait)
+    if trace is not None:
+        check_path("trace", trace, "the name of a file")
+    TraceOptions(trace_level)  # refuses an unknown level, also if no trace is written
     machine = machine_of(config or (DEFAULT_MACHINE if bench is None else bench.machine), overrides, allow_code=allow_code)
     if bench is not None:
         return _run_bench(bench, machine, params, verify=verify, strict_wait=strict_wait, trace=trace, level=trace_level)

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
 
 from kernbench.api.answer import Answer, Row, html_block, html_table
-from kernbench.api.arguments import check_count, check_kind, check_mapping, check_path
+from kernbench.api.arguments import check_count, check_kind, check_mapping, check_path, names_checked
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import parse_rational
 from kernbench.config.allowed_code import AllowCode
@@ -130,6 +130,7 @@ class SweepResult(Answer):
         return html_block(f"<p><b>{escape(self.headline)}</b></p>", html_table(rows, 20))
 
 
+@names_checked
 def sweep(
     spec: str | os.PathLike[str] | Mapping[str, Any],
     axes: Mapping[str, Any] | None = None,
@@ -180,6 +181,7 @@ def sweep(
         return SweepResult(read_table(opened, read.name))
 
 
+@names_checked
 def read_sweep(store: str | os.PathLike[str], name: str | None = None) -> SweepResult:
     """Return the results of an earlier sweep, read from its store.
 

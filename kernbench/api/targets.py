@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from kernbench.api.arguments import check_kind
+from kernbench.api.arguments import check_kind, check_params
 from kernbench.cmdq import Program, load_program
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.spelling import file_meant, nearest
@@ -106,18 +106,26 @@ def workload_of(name: str, config: MachineConfig) -> Program:
     return WORKLOADS[name](as_npu(config))
 
 
-def case_of(target: Target, params: Mapping[str, Any], *, allow_code: AllowCode = ()) -> Case:
+def case_of(
+    target: Target, params: Mapping[str, Any], *, allow_code: AllowCode = (), function: Callable[..., Any] | None = None
+) -> Case:
     """A target with its parameters, for `compare` and `whatif`; the target may also be a model or a graph.
 
     `params`: the parameters of the bench; for a model the parameters of `kbsim llm`; for a graph `w`, `a` and its dynamic
-    dimensions.
+    dimensions. `function`: the public function that takes the parameters; its arguments are suggested for misspelt names.
     """
+
+    def check(known: Collection[str]) -> None:
+        if function is not None:
+            check_params(function, params, known)
+
     from kernbench.analysis.case import BenchCase, GraphCase, ModelCase, ProgramCase
 
     bench = bench_of(target)
     if bench is not None:
         from kernbench.runtime_api.bench import checked
 
+        check(bench.params)
         return BenchCase(bench, checked(bench.where, bench.params, params))
     text = os.fspath(target) if isinstance(target, (str, os.PathLike)) else ""
     if text.lower().endswith(GRAPH):
@@ -127,10 +135,12 @@ def case_of(target: Target, params: Mapping[str, Any], *, allow_code: AllowCode 
         dims = {name: value for name, value in params.items() if name not in bits}
         return GraphCase(read_onnx(text, dims, bits["w"], bits["a"]), bits["a"])
     if _names_a_model(text):
-        from kernbench.workloads.llm.params import checked_params
+        from kernbench.workloads.llm.params import PARAMS, checked_params
         from kernbench.workloads.models.files import load_model
 
+        check(PARAMS)
         return ModelCase(load_model(text), checked_params(text, params))
+    check(())
     if params:
         raise InputError(_no_params(name_of(target), params))
     return ProgramCase(name_of(target), lambda config: program_of(target, config))
@@ -138,11 +148,11 @@ def case_of(target: Target, params: Mapping[str, Any], *, allow_code: AllowCode 
 
 def _names_a_model(text: str) -> bool:
     """Whether a text names a language model: the name of a preset, or the path of a model's `config.json`."""
-    from kernbench.workloads.models.files import is_model_file, preset_models
+    from kernbench.workloads.models.files import is_model_file, is_model_folder, preset_models
 
     if text.lower().endswith((".json", ".yaml", ".yml")):
         return is_model_file(text)
-    return bool(text) and text in preset_models()
+    return is_model_folder(text) or (bool(text) and text in preset_models())
 
 
 def _no_params(name: str, given: Mapping[str, Any]) -> Problem:
@@ -159,13 +169,13 @@ def _no_program(name: str) -> Problem:
     from kernbench.ccl.collectives import COLLECTIVES
     from kernbench.runtime_api.discovery import installed_benches, is_bench_target
     from kernbench.workloads.catalogue import WORKLOADS
-    from kernbench.workloads.models.files import preset_models
+    from kernbench.workloads.models.files import is_model_folder, preset_models
 
     if is_bench_target(name):
         return _only_programs(name)
     if name.lower().endswith(GRAPH):
         return Problem(name, f"this is an ONNX model, but {RUNNABLE}", remedy=f"to run the model: kbsim onnx {name}")
-    if name in preset_models():
+    if name in preset_models() or is_model_folder(name):
         remedy = f'to run the model: kbsim llm --model {name}, or in Python kernbench.llm("{name}")'
         return Problem(name, f"this is a language model, but {RUNNABLE}", remedy=remedy)
     if name in COLLECTIVES:
@@ -182,18 +192,24 @@ def _no_program(name: str) -> Problem:
         return Problem(name, rule, remedy=remedy)
     model = "" if nearest(name, WORKLOADS, cutoff=0.95) else _model_meant(name, preset_models())
     if model:
-        remedy = f'to run a language model: kbsim llm --model {model}, or in Python kernbench.llm("{model}")'
-        return Problem(name, "there is no workload or bench with this name", remedy=remedy)
+        return _is_a_model(name, model)
     if name.lower().endswith(".csv"):
         rule = f"this is a table, but {RUNNABLE}"
         remedy = "for a list of shapes, run a bench once for each shape: kbsim run gemm --set m=M --set n=N --set k=K"
         return Problem(name, rule, remedy=remedy)
     benches = list(installed_benches())
     near = nearest(name, [*WORKLOADS, *benches], cutoff=0.7) or file_meant(name, (*SUFFIXES, ".py"))
+    if not near and (model := nearest(name.rpartition("/")[2], preset_models(), cutoff=0.75)):
+        return _is_a_model(name, model)
     remedy = f"did you mean {near}?" if near else f"a program's file ends in {', '.join(SUFFIXES)}, a bench's in .py"
     names = f"the workloads are {', '.join(sorted(WORKLOADS))}; the benches are {', '.join(benches)}"
     rule = "there is no workload or bench with this name" + ("" if near else f"; {names}")
     return Problem(name or '""', rule, remedy=remedy)
+
+
+def _is_a_model(name: str, model: str) -> Problem:
+    remedy = f'to run a language model: kbsim llm --model {model}, or in Python kernbench.llm("{model}")'
+    return Problem(name, "there is no workload or bench with this name", remedy=remedy)
 
 
 def _model_meant(name: str, models: Sequence[str]) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from kernbench.api.answer import Answer, Row
-from kernbench.api.arguments import check_kind
+from kernbench.api.arguments import check_kind, names_checked
 from kernbench.common.look.palette import colour
 from kernbench.validate.page import headline
 from kernbench.validate.run import Options, Runner, SuiteRun, chosen, run_suites
@@ -69,6 +69,7 @@ class Validation(Answer):
         ax.set_title(self.headline, fontsize="medium", loc="left")
 
 
+@names_checked
 def validate(
     suites: str | Sequence[str] = (),
     *,

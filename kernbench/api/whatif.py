@@ -101,6 +101,6 @@ def whatif(
     'te'
     """
     check_list("free", free, "a list of resources")
-    case = case_of(target, params, allow_code=allow_code)
+    case = case_of(target, params, allow_code=allow_code, function=whatif)
     machine = machine_of(config or case.machine, overrides, allow_code=allow_code)
     return WhatIfs(what_if(case.on(machine), list(free)), case.name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["BarrierEntry", "DmaEntry", "Entry", "KvEntry", "Program", "TeEntry", "VeEntry"]
 
 VERSION = "1.0"
+READ = "to read a program: load_program(FILE or mapping)"
 
 
 class Lowered(msgspec.Struct, frozen=True):
@@ -56,6 +57,16 @@ class Program(ProgramBuilder):
     """
 
     def __init__(self, name: str = "", entries: Iterable[Entry] = (), source: str = "program") -> None:
+        if not isinstance(name, str):
+            remedy = READ if isinstance(name, (Mapping, os.PathLike)) else ""
+            rule = f"it must be a text, and it is of type {type(name).__name__}"
+            raise InputError(Problem("Program: name", rule, remedy=remedy))
+        if isinstance(entries, str) or not isinstance(entries, Iterable):
+            raise InputError(Problem("Program: entries", f"they must be a list, and they are of type {type(entries).__name__}"))
+        entries = list(entries)
+        if wrong := next((type(one).__name__ for one in entries if not isinstance(one, Entry)), ""):
+            rule = f"they must be of type Entry, and one is of type {wrong}"
+            raise InputError(Problem("Program: entries", rule, remedy=READ))
         super().__init__(source)
         self.name = name
         self.document: Document | None = None  #: the file's text, so that later checks can name lines

@@ -16,6 +16,7 @@ from kernbench.cmdq.opcodes import ENTRY_FIELDS, MAX_INT, META_FIELDS, OPCODES, 
 from kernbench.common.errors import ABSENT
 from kernbench.common.spelling import meant
 from kernbench.common.units import plain_number
+from kernbench.config.remedies import as_written, number_meant
 
 MAX_DEBUG_DEPTH = 32  # levels: saving and loading recurse
 MAX_DEBUG_BITS = 200  # a JSON number of 60 digits, which is the longest that is read again
@@ -34,7 +35,15 @@ _DEBUG = next(field for field in META_FIELDS if field.name == "debug")
 
 
 class _Bad(Exception):
-    """A value violates the rule of its field; the argument is the rule."""
+    """A value violates the rule of its field."""
+
+    def __init__(self, rule: str, remedy: str = "") -> None:
+        super().__init__(rule)
+        self.rule, self.remedy = rule, remedy
+
+    def problem(self, path: tuple[Any, ...], value: Any) -> FieldProblem:
+        """The problem with the value at this path."""
+        return FieldProblem(path, self.rule, as_written(value), self.remedy)
 
 
 class _Shape(msgspec.Struct, frozen=True):
@@ -115,7 +124,7 @@ def _read_fields(
             elif not (isinstance(name, str) and name.startswith(RESERVED_PREFIX)):
                 problems.append(_unknown(name, list(shape.fields) + list(shape.meta), shape.spec.name))
         except _Bad as bad:
-            problems.append(FieldProblem((name,), str(bad), value))
+            problems.append(bad.problem((name,), value))
     return problems
 
 
@@ -135,7 +144,7 @@ def _read_range(field: FieldSpec, raw: Any, values: dict[str, Any]) -> list[Fiel
         try:
             values[name] = _READERS[part.kind](part, value)
         except _Bad as bad:
-            problems.append(FieldProblem((field.name, name), str(bad), value))
+            problems.append(bad.problem((field.name, name), value))
     missing = (part.name for part in field.fields if part.default is ABSENT and part.name not in raw)
     return problems + [FieldProblem((field.name, name), "this field is missing") for name in missing]
 
@@ -181,9 +190,9 @@ def stride_problem(entry: Entry) -> list[FieldProblem]:
 def _integer(value: Any, low: int) -> int:
     if type(value) is not int:
         if isinstance(value, (float, Fraction)):
-            raise _Bad("it must be an integer, without a decimal point")
+            raise _Bad("it must be an integer, without a decimal point", _written(value))
         if isinstance(value, bool) or not hasattr(value, "__index__"):
-            raise _Bad("it must be an integer")
+            raise _Bad("it must be an integer", _written(value))
         value = value.__index__()
     if value < low:
         raise _Bad(f"it must be at least {low}")
@@ -191,6 +200,12 @@ def _integer(value: Any, low: int) -> int:
         raise _Bad("it must be below 2^63")
     number: int = value
     return number
+
+
+def _written(value: Any) -> str:
+    """`write 4` for the text "4" or the number 4.0; `write 4096` for 4KiB; otherwise empty."""
+    number = number_meant(value)
+    return f"write {number}" if number else ""
 
 
 def _read_int(field: FieldSpec, value: Any) -> int:
@@ -201,8 +216,11 @@ def _read_choice(field: FieldSpec, value: Any) -> Any:
     if type(value) is not str and not isinstance(value, bool) and hasattr(value, "__index__"):
         value = value.__index__()
     if type(value) not in (int, str) or value not in field.choices:
-        point = ", without a decimal point" if isinstance(value, (float, Fraction)) else ""
-        raise _Bad(f"it must be one of {', '.join(map(str, field.choices))}{point}")
+        number = _written(value) if number_meant(value) in map(str, field.choices) else ""
+        names = [one for one in field.choices if isinstance(one, str)]
+        begun = [one for one in names if isinstance(value, str) and len(value) >= 3 and one.startswith(value.lower())]
+        near = f"did you mean {begun[0]}?" if len(begun) == 1 else meant(value, names)
+        raise _Bad(f"it must be one of {', '.join(map(str, field.choices))}", number or near)
     return value
 
 
@@ -227,7 +245,8 @@ def _read_label(field: FieldSpec, value: Any) -> int | str:
 
 def _read_ids(field: FieldSpec, value: Any) -> tuple[int, ...]:
     if not isinstance(value, (list, tuple)):
-        raise _Bad("it must be a list of ids")
+        one = type(value) is int
+        raise _Bad("it must be a list of ids", f"write [{value}]" if one else "")
     for item in value:
         if type(item) is not int or not 0 <= item <= MAX_INT:
             return tuple(_read_id_item(item) for item in value)
@@ -238,7 +257,7 @@ def _read_id_item(value: Any) -> int:
     try:
         return _integer(value, 0)
     except _Bad as bad:
-        raise _Bad(f"of each id in it: {bad}") from None
+        raise _Bad(f"of each id in it: {bad.rule}", bad.remedy) from None
 
 
 def _read_any(field: FieldSpec, value: Any) -> Any:
@@ -250,7 +269,7 @@ def plain_debug(value: Any) -> Any:
     try:
         return _plain(_DEBUG, value, MAX_DEBUG_DEPTH)
     except _Bad as bad:
-        raise ValueError(f"debug: {bad}") from None
+        raise ValueError(f"debug: {bad.rule}") from None
 
 
 def _plain(field: FieldSpec, value: Any, depth: int) -> Any:

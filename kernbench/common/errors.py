@@ -44,7 +44,8 @@ def shown(value: Any) -> str:
         text = value if len(value) <= _MAX_VALUE_CHARS else value[: _MAX_VALUE_CHARS - 3] + "..."
         return f'"{_printable(text)}"'
     if isinstance(value, dict):
-        return f"a mapping of {len(value)} keys" if value else "an empty mapping"
+        size = f"{len(value)} keys" if len(value) > 1 else "1 key"
+        return f"a mapping of {size}" if value else "an empty mapping"
     if isinstance(value, (list, tuple)):
         return _shown_list(value)
     if type(value).__name__ == "Fraction" and (decimal := _decimal(value)):  # by name: most commands need no fractions

@@ -20,7 +20,7 @@ from kernbench.config.machine import MachineConfig
 from kernbench.config.origins import Origins
 from kernbench.config.overrides import Override, apply_overrides, parse_overrides
 from kernbench.config.places import KEY, PathLike, normal_path, value_at
-from kernbench.config.remedies import key_meant, section_meant, value_meant
+from kernbench.config.remedies import as_written, key_meant, section_meant, value_meant
 from kernbench.config.schema import NpuConfig
 from kernbench.config.section import Section, ValidationError
 from kernbench.config.system import SystemConfig
@@ -244,7 +244,8 @@ def _problems(
         elif item["type"] == "missing":
             found.append((path, item["msg"], ABSENT, ""))
         else:
-            found.append((path, item["msg"], item["input"], _remedy(path, item, data)))
+            value = as_written(item["input"]) if "integer" in item["msg"] else item["input"]
+            found.append((path, item["msg"], value, _remedy(path, item, data)))
     of_overrides = [_of_override(entry, applied) for entry in found]
     placed = iter(document.problems(entry for entry, problem in zip(found, of_overrides, strict=True) if problem is None))
     return [next(placed) if problem is None else problem for problem in of_overrides]

@@ -17,8 +17,10 @@ _SCALES = {"ghz": Fraction(1), "mhz": Fraction(1, 10**3), "khz": Fraction(1, 10*
 
 def number_meant(value: Any) -> str:
     """The whole number that a text probably means: `16` of `fp16`, `1000000` of `1,000,000`, `1_000_000` or `1e6`, and
-    `4096` of `4k` or `4KiB`.
+    `4096` of `4k` or `4KiB`; also `2` of the number 2.0.
     """
+    if isinstance(value, (float, Fraction)) and value == int(value):
+        return str(int(value))
     if not isinstance(value, str):
         return ""
     size = re.fullmatch(r"([0-9]{1,18})\s*([kKMGT])(i?B)?", value.strip())
@@ -27,6 +29,11 @@ def number_meant(value: Any) -> str:
     found = re.findall(r"[0-9]+(?:\.[0-9]+)?(?:[eE]\+?[0-9]{1,2})?", re.sub(r"(?<=[0-9])[_,'](?=[0-9]{3})", "", value[:40]))
     exact = Fraction(found[0]) if len(found) == 1 else None
     return str(exact.numerator) if exact is not None and exact.denominator == 1 else ""
+
+
+def as_written(value: Any) -> Any:
+    """A refused number in the form of its file: a reader of files makes the fraction 2 of the text `2.0`."""
+    return float(value) if isinstance(value, Fraction) and value.denominator == 1 and abs(value) < 2**53 else value
 
 
 def clock_meant(value: Any) -> str:

@@ -101,7 +101,7 @@ class Machine:
         self.walk = walk_of(walk)
         self.threads = threads_of(threads) or 1
         self.config: NpuConfig | SystemConfig = config_of(config)
-        self.program = load_program(program) if isinstance(program, (str, os.PathLike)) else program
+        self.program = program if isinstance(program, Program) else load_program(program)
         self.plan = plan_program(self.program, self.config, whole=whole) if plan is None else plan
         self.components = configured(self.config, [*self.plan.dma, *self.plan.compute])
         self._watching: dict[str, TrafficPart] = {}

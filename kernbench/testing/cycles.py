@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from kernbench.api.arguments import names_checked
 from kernbench.common.errors import InputError, KernbenchError, Problem
 from kernbench.testing.baselines import Baseline, read_baselines
 
@@ -44,6 +45,7 @@ class Session:
 sessions: list[Session] = []
 
 
+@names_checked
 def assert_cycles(result: Measured, *, at_most: int | None = None, baseline: str | None = None) -> None:
     """Fail the test if a run did not end, or took more cycles than `at_most` or than its baseline.
 
@@ -61,7 +63,8 @@ def assert_cycles(result: Measured, *, at_most: int | None = None, baseline: str
     """
     __tracebackhide__ = True
     if at_most is None and baseline is None:
-        raise InputError(Problem("assert_cycles", "it needs a limit", remedy="give at_most=CYCLES, baseline=NAME, or both"))
+        remedy = "give at_most=CYCLES, baseline=NAME, or both; kbsim.assert_cycles names the baseline itself"
+        raise InputError(Problem("assert_cycles", "it needs a limit", remedy=remedy))
     if at_most is not None and (type(at_most) is not int or at_most < 0):
         raise InputError(Problem("assert_cycles", "it must be an integer of 0 or more [cycle]", "at_most", at_most))
     if not hasattr(result, "cycles"):

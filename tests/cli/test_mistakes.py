@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 import kernbench as kb
+import kernbench.pytest
 from kernbench.common.errors import InputError
 from tests.cli.conftest import Kbsim
 from tests.cli.samples import MACHINE
@@ -74,7 +75,7 @@ def test_the_answer_says_what_to_do_next(name: str, kbsim: Kbsim, tmp_path: Path
         assert code not in (0, 1, 70)
     else:
         with pytest.raises((InputError, AttributeError)) as caught:
-            eval(mistake["python"], {"kb": kb})
+            eval(mistake["python"], {"kb": kb, "kbp": kernbench.pytest})
         text = str(caught.value)
         answer = f">>> {mistake['python']}\n{caught.type.__name__}: {text}\n"
     assert mistake["next"] in text

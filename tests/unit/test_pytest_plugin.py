@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -143,7 +144,8 @@ def test_a_run_that_did_not_end_fails_whatever_its_cycles_are() -> None:
 @pytest.mark.parametrize(
     ("limits", "rule"),
     [
-        ({}, "assert_cycles: it needs a limit; give at_most=CYCLES, baseline=NAME, or both"),
+        ({}, "assert_cycles: it needs a limit; give at_most=CYCLES, baseline=NAME, or both; "
+         "kbsim.assert_cycles names the baseline itself"),
         ({"at_most": -1}, "assert_cycles: at_most = -1, but it must be an integer of 0 or more [cycle]"),
         ({"at_most": 1.5}, "assert_cycles: at_most = 1.5, but it must be an integer of 0 or more [cycle]"),
         ({"at_most": True}, "assert_cycles: at_most = true, but it must be an integer of 0 or more [cycle]"),
@@ -326,3 +328,16 @@ def test_a_language_model_has_a_limit(tmp_path: Path) -> None:
     )
     told = suite(tmp_path)
     assert told.code == 1 and "test_it.py:4" in told.text and "\nE       1 cycles more than at_most=" in told.text
+
+
+def test_a_slower_language_model_fails_with_its_limits_and_the_parts_that_changed(tmp_path: Path) -> None:
+    (tmp_path / "small.json").write_text(json.dumps(SMALL), encoding="utf-8")
+    test = "def test_it(kbsim):\n    kbsim.assert_cycles(kbsim.llm('small.json', config='npu_server', prompt={}, tokens=1))\n"
+    (tmp_path / "test_it.py").write_text(test.format(1), encoding="utf-8")
+    assert suite(tmp_path, "--kbsim-update").code == 0
+    groups = json.loads((tmp_path / FILE).read_text(encoding="utf-8"))["baselines"]["test_it.py::test_it"]["groups"]
+    assert {"prefill layer", "decode layer", "decode head"} <= set(groups)
+    (tmp_path / "test_it.py").write_text(test.format(40), encoding="utf-8")
+    told = suite(tmp_path)
+    assert told.code == 1 and re.search(r"\nE +\d+% prefill \(.+\), \d+% decode \(.+\)\n", told.text)
+    assert re.search(rf"\nE +prefill layer +{groups['prefill layer']:,.0f} -> +[0-9,]+ cycles +\+", told.text)

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import msgspec
 
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.spelling import meant
 
 WINDOW = 1024  #: [cycle] default length of a window of samples
 FOREVER = 2**62  # [cycle]
@@ -36,7 +37,8 @@ class TraceOptions(msgspec.Struct, frozen=True):
         from kernbench.trace.schema import LEVELS  # imported here, because a run without a trace needs no schema
 
         if self.level not in LEVELS[1:]:
-            raise InputError(Problem("trace", f"it must be one of {', '.join(LEVELS[1:])}", "level", self.level))
+            rule = f"it must be one of {', '.join(LEVELS[1:])}"
+            raise InputError(Problem("trace", rule, "level", self.level, meant(self.level, LEVELS[1:])))
         if not 0 < self.window <= MAX_WINDOW:
             raise InputError(Problem("trace", "a window must have from 1 to 2^40 cycles", "window", self.window))
         if self.cycles is not None and not 0 <= self.cycles[0] < self.cycles[1] < FOREVER:

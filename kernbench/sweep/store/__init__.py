@@ -21,6 +21,7 @@ from kernbench.sweep.store.tables import COLUMNS, ENDED, TABLES, DamagedError, R
 FORMAT = "kernbench/sweep-store/1"
 APPLICATION = 0x6B627377  # "kbsw", in the file's header
 BUSY_SECONDS = 20.0  # [s] how long a reader that locks the file is waited for
+MAX_STORES = 5  # stores that the error of a missing store lists
 CHUNK = 500  # keys in one query
 #: A completed result is final: neither a failure nor a second run replaces it.
 PUT = f"""INSERT INTO results ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET
@@ -71,8 +72,10 @@ class Store:
         except (OSError, ValueError) as error:  # ValueError: the name contains a NUL
             raise InputError(_unwritable(place, str(error))) from None
         if not there:
-            near = file_meant(str(place))
-            remedy = f"did you mean {near}?" if near else "to make a store, use kbsim sweep run"
+            near = file_meant(str(place), (place.suffix,) if place.suffix else ())
+            stores = [] if near else sorted(str(one) for one in place.parent.glob("*.sqlite"))[:MAX_STORES]
+            remedy = f"the stores here are {', '.join(stores)}" if stores else "to make a store, use kbsim sweep run"
+            remedy = f"did you mean {near}?" if near else remedy
             raise InputError(Problem(str(place), "there is no such store", remedy=remedy))
         check_file(str(place), "store")
         writable = os.access(place.parent, os.W_OK) and os.access(place, os.W_OK)

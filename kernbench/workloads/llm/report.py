@@ -31,7 +31,7 @@ _WORDS = {
     "pe_math": "vector engines",
     "dma": "DMA engines",
     "pe_dma": "DMA engines",
-    "critical path": "jobs that wait for each other",
+    "critical path": "dependencies between jobs",
 }
 _KINDS = {"source": "source", "encoder": "encoder layers", "embedding": "embedding", "layer": "layers", "head": "LM head",
           "draft": "MTP blocks"}
@@ -99,7 +99,7 @@ class PhaseReport:
         large = {kind: tally for kind, (_, tally) in self.kinds.items() if tally.cycles / cycles >= WORTH}
         if large and all(tally.limit[1] / tally.cycles >= NEAR for tally in large.values()):
             return "; ".join(f"{_KINDS[kind]}: {words(tally.limit[0])}" for kind, tally in large.items())
-        return f"nothing alone; most is asked of {words(name)}"
+        return f"no single limit; the largest: {words(name)}"
 
     @property
     def te_use(self) -> float:

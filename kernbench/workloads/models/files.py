@@ -29,6 +29,7 @@ from kernbench.workloads.models.types import LAYER, RMS, ROWS, described
 
 MODEL_BYTES = 1 << 20
 SUFFIXES = (".json", ".yaml", ".yml")
+CONFIG = "config.json"  #: the file of a model in its folder
 #: types that contain several models, with the type of the model that generates text
 _INSIDE = {"gemma3": "gemma3_text", "llama4": "llama4_text"}
 
@@ -48,8 +49,18 @@ def is_model_file(path: str) -> bool:
     return isinstance(data, dict) and "cmdq" not in data and ("model_type" in data or any(size in data for size in sizes))
 
 
+def is_model_folder(name: str) -> bool:
+    """Whether a folder has a `config.json`, as a model from the Hugging Face hub."""
+    try:
+        return bool(name) and (Path(name) / CONFIG).is_file()
+    except (OSError, ValueError):  # a name that no file can have
+        return False
+
+
 def load_model(name: str) -> Model:
-    """The model of a preset's name, or of a `config.json`. The InputError names the key that is missing or not supported."""
+    """The model of a preset's name, of a `config.json`, or of a folder with a `config.json`. The InputError names the key that is missing or not supported."""
+    if is_model_folder(name):
+        name = str(Path(name) / CONFIG)
     if name.lower().endswith(SUFFIXES):
         path = Path(name)
         called = path.parent.resolve().name if path.stem.lower() == "config" else path.stem
@@ -61,7 +72,7 @@ def load_model(name: str) -> Model:
     check_file(name, "model")
     near = meant(name.rpartition("/")[2], names, cutoff=0.5)
     rule = "there is no model with this name" + ("" if near else f"; the models are {', '.join(names)}")
-    raise InputError(Problem(name, rule, remedy=near or "the name of a model file must end in .json or .yaml"))
+    raise InputError(Problem(name, rule, remedy=near or "or name a .json or .yaml file, or a folder with a config.json"))
 
 
 def _plain(name: str) -> str:

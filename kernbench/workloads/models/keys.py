@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from kernbench.common.errors import ABSENT, InputError
+from kernbench.common.spelling import nearest
 from kernbench.config.document import Document
 from kernbench.config.places import KEY, PathLike
 
@@ -40,15 +42,26 @@ class Keys:
         self.notes: list[str] = []
         self._used = set[str]()
 
-    def get(self, name: str, default: Any = None) -> Any:
-        """A value of any type; null counts as missing. Marks the key as used."""
+    def get(self, name: str, default: Any = None, others: Sequence[str] = ()) -> Any:
+        """A value of any type; null counts as missing. Marks the key as used. `others`: further names of the same key, for
+        errors."""
         self._used.add(name)
         value = self.document.data.get(name)
         if value is None:
             if default is ABSENT:
-                raise InputError(self.document.problem((), f"the key {name} is missing"))
+                raise InputError(self.document.problem((), self._missing(name, others), remedy=self._near(name)))
             return default
         return value
+
+    def _missing(self, name: str, others: Sequence[str]) -> str:
+        return f"the key {' or '.join(dict.fromkeys((name, *others)))} is missing"
+
+    def _near(self, name: str) -> str:
+        """The remedy for a missing key: the misspelt key of the file, or a value."""
+        if name == "model_type":
+            return 'write the type of the architecture, such as "model_type": "llama"'
+        near = nearest(name, [key for key in self.document.data if isinstance(key, str) and key not in self._used], cutoff=0.85)
+        return f"did you mean {name} by {near}?" if near else ""
 
     def refuse(self, path: PathLike, rule: str, value: Any = ABSENT) -> InputError:
         """The error for a key."""
@@ -58,9 +71,9 @@ class Keys:
         """A warning for a key."""
         self.notes.append(str(self.document.problem(path, rule, value, remedy)))
 
-    def count(self, name: str, default: Any = ABSENT) -> int:
+    def count(self, name: str, default: Any = ABSENT, others: Sequence[str] = ()) -> int:
         """A positive integer."""
-        value = self.get(name, default)
+        value = self.get(name, default, others)
         if type(value) is not int or (value < 1 and value != default):
             raise self.refuse((name,), "it must be a positive integer", value)
         most = MAX_LAYERS if name == "num_hidden_layers" else LIMIT

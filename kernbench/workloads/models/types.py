@@ -111,6 +111,11 @@ def described(keys: Keys, row: Row) -> Description:
     heads = keys.count(named("num_attention_heads")) if row.names.get("num_attention_heads") != "" else 1
     kv_heads = row.kv_heads(keys, heads) if row.kv_heads else keys.count(named("num_key_value_heads"), heads)
     head_dim = keys.count("head_dim", hidden // heads)
+    if heads % kv_heads:
+        keys.note((named("num_key_value_heads"),), f"it does not divide the number of heads, {heads}", kv_heads)
+    if hidden % heads and not keys.given("head_dim") and row.names.get("num_attention_heads") != "":
+        rule = f"it does not divide hidden_size, {hidden}, and head_dim is not given: a head has {head_dim} elements"
+        keys.note((named("num_attention_heads"),), rule, heads)
     activation = keys.activation(named("hidden_act"), row.act)
     bias, mlp_bias = flag(keys, row.q_bias), flag(keys, row.mlp_bias)
     kinds, tokens = layer_kinds(keys, layers, row.window(keys))
@@ -166,7 +171,7 @@ def _dense(
 def _experts(keys: Keys, mixture: Mixture, activation: str, gated: bool) -> Experts | None:
     """The mixture of a file; None if it has none."""
     name = next((name for name in mixture.count if keys.given(name)), mixture.count[0])
-    count = keys.count(name)
+    count = keys.count(name, others=mixture.count)
     expert = Mlp(
         width=keys.count(mixture.width), gated=gated, activation=activation, up_bias=mixture.bias, down_bias=mixture.bias
     )

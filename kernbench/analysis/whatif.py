@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from kernbench.analysis.case import Demand, Outcome, Progress, Work
 from kernbench.common.errors import InputError, Problem
@@ -18,6 +18,7 @@ from kernbench.config.fields import TERM_LIMIT
 from kernbench.config.rules import ONE_MEMBER
 from kernbench.config.schema import Dma, Spm
 from kernbench.config.section import Section
+from kernbench.config.system.dimensions import sip_links
 from kernbench_core.numbers import TRANSFER_CHANNELS
 
 LARGEST = TERM_LIMIT - 1  # terms of capacities and rates stay below 2^31 (docs/model/index.md)
@@ -86,7 +87,8 @@ def _free_noc(config: Config, demand: Demand) -> Changes:
     changes: Changes = {"noc": None} | ({"llc.at": None} if _at(config, "llc.at") is not None else {})
     if _at(config, "cube.mesh") is not None:
         changes["cube.mesh.router_cycles"] = 0
-    for link in (one for one in LINKS if _at(config, one) is not None):
+    own = sip_links(cast("SystemConfig", config)) if _at(config, "system") is not None else {}
+    for link in (one for one in dict.fromkeys((*LINKS, *own)) if _at(config, one) is not None):
         slices = config.slices if link == "cube.hbm.link" else 1  # slices at one router share a link
         changes |= {f"{link}.bytes_per_cycle": _link_rate(config) // slices, f"{link}.cycles": 0, f"{link}.mm": 0}
     return changes
@@ -290,13 +292,16 @@ def _changed(config: Config, changes: Changes) -> Config:
 def _at(config: Config, path: str) -> Any:
     value: Any = config.to_dict()
     for step in path.split("."):
-        value = value.get(step) if isinstance(value, dict) else None
+        if isinstance(value, list):
+            value = value[int(step)]
+        else:
+            value = value.get(step) if isinstance(value, dict) else None
     return value
 
 
-def _set(data: dict[str, Any], path: list[str], value: Any) -> None:
+def _set(data: Any, path: list[str], value: Any) -> None:
     for step in path[:-1]:
-        data = data[step]
+        data = data[int(step)] if isinstance(data, list) else data[step]
     if value is None:
         data.pop(path[-1], None)
     else:

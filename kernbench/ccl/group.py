@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import atan2
 
 from kernbench.ccl.contract import Shape
-from kernbench.ccl.rings import KIND_NAMES, MESH, RING, TOPO_NAME_TO_KIND, circle
+from kernbench.ccl.rings import (
+    MESH,
+    RING,
+    TOPO_NAME_TO_KIND,
+    circle,
+    kind_of_dimensions,
+    name_of_kind,
+    sizes_of_kind,
+)
 from kernbench.common import naming
 from kernbench.common.errors import InputError, Problem
 from kernbench.config import SystemConfig, load_config
 from kernbench.config.kinds import a_system, larger
 from kernbench.config.machine import MachineConfig
+from kernbench.config.system.dimensions import DIMENSIONS, combining_dimension, sizes_of
 from kernbench.policy.placement import Size
 from kernbench.topology.mesh_gen import mesh_of
 
@@ -35,8 +45,14 @@ class Group:
 
     @property
     def kind_name(self) -> str:
-        """The arrangement: ring, torus or mesh."""
-        return KIND_NAMES[self.kind]
+        """The arrangement: ring, torus or mesh. Where SIPs have dimensions, it is a ring."""
+        return name_of_kind(self.kind)
+
+    @property
+    def arranged(self) -> str:
+        """The arrangement, with the sizes of the dimensions."""
+        sizes = sizes_of_kind(self.kind)
+        return f"{' x '.join(map(str, sizes))} dimensions" if sizes else self.kind_name
 
 
 def group_of(config: MachineConfig, shape: Shape, topo: str | None = None) -> Group:
@@ -75,7 +91,26 @@ def group_of(config: MachineConfig, shape: Shape, topo: str | None = None) -> Gr
 def kind_of(system: SystemConfig, shape: Shape, topo: str | None = None) -> int:
     """Return the arrangement of a group: that of the SIPs, unless `topo` names another."""
     arranged = system.system.kind if shape.sips > 1 else "ring"  # where every two are linked, a ring is as good as any
+    if topo is None and arranged == DIMENSIONS:
+        sizes = _sizes_for(sizes_of(system), shape.sips)
+        return kind_of_dimensions(sizes, combining_dimension(system)) if sizes else RING
     return TOPO_NAME_TO_KIND.get(arranged if topo is None else topo, RING)
+
+
+def _sizes_for(sizes: Sequence[int], sips: int) -> tuple[int, ...]:
+    """Return the dimensions of the first SIPs of a machine: whole dimensions, and a part of the next one. More SIPs than the
+    machine has are in a longer last dimension. Return no dimensions for another number of SIPs.
+    """
+    found: list[int] = []
+    for number, size in enumerate(sizes):
+        last = number == len(sizes) - 1 or sips <= size
+        found.append(sips if last else size)
+        if last:
+            return tuple(found)
+        if sips % size:
+            return ()
+        sips //= size
+    return ()
 
 
 def by_nodes(system: SystemConfig, group: Group) -> Group:

@@ -10,6 +10,8 @@ from heapq import heappop, heappush
 from math import ceil
 from typing import Any
 
+from kernbench.ccl import dimension_routes
+from kernbench.ccl.dimension_routes import DimensionCost
 from kernbench.ccl.group import Group, cubes_of
 from kernbench.common import naming
 from kernbench.config import SystemConfig
@@ -48,6 +50,7 @@ class Latencies:
     rails: tuple[int, ...] = ()  #: of each column of SIPs
     uplink_slower: float = 0.0  #: the time of a byte on the uplink of a leaf, relative to a link between SIPs
     sides: tuple[str, ...] = ()  #: of a dragonfly: the sides of the IO chiplets of a SIP, the first one for other sides
+    dimensions: tuple[DimensionCost, ...] = ()  #: of SIPs in dimensions
     ways: Mapping[tuple[int, int], Way] = field(default_factory=dict)  #: by pair of SIPs; empty for a machine with very many
 
     @property
@@ -78,9 +81,16 @@ class Routes:
             return self.times.pe + self.times.ways[s, t].cycles
         if s != t and self._rows_apart(s, t):
             return self.times.pe + self.times.row + self.times.hop * self._detours(s, t)
+        if s != t and self._dimensions:
+            inside = self.times.sip - dimension_routes.latency(self._dimensions, 0, 1)  # from a PE out of its SIP, and in
+            return self.times.pe + inside + dimension_routes.latency(self._dimensions, s, t)
         if s != t:
             return self.times.pe + self.times.sip * self._hops(s, t)
         return self.times.pe + self.times.cube * (abs(row - end) + abs(col - last))
+
+    @cached_property
+    def _dimensions(self) -> Sequence[DimensionCost]:
+        return dimension_routes.longer(self.times.dimensions, self.sips) if self.times.dimensions else ()
 
     def _rows_apart(self, a: int, b: int) -> bool:
         """Return whether two SIPs are in different rows, and a row is a node, a leaf or a group."""
@@ -179,6 +189,8 @@ class Routes:
         """
         if self.measured:
             return self.times.ways[a, b].links
+        if self._dimensions:
+            return list(dimension_routes.links(self._dimensions, a, b))
         if self._rows_apart(a, b) and self.times.network == "dragonfly":
             return self._through_groups(a, b)
         if self._rows_apart(a, b) and self.times.network == "fat_tree":
@@ -304,6 +316,7 @@ def latencies(config: SystemConfig) -> Latencies:
         rail_slower=slower,
         rails=rails,
         uplink_slower=uplink,
+        dimensions=dimension_routes.costs_of(config),
         sides=tuple(one.side for one in config.sip.io) if network == "dragonfly" else (),
         ways=_ways(config, router, near) if sips <= MEASURED_SIPS else {},
     )

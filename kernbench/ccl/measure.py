@@ -184,7 +184,7 @@ def chooses_protocol(asked: Asked) -> bool:
 
 def _rooted(asked: Asked) -> Group:
     """Return the ranks in an order that begins with the root."""
-    return with_root(asked.group, asked.root) if asked.root else asked.group
+    return with_root(asked.group, asked.root) if asked.root else asked.entry.seen(asked.group)
 
 
 def counts_of(asked: Asked, first: int, last: int, factor: int, step: int = 0) -> list[int]:

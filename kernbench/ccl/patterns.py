@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import product
+from math import prod
 
 from kernbench.ccl.contract import Shape
 from kernbench.ccl.halving_doubling import number_of, steps_of
-from kernbench.ccl.rings import grid_of
+from kernbench.ccl.rings import RING, combining_of_kind, grid_of, sizes_of_kind
 from kernbench.ccl.schedule import Message, Schedule, Step, SwitchMessage
 
 TOGETHER = 16  #: messages of a rank in one step of a direct exchange
@@ -79,11 +80,12 @@ def _together(ranks: int) -> list[range]:
     return [range(first, min(first + TOGETHER, ranks)) for first in range(1, ranks, TOGETHER)]
 
 
-def axes_of(shape: Shape) -> list[int]:
+def axes_of(shape: Shape, kind: int = RING) -> list[int]:
     """Return the levels of a group that have several units: SIPs, cubes of a SIP, PEs of a cube. Ranks are numbered in this
-    order.
+    order. SIPs in dimensions have a level for each dimension, the last dimension first.
     """
-    return [size for size in shape if size > 1]
+    sips = reversed(sizes_of_kind(kind) or (shape.sips,))
+    return [size for size in (*sips, shape.cubes, shape.pes) if size > 1]
 
 
 def grid_axes(ranks: int) -> list[int]:
@@ -115,24 +117,31 @@ def axis_gather(axes: Sequence[int]) -> list[Step]:
     return steps
 
 
-def switch_gather(shape: Shape) -> list[Step]:
+def switch_gather(shape: Shape, kind: int = RING) -> list[Step]:
     """Return the steps of an all-gather through switches.
 
     Each rank's block first goes to the ranks in the same position on all other SIPs, and then along the axes inside each SIP.
+    In dimensions, the block first goes along the dimension whose switches copy messages, and then along the other axes.
     """
-    each = shape.cubes * shape.pes
-    sips = range(shape.sips)
+    sizes, number = sizes_of_kind(kind) or (shape.sips,), combining_of_kind(kind) or 0
+    sips = range(sizes[number])
+    each = prod(sizes[:number]) * shape.cubes * shape.pes  # ranks that differ only in an inner axis
+
+    def rank(place: int, sip: int) -> int:
+        """The rank of a place, which is a number without the dimension of the switches."""
+        outer, inner = divmod(place, each)
+        return (outer * len(sips) + sip) * each + inner
+
     steps: list[Step] = []
-    if shape.sips > 1:
-        places = {place: tuple(sip * each + place for sip in sips) for place in range(each)}
+    if len(sips) > 1:
+        places = [tuple(rank(place, sip) for sip in sips) for place in range(shape.ranks // len(sips))]
         steps.append(
-            [SwitchMessage(root, members, (root,), (root,), combines=False) for members in places.values() for root in members]
+            [SwitchMessage(root, members, (root,), (root,), combines=False) for members in places for root in members]
         )
-    for step in axis_gather(axes_of(Shape(1, shape.cubes, shape.pes))):
-        blocks = [(one, tuple(sip * each + at for at in one.sent for sip in sips)) for one in step if isinstance(one, Message)]
-        steps.append(
-            [Message(sip * each + one.source, sip * each + one.target, at, at) for sip in sips for one, at in blocks]
-        )
+    others = (*reversed(sizes[number + 1 :]), *reversed(sizes[:number]), shape.cubes, shape.pes)
+    for step in axis_gather([size for size in others if size > 1]):
+        blocks = [(one, tuple(rank(at, sip) for at in one.sent for sip in sips)) for one in step if isinstance(one, Message)]
+        steps.append([Message(rank(one.source, sip), rank(one.target, sip), at, at) for sip in sips for one, at in blocks])
     return steps
 
 
@@ -380,68 +389,68 @@ def _side_by_side(parts: Sequence[Sequence[Step]], ranks: int) -> list[Step]:
 
 
 @cache
-def switch_all_reduce(shape: Shape) -> Schedule:
+def switch_all_reduce(shape: Shape, kind: int = RING) -> Schedule:
     """Return the schedule of an all-reduce within SIPs and through switches.
 
     Each rank receives one part of all other ranks, adds the parts, and sends the sum to all ranks.
     """
-    gather = switch_gather(shape)
+    gather = switch_gather(shape, kind)
     return vector_schedule(shape.ranks, shape.ranks, [*backwards(gather), *gather], shape.sips > 1)
 
 
 @cache
-def gathered_blocks(name: str, shape: Shape) -> Schedule:
+def gathered_blocks(name: str, shape: Shape, kind: int = RING) -> Schedule:
     """Return the schedule of an all-gather with the named pattern."""
-    return gather_schedule(shape.ranks, _gather_steps(name, shape), shape.sips > 1)
+    return gather_schedule(shape.ranks, _gather_steps(name, shape, kind), shape.sips > 1)
 
 
 @cache
-def scattered_sums(name: str, shape: Shape) -> Schedule:
+def scattered_sums(name: str, shape: Shape, kind: int = RING) -> Schedule:
     """Return the schedule of a reduce-scatter with the named pattern."""
-    return reduce_scatter_schedule(shape.ranks, _gather_steps(name, shape), shape.sips > 1)
+    return reduce_scatter_schedule(shape.ranks, _gather_steps(name, shape, kind), shape.sips > 1)
 
 
-def _gather_steps(name: str, shape: Shape) -> list[Step]:
+def _gather_steps(name: str, shape: Shape, kind: int) -> list[Step]:
     ranks = shape.ranks
     made: dict[str, Gather] = {
         "bruck": lambda: bruck_gather(ranks),
         "pat": lambda: pat_gather(ranks),
         "direct": lambda: direct_gather(ranks),
-        "hierarchical": lambda: axis_gather(axes_of(shape)),
-        "switch": lambda: switch_gather(shape),
-        "torus": lambda: axis_ring_gather(axes_of(shape) if shape.sips > 1 else grid_axes(ranks)),
+        "hierarchical": lambda: axis_gather(axes_of(shape, kind)),
+        "switch": lambda: switch_gather(shape, kind),
+        "torus": lambda: axis_ring_gather(axes_of(shape, kind) if shape.sips > 1 else grid_axes(ranks)),
     }
     return made[name]()
 
 
-def _from_root(name: str, shape: Shape) -> tuple[int, list[Step]]:
+def _from_root(name: str, shape: Shape, kind: int) -> tuple[int, list[Step]]:
     """Return the number of positions of a vector, and the steps that bring them from rank 0 to all ranks."""
     if name == "tree":
         return 2, double_tree(range(1, shape.ranks), root=0)
-    return 1, binomial(shape.ranks) if name == "binomial" else axis_broadcast(axes_of(shape))
+    return 1, binomial(shape.ranks) if name == "binomial" else axis_broadcast(axes_of(shape, kind))
 
 
 @cache
-def from_root(name: str, shape: Shape) -> Schedule:
+def from_root(name: str, shape: Shape, kind: int = RING) -> Schedule:
     """Return the schedule of a broadcast from rank 0."""
-    positions, steps = _from_root(name, shape)
+    positions, steps = _from_root(name, shape, kind)
     return vector_schedule(shape.ranks, positions, steps, shape.sips > 1, loads=[0])
 
 
 @cache
-def to_root(name: str, shape: Shape) -> Schedule:
+def to_root(name: str, shape: Shape, kind: int = RING) -> Schedule:
     """Return the schedule of a reduce to rank 0."""
-    positions, steps = _from_root(name, shape)
+    positions, steps = _from_root(name, shape, kind)
     return vector_schedule(shape.ranks, positions, backwards(steps), shape.sips > 1, stores=[0])
 
 
 @cache
-def all_to_all(name: str, shape: Shape) -> Schedule:
+def all_to_all(name: str, shape: Shape, kind: int = RING) -> Schedule:
     """Return the schedule of an all-to-all: a block from every rank to every other rank."""
     ranks, far = shape.ranks, shape.sips > 1
     every = [_every(ranks)] * ranks
     if name == "hierarchical":
-        return Schedule(ranks, ranks, exchange_by_axes(axes_of(shape)), every, every, far=far)
+        return Schedule(ranks, ranks, exchange_by_axes(axes_of(shape, kind)), every, every, far=far)
     if name == "direct":  # positions from `ranks` on are what arrives
         steps = [
             [

@@ -10,6 +10,7 @@ from kernbench.ccl.contract import WIDTH, most_queues, switch_queues
 from kernbench.ccl.group import Group
 from kernbench.ccl.group_routes import latencies_of
 from kernbench.ccl.ring_schedule import LIMIT
+from kernbench.ccl.rings import sizes_of_kind
 from kernbench.config import SystemConfig
 
 if TYPE_CHECKING:
@@ -80,18 +81,21 @@ def _sizes_for(
 def sizes_in(
     config: SystemConfig, group: Group, entry: Entry, slots: int, slot_bytes: int, parts: int
 ) -> tuple[int, int]:
-    """Return the slots of a queue, and the size [B] of a slot, that leave room in a small scratchpad.
+    """Return the slots of a queue, and the size [B] of a slot, that leave room in a small scratchpad, or beside the queues of
+    several dimensions.
 
     If the queues of a rank do not fit into its scratchpad, the size and then the number of slots are halved until the queues
     take at most 1 / `parts` of the scratchpad.
     """
-    there = config.pe.spm.size_bytes
-    if there >= LARGE:
+    there, whole = config.pe.spm.size_bytes, config.pe.spm.size_bytes
+    if sizes_of_kind(group.kind):
+        whole = 3 * there // 4  # a rank has two queues for each dimension, and needs room for tiles
+    elif there >= LARGE:
         return slots, slot_bytes
     key = config.digest(), group, entry.full_name, slots, slot_bytes, "small", parts
     if key not in _found:
         queues, number, nbytes = max(1, _queues(entry, group)), slots, slot_bytes
-        if queues * slots * slot_bytes > there:
+        if queues * slots * slot_bytes > whole:
             while queues * number * nbytes * parts > there and (nbytes > LEAST or number > FEWEST):
                 number, nbytes = (number, nbytes // 2) if nbytes > LEAST else (number // 2, nbytes)
         _found[key] = number, nbytes

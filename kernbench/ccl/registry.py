@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 from kernbench.ccl.collectives import COLLECTIVES
 from kernbench.ccl.contract import Algorithm, KernelArgs
 from kernbench.ccl.group import Group
-from kernbench.ccl.rings import TOPO_NAME_TO_KIND
+from kernbench.ccl.rings import RING, TOPO_NAME_TO_KIND, combining_of_kind, sizes_of_kind
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.spelling import meant
 from kernbench.common.units import parse_size
@@ -82,11 +82,17 @@ class Entry:
         """Return why a group of a machine cannot run the algorithm, or an empty text if it can."""
         if group.kind_name not in self.topologies:
             return f"{self.full_name} is for {', '.join(self.topologies)}, and the group is a {group.kind_name}"
-        if self.through_switches and not (config.system.kind in WITH_SWITCHES and config.system.switch.reduce):
+        switched = config.system.kind in WITH_SWITCHES and config.system.switch.reduce
+        if self.through_switches and not switched and combining_of_kind(group.kind) is None:
             return f"{self.full_name} needs switches that combine messages (system.switch.reduce)"
         if self.through_switches and group.shape.sips < 2:
             return f"{self.full_name} needs ranks on several SIPs, as many on each"
         return ""
+
+    def seen(self, group: Group) -> Group:
+        """Return a group as the algorithm knows it. Algorithms of users do not know dimensions of SIPs: they see a ring."""
+        own = self.registry is not None or self.module.startswith("kernbench.")
+        return group if own or not sizes_of_kind(group.kind) else replace(group, kind=RING)
 
     def fitted(self, config: SystemConfig) -> Entry:
         """Return the entry with queues that fit the machine, if the entry has no queues of its own."""

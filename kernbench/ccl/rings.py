@@ -8,6 +8,7 @@ from functools import cache
 from math import isqrt
 
 from kernbench.ccl.contract import Shape, Table, Way
+from kernbench.config.system.dimensions import lines
 
 OPPOSITE = {"E": "W", "W": "E", "S": "N", "N": "S"}
 
@@ -51,6 +52,41 @@ def table_of(rings: Iterable[Ring]) -> Table:
 RING, TORUS, MESH = 0, 1, 2
 TOPO_NAME_TO_KIND = {"ring": RING, "torus": TORUS, "mesh": MESH}
 KIND_NAMES = {kind: name for name, kind in TOPO_NAME_TO_KIND.items()}
+#: The kind of SIPs in several dimensions has MARK in its lowest bits. Above them, each dimension has its size, and a bit that
+#: says whether its switches combine and copy messages.
+MARK, MARK_BITS, SIZE_BITS = 3, 2, 11
+
+
+def kind_of_dimensions(sizes: Sequence[int], combining: int | None = None) -> int:
+    """Return the kind of SIPs in dimensions of these sizes. The switches of dimension `combining` combine and copy messages."""
+    kind = MARK
+    for number, size in enumerate(sizes):
+        kind |= (size << 1 | (number == combining)) << MARK_BITS + number * (SIZE_BITS + 1)
+    return kind
+
+
+def _fields(kind: int) -> list[int]:
+    """Return the fields of the dimensions of a kind. Other kinds have none."""
+    found, rest = [], kind >> MARK_BITS if kind & MARK == MARK else 0
+    while rest:
+        found.append(rest & (1 << SIZE_BITS + 1) - 1)
+        rest >>= SIZE_BITS + 1
+    return found
+
+
+def sizes_of_kind(kind: int) -> tuple[int, ...]:
+    """Return the sizes of the dimensions of a kind, the first dimension first. Other kinds have no dimensions."""
+    return tuple(field >> 1 for field in _fields(kind))
+
+
+def combining_of_kind(kind: int) -> int | None:
+    """Return the dimension whose switches combine and copy messages, or None without such a dimension."""
+    return next((number for number, field in enumerate(_fields(kind)) if field & 1), None)
+
+
+def name_of_kind(kind: int) -> str:
+    """Return the name of an arrangement. Algorithms that know no dimensions see SIPs in dimensions as a ring."""
+    return KIND_NAMES.get(kind, "ring")
 
 
 def grid_of(n: int) -> tuple[int, int]:
@@ -64,9 +100,21 @@ def grid_of(n: int) -> tuple[int, int]:
 def ring_through(kind: int, n: int) -> tuple[int, ...]:
     """Return all members in an order with short hops, including the hop from the last to the first.
 
-    The order is numeric, or follows a cycle through a grid that is as square as possible and is numbered row by row.
+    The order is numeric, or follows a cycle through a grid that is as square as possible and is numbered row by row. In
+    dimensions, each member differs from the next one by one position of one dimension.
     """
+    if sizes := sizes_of_kind(kind):
+        return _snake(sizes)
     return tuple(range(n)) if kind == RING else circle(kind, *grid_of(n))
+
+
+def _snake(sizes: Sequence[int]) -> tuple[int, ...]:
+    """Return all numbers in a mixed radix, in an order in which the next number differs by one step in one digit."""
+    order, step = [0], 1
+    for size in sizes:
+        order = [digit * step + one for digit in range(size) for one in (order[::-1] if digit % 2 else order)]
+        step *= size
+    return tuple(order)
 
 
 def circle(kind: int, rows: int, cols: int) -> tuple[int, ...]:
@@ -118,26 +166,46 @@ def flat_ring(kind: int, shape: Shape) -> Ring:
 def grid_rings(kind: int, shape: Shape) -> tuple[tuple[Ring, ...], tuple[Ring, ...]]:
     """Return the rings of all rows (east) and of all columns (south) of a grid of the ranks.
 
-    With one rank per SIP, or with one SIP, the grid is as square as possible. Otherwise the ranks of each SIP form a row.
+    With one rank per SIP, or with one SIP, the grid is as square as possible. Otherwise the ranks of each SIP form a row. With
+    one rank per SIP in several dimensions, the lines of the first dimension are rows.
     """
-    rows, cols = grid_of(shape.ranks) if shape.ranks == shape.sips or shape.sips == 1 else (shape.sips, shape.cubes * shape.pes)
+    sizes = sizes_of_kind(kind)
+    if len(sizes) > 1 and shape.ranks == shape.sips:
+        rows, cols = shape.ranks // sizes[0], sizes[0]
+    else:
+        rows, cols = _sides(shape)
     across, down = ring_of(kind, cols), ring_of(kind, rows)
+    if len(sizes) > 2 and shape.ranks == shape.sips:
+        down = _snake(sizes[1:])
     return (
         tuple(Ring(tuple(row * cols + col for col in across)) for row in range(rows)),
         tuple(Ring(tuple(row * cols + col for row in down), out="S") for col in range(cols)),
     )
 
 
+def _sides(shape: Shape) -> tuple[int, int]:
+    """Return the rows and columns of a grid of ranks."""
+    square = shape.ranks == shape.sips or shape.sips == 1
+    return grid_of(shape.ranks) if square else (shape.sips, shape.cubes * shape.pes)
+
+
 @cache
 def level_rings(kind: int, shape: Shape) -> tuple[tuple[Ring, ...], ...]:
     """Return the rings level by level: in each cube (plane 0), across cubes (plane 1), and across SIPs (plane 2).
 
-    Across SIPs there is one ring, or rings of rows and columns.
+    Across SIPs there is one ring, or rings of rows and columns, or a level for each dimension (from plane 2 on).
     """
     sips, cubes, pes = (range(count) for count in shape)
     in_cubes = tuple(Ring(tuple(shape.rank(sip, cube, pe) for pe in pes)) for sip in sips for cube in cubes)
     across = tuple(Ring(tuple(shape.rank(sip, cube, pe) for cube in cubes), 1) for sip in sips for pe in pes)
     places = [(cube, pe) for cube in cubes for pe in pes]
+    if sizes := sizes_of_kind(kind):
+        return in_cubes, across, *(
+            tuple(
+                Ring(tuple(shape.rank(sip, *at) for sip in line), 2 + number) for line in lines(sizes, number) for at in places
+            )
+            for number in range(len(sizes))
+        )
     if kind == RING:
         return in_cubes, across, tuple(Ring(tuple(shape.rank(sip, *at) for sip in sips), 2) for at in places)
     rows, cols = grid_of(shape.sips)

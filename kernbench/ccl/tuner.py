@@ -361,7 +361,7 @@ def place(config: SystemConfig, group: Group) -> Path | None:
     if home is None:
         return None
     code = f"{MODEL_VERSION} {VERSION} {package_digest('kernbench.ccl')}"
-    text = f"{SCHEMA} {config.digest()} {group.shape} {group.kind_name} {code}"
+    text = f"{SCHEMA} {config.digest()} {group.shape} {group.arranged} {code}"
     return home / f"{hashlib.sha256(text.encode()).hexdigest()}.json"
 
 

@@ -17,6 +17,7 @@ from kernbench.cli.options import AllowCode, Json, Overrides, SystemArgument, Sy
 from kernbench.cli.text import WAIT, Justify, rational, scaled, share_text, short, table
 from kernbench.common.json_shapes import counted
 from kernbench.common.units import plain_number
+from kernbench.config.system.dimensions import DIMENSIONS, arrangement
 from kernbench.topology.graph import EdgeKind, Graph, Measure
 from kernbench.topology.views import Level
 
@@ -206,7 +207,7 @@ def _levels(config: SystemConfig) -> widgets.Table:
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column(justify="right", no_wrap=True)
     grid.add_column()
-    package = f"{system.kind} of {system.rows} x {config.sip_cols}" if system.sips > 1 else "one SIP"
+    package = f"{system.kind} of {_arrangement(config)}" if system.sips > 1 else "one SIP"
     grid.add_row("System", "1", f"{package}; HBM {_bytes(config.system.sips * config.cubes * cube.hbm.capacity_bytes)}")
     chiplets = ", ".join(f"{io.name} ({io.side})" for io in sip.io) or "none"
     grid.add_row("SIP", short(system.sips), f"{sip.rows} x {sip.cols} cubes; IO chiplets {chiplets}")
@@ -218,6 +219,11 @@ def _levels(config: SystemConfig) -> widgets.Table:
     spm = f"scratchpad {_bytes(pe.spm.size_bytes)} in {counted(pe.spm.num_banks, 'bank')}"
     grid.add_row("PE", short(config.pes), f"{engines}; VE {pe.ve.engines} x {pe.ve.lanes} lanes; {spm}")
     return grid
+
+
+def _arrangement(config: SystemConfig) -> str:
+    """The rows and columns of SIPs, or their dimensions."""
+    return arrangement(config) if config.system.kind == DIMENSIONS else f"{config.system.rows} x {config.sip_cols}"
 
 
 def _bytes(nbytes: int) -> str:
@@ -301,7 +307,7 @@ def stage_table(compiled: Compiled) -> widgets.Table:
     links = {one.kind: one.links for one in links_by_kind(topology)}
     inside = [node for node in topology.nodes if node.cube is not None]
     mesh = f"{kinds['router'] // (config.system.sips * config.cubes):,} routers a cube"
-    shape = f"{config.system.rows} x {config.sip_cols} {config.system.kind}"
+    shape = f"{_arrangement(config)} {config.system.kind}"
     rows = (
         ("read and validate", f"{config.source}, {config.schema_name}"),
         ("cube mesh", f"{compiled.mesh_file.name} {compiled.action}, {mesh}"),

@@ -10,11 +10,12 @@ from typing import Any
 
 from kernbench.common.errors import ABSENT, InputError, Problem
 from kernbench.config.document import read_document
-from kernbench.config.node_description import GIGA, NodeDescription
+from kernbench.config.node_description import GIGA, DescribedDimension, NodeDescription
+from kernbench.config.system.parts import MAX_DIMENSIONS
 
 MAX_BYTES = 1 << 20
 KEYS = ("topology", "npus_count", "bandwidth", "latency")
-#: For each name of a dimension: the arrangement of the SIPs in kernbench.
+#: For the names of all dimensions: the network of the SIPs in kernbench. Other networks have `kind: dimensions`.
 KINDS = {
     ("Ring",): "ring",
     ("FullyConnected",): "all_to_all",
@@ -22,6 +23,8 @@ KINDS = {
     ("Ring", "Ring"): "torus",
     ("Switch", "Switch"): "fat_tree",
 }
+#: For the name of a dimension: the dimension in kernbench.
+DIMENSIONS = {"Ring": "ring", "FullyConnected": "fully_connected", "Switch": "switch"}
 #: A FullyConnected of at most so many NPUs has the links of a Ring.
 SMALL_FULL = 3
 MAX_NPUS = 1024
@@ -31,8 +34,9 @@ Refused = Callable[..., InputError]
 
 
 def read_astra_network(path: str | os.PathLike[str]) -> NodeDescription:
-    """The network of a file. InputError with line and rule for another kind of file, and for a network that no arrangement
-    represents."""
+    """The network of a file. InputError with line and rule for another kind of file, and for a network with another kind of
+    dimension.
+    """
     document = read_document(path, MAX_BYTES)
     data = document.data
 
@@ -55,27 +59,36 @@ def read_astra_network(path: str | os.PathLike[str]) -> NodeDescription:
     if not 2 <= prod(counts) <= MAX_NPUS:
         raise refused(f"it must be 2 to {MAX_NPUS:,} NPUs together", "npus_count", value=prod(counts))
     wide, names = _dimensions(every, counts)
-    if names not in KINDS:
-        known = "; ".join(", ".join(one) for one in KINDS)
-        rule = (
-            f"these dimensions are not an arrangement of SIPs; the possible arrangements are {known}. Dimensions of one NPU "
-            f"are left out, and a FullyConnected of at most {SMALL_FULL} NPUs counts as a Ring"
-        )
-        raise refused(rule, "topology", value=", ".join(every))
+    unknown = next((k for k in wide if every[k] not in DIMENSIONS), None)
+    if unknown is not None:
+        rule = f"it must be one of {', '.join(DIMENSIONS)}"
+        raise refused(rule, "topology", unknown, value=every[unknown])
+    if len(wide) > MAX_DIMENSIONS:
+        raise refused(f"at most {MAX_DIMENSIONS} dimensions may have several NPUs, and here are {len(wide)}", "topology")
     rates = [_number(value, refused, "bandwidth", k) for k, value in enumerate(lists["bandwidth"])]
     waits = [_number(value, refused, "latency", k, zero=True) for k, value in enumerate(lists["latency"])]
-    counts, rates, waits = [counts[k] for k in wide], [rates[k] for k in wide], [waits[k] for k in wide]
-    kind, notes = KINDS[names], list[str]()
-    if kind == "torus" and (rates[0] != rates[1] or waits[0] != waits[1]):
-        raise refused("the links of both rings must be equal, because a torus has only one kind of link", "bandwidth")
-    if kind == "fat_tree":
-        if rates[1] > rates[0]:
-            raise refused("an uplink cannot have more than the links of its NPUs", "bandwidth", wide[1])
-        notes = ["the latency of the second dimension is that of the first"] if waits[0] != waits[1] else []
-    rows, links = (counts[-1], 4) if kind == "torus" else (counts[-1], 1) if kind == "fat_tree" else (1, 1)
-    links = counts[0] - 1 if kind == "all_to_all" else 2 if kind == "ring" else links
-    over = rates[0] / rates[1] if kind == "fat_tree" else None
-    return NodeDescription(prod(counts), kind, rates[0] * GIGA, rows, links, waits[0], None, notes, over)
+    found = [
+        DescribedDimension(DIMENSIONS[every[k]], counts[k], rates[k] * GIGA, waits[k]) for k in wide
+    ]
+    return _single(found, names) or NodeDescription(
+        prod(counts), "dimensions", found[0].bytes_per_second, links=sum(one.links for one in found), dimensions=tuple(found)
+    )
+
+
+def _single(found: list[DescribedDimension], names: tuple[str, ...]) -> NodeDescription | None:
+    """The network as one of the kinds without dimensions; None if it is none of these."""
+    kind, first, last = KINDS.get(names), found[0], found[-1]
+    if kind is None or (kind == "torus" and first[2:] != last[2:]):  # a torus has only one kind of link
+        return None
+    if kind == "fat_tree" and last.bytes_per_second > first.bytes_per_second:
+        return None  # an uplink would have more than the links of its NPUs
+    unlike = kind == "fat_tree" and first.latency_ns != last.latency_ns
+    notes = ["the latency of the second dimension is that of the first"] if unlike else []
+    rows = last.size if len(found) > 1 else 1
+    links = 1 if kind in ("switch", "fat_tree") else sum(one.links for one in found)
+    over = first.bytes_per_second / last.bytes_per_second if kind == "fat_tree" else None
+    devices = prod(one.size for one in found)
+    return NodeDescription(devices, kind, first.bytes_per_second, rows, links, first.latency_ns, None, notes, over)
 
 
 def _dimensions(names: tuple[str, ...], counts: list[int]) -> tuple[list[int], tuple[str, ...]]:

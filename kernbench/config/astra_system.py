@@ -101,6 +101,8 @@ def _algorithm(collective: str, names: list[str]) -> str:
     said = f"{collective} by {', '.join(names)}"
     if len(names) == 2 and set(names) == {"ring"} and collective != "all-to-all":
         return f"{said}: run with --algo torus"
+    if len(names) > 2 and set(names) == {"ring"} and collective in ("all-reduce", "all-gather", "reduce-scatter"):
+        return f"{said}: run with --algo hierarchical"
     ours = ALGORITHMS[collective].get(names[0]) if len(names) == 1 else None
     return f"{said}: there is no such algorithm, the tuner chooses one" if ours is None else f"{said}: run with --algo {ours}"
 

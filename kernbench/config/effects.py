@@ -14,6 +14,7 @@ import msgspec
 from kernbench.common.units import plain_number
 from kernbench.config.dram_device import RowBuffer
 from kernbench.config.schema import Dma, Dram, NpuConfig, Spm, Te, Ve
+from kernbench.config.system.dimensions import sip_links
 from kernbench_core.numbers import TRANSFER_CHANNELS
 
 if TYPE_CHECKING:
@@ -97,6 +98,10 @@ def unused_values(machine: MachineConfig) -> Iterator[Unused]:
     elif config.system.sips == 1:
         for key in ("bytes_per_cycle", "cycles", "mm"):
             yield Unused(f"system.link.{key}", "there is one SIP, and no link between SIPs", "set system.sips")
+    elif "system.link" not in sip_links(config):
+        for key in ("bytes_per_cycle", "cycles", "mm"):
+            instead = "set system.dimensions, or leave out the link of a dimension"
+            yield Unused(f"system.link.{key}", "each dimension has a link of its own", instead)
 
 
 def _of_engines(te: Te, spm: Spm, at: str) -> Iterator[Unused]:

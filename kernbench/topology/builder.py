@@ -25,6 +25,14 @@ from kernbench.common.errors import InputError, Problem
 from kernbench.config.allowed_code import AllowCode
 from kernbench.config.load import load_config
 from kernbench.config.system import SystemConfig
+from kernbench.config.system.dimensions import (
+    DIMENSIONS,
+    broken_ports,
+    dimension_links,
+    link_of,
+    switched_lines,
+    switches_of,
+)
 from kernbench.config.system.links import SWITCHED, Pair, broken_nics, rail_of, rails_of
 from kernbench.config.system.parts import BUILTIN
 from kernbench.topology.cube import Wire, cube_edges, cube_nodes, link_wire, plain_wire
@@ -157,8 +165,11 @@ def assemble(config: SystemConfig, mesh: CubeMesh, clock: StageClock | None = No
             system.join_cubes(sip)
             system.join_chiplets(sip)
     with clock.stage("edges"):
-        for pair in sip_pairs(config):
-            system.join_sips(pair)
+        if config.system.kind == DIMENSIONS:
+            system.add_dimensions()
+        else:
+            for pair in sip_pairs(config):
+                system.join_sips(pair)
         if config.system.kind in SWITCHED:
             system.add_switches()
         if config.system.kind == "rails":
@@ -269,8 +280,7 @@ class _System:
         switches = [*leaves, core] if len(leaves) > 1 else leaves
         self.nodes += [Node(name, naming.SWITCH, None, None, None, Fraction(0), Fraction(0)) for name in switches]
         for sip in range(system.sips):
-            port = naming.in_io(sip, next(iter(self._io)), naming.IO_NOC)
-            self._join_switch(port, leaves[sip // cols], wire)
+            self._join_switch(self._port(sip), leaves[sip // cols], wire)
         if len(leaves) > 1:
             uplink = system.link.bytes_per_cycle * cols / system.switch.oversubscription
             for leaf in leaves:
@@ -295,12 +305,47 @@ class _System:
         self.nodes += [Node(one, naming.SWITCH, None, None, None, Fraction(0), Fraction(0)) for one in (*names, *nics.values())]
         for sip in range(system.sips):
             row, column = divmod(sip, cols)
-            port = naming.in_io(sip, next(iter(self._io)), naming.IO_NOC)
-            self._join_switch(port, naming.switch(row), inside)
-            self._join(port, nics[row, rail_of(self.config, column)], near)
+            self._join_switch(self._port(sip), naming.switch(row), inside)
+            self._join(self._port(sip), nics[row, rail_of(self.config, column)], near)
         for (row, rail), nic in nics.items():
             if (row, rail) not in broken:
                 self._join(nic, naming.switch(system.rows + rail), outside)
+
+    def add_dimensions(self) -> None:
+        """The links of each dimension, and a switch for each line of a dimension with switches.
+
+        All links of a SIP are at its first IO chiplet, because routes change dimensions there. An oversubscribed switch has a
+        second node, and the edge between its two nodes is the bandwidth through the switch.
+        """
+        system = self.config.system
+        if not self._io:
+            return
+        failed = {frozenset(map(int, name.split("-"))) for name in system.failed if "-" in name}
+        for link in dimension_links(self.config):
+            if frozenset((link.first, link.second)) not in failed:
+                self._join(self._port(link.first), self._port(link.second), self._dimension_wire(link.number, link.steps))
+        broken, count = broken_ports(self.config), 0
+        for number, line in switched_lines(self.config):
+            one = system.dimensions[number]
+            of, wire = switches_of(self.config, one), self._dimension_wire(number, 1)
+            names = [naming.switch(count), naming.switch(count + 1)] if of.oversubscription > 1 else [naming.switch(count)]
+            count += len(names)
+            self.nodes += [Node(name, naming.SWITCH, None, None, None, Fraction(0), Fraction(0)) for name in names]
+            entering = replace(wire, cycles=wire.cycles + of.cycles)
+            for sip in (sip for sip in line if (number, sip) not in broken):
+                self.edges += [entering.edge(self._port(sip), names[0]), wire.edge(names[-1], self._port(sip))]
+            if len(names) > 1:
+                whole = link_of(self.config, one).bytes_per_cycle * one.size / of.oversubscription
+                self.edges.append(replace(wire, cycles=0, mm=Fraction(0), bytes_per_cycle=whole).edge(*names))
+
+    def _dimension_wire(self, number: int, steps: int) -> Wire:
+        system = self.config.system
+        link, mm = link_of(self.config, system.dimensions[number]), steps * system.pitch_mm
+        return link_wire(EdgeKind.SIP, link, mm, self.config.wires.board_mm_per_cycle)
+
+    def _port(self, sip: int) -> str:
+        """The network of the first IO chiplet of a SIP."""
+        return naming.in_io(sip, next(iter(self._io)), naming.IO_NOC)
 
     def _join_switch(self, below: str, switch: str, wire: Wire) -> None:
         """A connection with a switch at a higher level, whose latency counts when a transfer enters the switch."""

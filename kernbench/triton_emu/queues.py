@@ -14,6 +14,7 @@ from kernbench.components.builtin.ipcq_ring import DIRECTIONS, TIERS, End, Proto
 from kernbench.components.builtin.switch_queue import REDUCE, WAYS, SwitchQueue, SwitchQueueForm
 from kernbench.config import NpuConfig, SystemConfig
 from kernbench.config.kinds import a_system
+from kernbench.config.system.dimensions import combining_dimension, differing, sizes_of
 from kernbench.config.system.links import WITH_SWITCHES
 from kernbench.policy.routing.resolver import AddressMap, address_map
 from kernbench.sim_engine.perturbation import CREDITS, Perturbed
@@ -347,9 +348,10 @@ class Queues:
     def _through_switch(self, table: NeighbourTable, form: QueueForm, one: SwitchQueueForm) -> SwitchQueue:
         """A queue through switches. InputError if the machine has no switch that can do it."""
         system = self.system.system
-        if system.kind not in WITH_SWITCHES or not system.switch.reduce:
+        combining = combining_dimension(self.system)
+        if combining is None and (system.kind not in WITH_SWITCHES or not system.switch.reduce):
             rule = "queues through switches need switches that combine and copy messages"
-            remedy = "take a system of kind switch, fat_tree or rails, and set system.switch.reduce"
+            remedy = "take a system of kind switch, fat_tree, rails or dimensions, and set system.switch.reduce"
             raise InputError(Problem("queues", rule, "system.switch.reduce", system.switch.reduce, remedy))
         if form.tier != "tcm":
             rule = "queues through switches have their slots in scratchpads"
@@ -359,6 +361,9 @@ class Queues:
             raise InputError(
                 Problem(WHERE, "the members of a queue through switches must be on different SIPs", value=str(one))
             )
+        if combining is not None and differing(sips, sizes_of(self.system)) != [combining]:
+            rule = f"the members of a queue through switches must be in one line of dimension {combining}, which has them"
+            raise InputError(Problem(WHERE, rule, value=str(one)))
         combines = one.way == REDUCE
         others = [member for member in one.members if member != one.root]
         pairs = [(member, one.root) for member in one.members] if combines else [(one.root, member) for member in others]

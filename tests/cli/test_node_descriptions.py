@@ -130,6 +130,35 @@ def test_networks_of_astra_sim(kbsim: Kbsim, text: str, system: tuple[object, ..
     assert said == system and found.link.mm == 0
 
 
+RING, FULL, SWITCHES = ("ring", "fully_connected", "switch")
+
+
+@pytest.mark.parametrize(
+    ("text", "dimensions"),
+    [
+        (network("Ring, Switch", "4, 2", "50, 25", "500, 5"), [(RING, 4, 50, 500), (SWITCHES, 2, 25, 5)]),
+        (
+            network("Ring, FullyConnected, Switch", "2, 8, 4", "250, 200.5, 50", "50, 500.5, 2000"),
+            [(RING, 2, 250, 50), (FULL, 8, Fraction("200.5"), 501), (SWITCHES, 4, 50, 2000)],
+        ),
+        (network("FullyConnected, Ring, Switch", "4, 1, 2", "50, 9, 8", "5, 6, 7"), [(FULL, 4, 50, 5), (SWITCHES, 2, 8, 7)]),
+        (network("Ring, Ring", "4, 2", "50, 40", "5, 5"), [(RING, 4, 50, 5), (RING, 2, 40, 5)]),
+        (network("Switch, Switch", "4, 2", "50, 60", "5, 5"), [(SWITCHES, 4, 50, 5), (SWITCHES, 2, 60, 5)]),
+        (network("Ring, FullyConnected", "4, 4", "50, 50", "5, 5"), [(RING, 4, 50, 5), (FULL, 4, 50, 5)]),
+    ],
+)
+def test_networks_of_astra_sim_with_dimensions(kbsim: Kbsim, text: str, dimensions: list[tuple[object, ...]]) -> None:
+    Path("net.yml").write_text(text, encoding="utf-8")
+    assert kbsim("config", "init", "made.yaml", "--astra-network", "net.yml").code == 0
+    assert kbsim("config", "check", "made.yaml").code == 0
+    machine = load_config("made.yaml", kind=SystemConfig)
+    found = [(one.kind, one.size, one.link.bytes_per_cycle, one.link.cycles) for one in machine.system.dimensions if one.link]
+    assert found == dimensions and machine.system.kind == "dimensions"
+    links = [min(2, size - 1) if kind == RING else size - 1 if kind == FULL else 1 for kind, size, *_ in found]
+    whole = sum(rate * many for (_, _, rate, _), many in zip(found, links, strict=True))
+    assert machine.io.noc.bytes_per_cycle >= whole and machine.cube.ucie.router.bytes_per_cycle >= whole
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -137,22 +166,18 @@ def test_networks_of_astra_sim(kbsim: Kbsim, text: str, system: tuple[object, ..
         ("topology: [ Ring ]\n", "npus_count must be there and be a list, with a value a dimension"),
         (network("Ring", "8, 2", "50", "500"), "it must have as many values as topology, which has 1"),
         (network("", "", "", ""), "and at least one"),
-        (network("Ring, Switch", "4, 2", "50, 50", "5, 5"), "these dimensions are not an arrangement of SIPs; "),
         (network("Mutable", "4", "50", "5", "links: []\n"), "only topology, npus_count, bandwidth, latency are supported"),
-        (network("Ring, FullyConnected", "4, 4", "50, 50", "5, 5"), "these dimensions are not an arrangement of SIPs; "),
-        (network("Ring, Ring, Switch", "4, 2, 2", "50, 50, 50", "5, 5, 5"), "a FullyConnected of at most 3 NPUs counts as"),
+        (network("Ring, Mesh", "4, 4", "50, 50", "5, 5"), 'net.yml:1:19: topology.1 = "Mesh", but it must be one of Ring, F'),
+        (network(", ".join(["Ring"] * 6), "2, 2, 2, 2, 2, 2", "5, 5, 5, 5, 5, 5", "5, 5, 5, 5, 5, 5"), "at most 5 dimensions"),
         (network("Mutable", "1", "50", "5"), "it must be 2 to 1,024 NPUs together"),
-        (network("Mutable, Ring", "1, 4", "50, 50", "5, 5"), "these dimensions are not an arrangement of SIPs; "),
-        (network("Switch, Ring, Switch", "4, 1, 2", "50, 9, 60", "5, 5, 5"), "net.yml:3:21: bandwidth.2: an uplink cannot"),
+        (network("Mutable, Ring", "1, 4", "50, 50", "5, 5"), 'topology.0 = "Mutable", but it must be one of Ring'),
         (network("Ring", "1", "50", "5"), "it must be 2 to 1,024 NPUs together"),
         ('logical-dims: ["4"]\n', "this is a file of the backend ns-3"),
         (network("Ring", "2000", "50", "5"), "net.yml:2:15: npus_count.0 = 2000, but it must be an integer from 1 to 1,024"),
         (network("Ring", "8", "0", "5"), "it must be a number above 0"),
         (network("Ring", "8", "true", "5"), "it must be a number above 0"),
         (network("Ring", "8", "50", "-5"), "it must be a number from 0"),
-        (network("Ring, Ring", "4, 2", "50, 40", "5, 5"), "the links of both rings must be equal"),
-        (network("Switch, Switch", "4, 2", "50, 60", "5, 5"), "an uplink cannot have more than the links of its NPUs"),
-        (network("{}", "8", "50", "5"), "these dimensions are not an arrangement of SIPs"),
+        (network("{}", "8", "50", "5"), "it must be one of Ring, FullyConnected, Switch"),
         ("topology: [", "net.yml"),
     ],
 )

@@ -18,7 +18,7 @@ from kernbench.config.dram_controller import DramController
 from kernbench.config.dram_device import RowBuffer
 from kernbench.config.routers import Routers
 from kernbench.config.schema import MicroScheduler, Mmio
-from kernbench.config.system.parts import PROTOCOLS, NicLink, Protocol, Switches
+from kernbench.config.system.parts import PROTOCOLS, NicLink, Protocol, SipLink, Switches
 from kernbench.topology.builder import Compiled, build_topology, compile_topology
 from kernbench.topology.graph import WITHOUT_COMMAND, WITHOUT_PES, WITHOUT_UCIE, EdgeKind, Topology
 from tests.docs.test_build import DOCS, YOUNGER, first_cells, part, paths_of
@@ -74,6 +74,9 @@ def test_every_key_is_in_the_reference() -> None:
     wanted |= {"system.failed", "system.slow", "pe.cores", "system.rails.nics"}
     wanted |= {f"system.switch.{name}" for name in Switches.model_fields}
     wanted |= {f"system.rails.link.{name}" for name in NicLink.model_fields}
+    wanted |= {f"system.dimensions.{name}" for name in ("kind", "size")}
+    wanted |= {f"system.dimensions.link.{name}" for name in SipLink.model_fields}
+    wanted |= {f"system.dimensions.switch.{name}" for name in Switches.model_fields}
     wanted |= {f"cube.hbm.row_buffer.{name}" for name in RowBuffer.model_fields}
     wanted |= {f"cube.hbm.controller.{name}" for name in DramController.model_fields}
     wanted |= {f"cube.llc.{name}" for name in Llc.model_fields}

@@ -90,7 +90,7 @@ def test_presets_are_read_back_as_they_were(name: str) -> None:
     added = {"pe.dma.codecs", "pe.te.fill", "pe.te.clock_ratio", "pe.ve.clock_ratio", "pe.ve.reduction_trees"}
     added |= {"system.failed", "energy.by_cause"}
     added |= {"cube.mesh.model", "system.slow", "system.switch.cycles", "system.switch.oversubscription"}
-    added |= {"system.switch.reduce", "pe.cores"}
+    added |= {"system.switch.reduce", "system.dimensions", "pe.cores"}
     added |= {"system.rails.nics", "system.rails.link.bytes_per_cycle", "system.rails.link.cycles"}
     assert defaults == {"cube.hbm.period", "pe.dma.period", "pe.te.period", "pe.te.timing", "pe.ve.period"} | added
     text = importlib.resources.files("kernbench.configs").joinpath(f"{name}.yaml").read_text(encoding="utf-8")
@@ -216,7 +216,7 @@ KEYS = (
 REFUSALS = [
     ("system: {sips: 0}", "s.yaml:2:16: system.sips = 0, but it must be at least 1"),
     ("system: {kind: star}",
-     's.yaml:2:16: system.kind = "star", but it must be one of ring, torus, mesh, all_to_all, dragonfly, switch, fat_tree, rails'),
+     's.yaml:2:16: system.kind = "star", but it must be one of ring, torus, mesh, all_to_all, dragonfly, switch, fat_tree, rails, dimensions'),
     ("system: {sips: 2, rows: 2}", "s.yaml:2:25: system.rows = 2, but a ring has one row"),
     ("system: {sips: 6, kind: torus, rows: 4}", "s.yaml:2:38: system.rows = 4, but it must divide the number of SIPs (6)"),
     ("system: {sips: 6, kind: mesh, rows: 2, cols: 2}", "s.yaml:2:46: system.cols = 2, but times rows (2) it must be the number of SIPs (6)"),

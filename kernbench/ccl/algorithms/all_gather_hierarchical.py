@@ -10,7 +10,7 @@ from kernbench.ccl.patterns import gathered_blocks
 @scheduled
 def all_gather_hierarchical(kind: int, shape: Shape) -> Schedule:
     """Afterwards, `out[:n * n_elem]` of each rank holds `in[:n_elem]` of all ranks, in rank order."""
-    return gathered_blocks("hierarchical", shape)
+    return gathered_blocks("hierarchical", shape, kind)
 
 
 kernel = all_gather_hierarchical

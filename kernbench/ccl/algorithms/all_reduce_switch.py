@@ -20,7 +20,7 @@ from kernbench.ccl.patterns import switch_all_reduce
 @scheduled
 def all_reduce_switch(kind: int, shape: Shape) -> Schedule:
     """Afterwards, `out[:n_elem]` of each rank holds the sum of `in[:n_elem]` over all ranks."""
-    return switch_all_reduce(shape)
+    return switch_all_reduce(shape, kind)
 
 
 kernel = all_reduce_switch

@@ -10,7 +10,7 @@ from kernbench.ccl.patterns import all_to_all
 @scheduled
 def all_to_all_hierarchical(kind: int, shape: Shape) -> Schedule:
     """Afterwards, `out[s * n_elem : (s + 1) * n_elem]` of rank `r` holds `in[r * n_elem : (r + 1) * n_elem]` of rank `s`."""
-    return all_to_all("hierarchical", shape)
+    return all_to_all("hierarchical", shape, kind)
 
 
 kernel = all_to_all_hierarchical

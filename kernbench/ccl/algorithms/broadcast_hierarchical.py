@@ -7,7 +7,7 @@ from kernbench.ccl.patterns import from_root
 @scheduled
 def broadcast_hierarchical(kind: int, shape: Shape) -> Schedule:
     """Afterwards, `out[:n_elem]` of each rank holds `in[:n_elem]` of rank 0."""
-    return from_root("hierarchical", shape)
+    return from_root("hierarchical", shape, kind)
 
 
 kernel = broadcast_hierarchical

@@ -7,7 +7,7 @@ from kernbench.ccl.patterns import to_root
 @scheduled
 def reduce_hierarchical(kind: int, shape: Shape) -> Schedule:
     """Afterwards, `out[:n_elem]` of rank 0 holds the sum of `in[:n_elem]` over all ranks. Other ranks do not change `out`."""
-    return to_root("hierarchical", shape)
+    return to_root("hierarchical", shape, kind)
 
 
 kernel = reduce_hierarchical

@@ -7,7 +7,7 @@ from kernbench.ccl.patterns import scattered_sums
 @scheduled
 def reduce_scatter_hierarchical(kind: int, shape: Shape) -> Schedule:
     """Afterwards, `out[:n_elem]` of rank `r` holds the sum of `in[r * n_elem : (r + 1) * n_elem]` over all ranks."""
-    return scattered_sums("hierarchical", shape)
+    return scattered_sums("hierarchical", shape, kind)
 
 
 kernel = reduce_scatter_hierarchical

@@ -18,7 +18,7 @@ from kernbench.ccl.patterns import scattered_sums
 @scheduled
 def reduce_scatter_switch(kind: int, shape: Shape) -> Schedule:
     """Afterwards, `out[:n_elem]` of rank `r` holds the sum of `in[r * n_elem : (r + 1) * n_elem]` over all ranks."""
-    return scattered_sums("switch", shape)
+    return scattered_sums("switch", shape, kind)
 
 
 kernel = reduce_scatter_switch

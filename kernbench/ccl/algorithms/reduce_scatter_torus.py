@@ -10,7 +10,7 @@ from kernbench.ccl.patterns import scattered_sums
 @scheduled
 def reduce_scatter_torus(kind: int, shape: Shape) -> Schedule:
     """Afterwards, `out[:n_elem]` of rank `r` holds the sum of `in[r * n_elem : (r + 1) * n_elem]` over all ranks."""
-    return scattered_sums("torus", shape)
+    return scattered_sums("torus", shape, kind)
 
 
 kernel = reduce_scatter_torus

@@ -250,6 +250,7 @@ class World:
         group = rooted(group, at)
         order = (*ranks[at:], *ranks[:at])
         entry, protocol = self._entry(call.name, group, count, dtype)
+        group = entry.seen(group)
         queues = queues_of(self.registry, entry, config=self.ctx.config, group=group, shares=True)  # type: ignore[arg-type]
         assert queues.slots is not None and queues.slot_bytes is not None
         if entry.full_name not in self._loaded:

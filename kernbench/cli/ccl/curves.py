@@ -51,7 +51,7 @@ def page_bytes(title: str, series: Sequence[Series]) -> bytes:
         "TITLE": escape(title),
         "CHIP": "bad" if wrong else "done" if checked else "aborted",
         "STATUS": f"{counted(wrong, 'element')} wrong" if wrong else "verified" if checked else "not verified",
-        "FACTS": escape(f"{asked.group.shape} {asked.group.kind_name}, {counted(len(series), 'curve')}"),
+        "FACTS": escape(f"{asked.group.shape} {asked.group.arranged}, {counted(len(series), 'curve')}"),
         "ANSWER": escape(answer(series)),
         **_bar(series),
         "ROWS": counted(sum(len(rows) for _, _, rows in series), "row"),

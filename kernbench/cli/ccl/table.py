@@ -77,7 +77,7 @@ def head(asked: Asked, width: int) -> Iterator[widgets.Text]:
 
     group, queues = asked.group, asked.queues
     sips, cubes, pes = group.shape
-    where = f"{counted(sips, 'SIP')} x {counted(cubes, 'cube')} x {counted(pes, 'PE')}, {group.kind_name}"
+    where = f"{counted(sips, 'SIP')} x {counted(cubes, 'cube')} x {counted(pes, 'PE')}, {group.arranged}"
     built = f"queues of {counted(queues.slots or 0, 'slot')} of {size_text(queues.slot_bytes or 0)} in {queues.tier}"
     if asked.queues.protocol is not None and has_protocols(asked.config):
         built = f"{protocol_name(asked.queues.protocol)}, {built}"
@@ -191,10 +191,12 @@ def slot_advice(asked: Asked, rows: Sequence[Row]) -> Iterator[widgets.Text]:
     """Larger slots, if a ring's messages on their way are fewer bytes than a link between SIPs holds, and the link idles."""
     from kernbench.ccl.contract import WIDTH
     from kernbench.ccl.measure import resolved
+    from kernbench.config.system.dimensions import sip_links
 
     if not rows or asked.group.shape.sips == 1:
         return
-    row, link = rows[-1], asked.config.system.link
+    row, found = rows[-1], sip_links(asked.config).values()
+    link = max(found, key=lambda one: one.cycles * one.bytes_per_cycle)
     slot = resolved(asked, max(1, row.count)).queues.slot_bytes
     held = int(2 * link.cycles * link.bytes_per_cycle)  # until the credit of a message is back
     rate = float(link.bytes_per_cycle * asked.config.freq_ghz)

@@ -127,7 +127,9 @@ class SystemConfig(MachineConfig):
 
     @property
     def sip_cols(self) -> int:
-        """Columns of SIPs."""
+        """Columns of SIPs; of a network of dimensions, the SIPs of a line of the first dimension."""
+        if self.system.dimensions:
+            return self.system.dimensions[0].size
         return self.system.cols or self.system.sips // self.system.rows
 
     @property

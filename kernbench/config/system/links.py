@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from kernbench.config.system.dimensions import DIMENSIONS, dimension_links
+
 if TYPE_CHECKING:
     from kernbench.config.system import SystemConfig
 
@@ -50,11 +52,14 @@ def all_sip_pairs(config: SystemConfig) -> list[Pair]:
 
     A ring and a torus also connect the ends of a row or column of three or more SIPs; in a row of two, the ends are already
     neighbours. In `all_to_all` every two SIPs have a link. In a dragonfly a row is a group: every two SIPs of a group have a
-    link, and every two groups have one link. With switches, no two SIPs have a link.
+    link, and every two groups have one link. With switches, no two SIPs have a link. The pairs of `dimensions` are those of
+    all dimensions without switches.
     """
     rows, cols = config.system.rows, config.sip_cols
     if config.system.kind in WITH_SWITCHES:
         return []
+    if config.system.kind == DIMENSIONS:
+        return [Pair(one.first, one.second, "e", one.steps) for one in dimension_links(config)]
     if config.system.kind == "all_to_all":
         return list(_row_pairs(0, cols))
     if config.system.kind == "dragonfly":

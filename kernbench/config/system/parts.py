@@ -73,20 +73,24 @@ class SipLink(Link):
 
 
 NIC, RAIL = r"nic([0-9]{1,5})\.([0-9]{1,5})", r"rail([0-9]{1,5})"
+PORT = r"dim([0-9]{1,5})\.([0-9]{1,5})"
 
 
 def _failed_link(value: Any) -> str:
-    for pattern, form in ((NIC, "nic{}.{}"), (RAIL, "rail{}")):
+    for pattern, form in ((NIC, "nic{}.{}"), (RAIL, "rail{}"), (PORT, "dim{}.{}")):
         found = re.fullmatch(pattern, value) if isinstance(value, str) and value.isascii() else None
         if found:
             return form.format(*map(int, found.groups()))
     first, dash, second = value.partition("-") if isinstance(value, str) else ("", "", "")
     if not dash or not all(part.isascii() and part.isdigit() and len(part) < 6 for part in (first, second)):
-        raise refuse('it must be two SIP numbers such as "0-1", a NIC of a row such as "nic0.3", or a rail such as "rail3"')
+        raise refuse(
+            'it must be two SIP numbers such as "0-1", a NIC of a row such as "nic0.3", a rail such as "rail3", or the link of '
+            'a SIP to its switch in a dimension such as "dim1.5"'
+        )
     return f"{int(first)}-{int(second)}"
 
 
-FAILED = r"^([0-9]{1,5}-[0-9]{1,5}|nic[0-9]{1,5}\.[0-9]{1,5}|rail[0-9]{1,5})$"
+FAILED = r"^([0-9]{1,5}-[0-9]{1,5}|(nic|dim)[0-9]{1,5}\.[0-9]{1,5}|rail[0-9]{1,5})$"
 FailedLink = Annotated[str, Rule(_failed_link, lambda: {"type": "string", "pattern": FAILED})]
 
 
@@ -106,18 +110,33 @@ SlowPe = Annotated[str, Rule(_slow_pe, lambda: {"type": "string", "pattern": "^s
 
 
 class Switches(Section):
-    """The switches of the kinds `switch` and `fat_tree`."""
+    """The switches of the kinds `switch`, `fat_tree` and `dimensions`."""
 
     younger: ClassVar[frozenset[str]] = frozenset({"reduce"})
 
     cycles: Natural = Field(default=0, description="[cycle] latency of a switch, added to each link that enters it")
     oversubscription: Rate = Field(
         default=Fraction(1),
-        description="bandwidth of the links of a leaf's SIPs divided by the bandwidth of its uplink; for a fat_tree",
+        description="fat_tree: bandwidth of the links of a leaf's SIPs divided by the bandwidth of its uplink; dimensions: "
+        "bandwidth of all links of a switch divided by the bandwidth through the switch",
     )
     reduce: Flag = Field(
         default=False, description="whether a switch combines messages of several SIPs, and copies a message to several SIPs"
     )
+
+
+MAX_DIMENSIONS = 5  # the argument sip_topo_kind of a kernel has room for the sizes of five dimensions
+
+
+class Dimension(Section):
+    """A dimension of `kind: dimensions`: how the SIPs that differ only in their position in this dimension are connected."""
+
+    kind: Literal["ring", "fully_connected", "switch"] = Field(description="how the SIPs of a line are connected")
+    size: Annotated[int, integer(1, MAX_SIDE + 1)] = Field(description="SIPs of a line; a dimension of one SIP has no links")
+    link: SipLink | None = Field(
+        default=None, description="between two SIPs, or between a SIP and a switch; absent: system.link"
+    )
+    switch: Switches | None = Field(default=None, description="the switches of a dimension switch; absent: system.switch")
 
 
 class NicLink(Link):
@@ -139,15 +158,15 @@ class Rails(Section):
 class Package(Section):
     """The SIPs and their connections."""
 
-    younger: ClassVar[frozenset[str]] = frozenset({"failed", "slow", "switch", "rails"})
+    younger: ClassVar[frozenset[str]] = frozenset({"failed", "slow", "switch", "rails", "dimensions"})
 
     sips: Annotated[int, integer(1, MAX_SIDE + 1)] = Field(default=1, description="number of SIPs")
-    kind: Literal["ring", "torus", "mesh", "all_to_all", "dragonfly", "switch", "fat_tree", "rails"] = Field(
+    kind: Literal["ring", "torus", "mesh", "all_to_all", "dragonfly", "switch", "fat_tree", "rails", "dimensions"] = Field(
         default="ring", description="how SIPs are connected"
     )
     rows: Annotated[int, integer(1, MAX_SIDE + 1)] = Field(
         default=1,
-        description="rows of SIPs: 1 in a ring, all_to_all or switch; groups of a dragonfly, leaves of a fat_tree, "
+        description="rows of SIPs: 1 in a ring, all_to_all, switch or dimensions; groups of a dragonfly, leaves of a fat_tree, "
         "nodes of rails",
     )
     cols: Annotated[int, integer(1, MAX_SIDE + 1)] | None = Field(
@@ -157,9 +176,13 @@ class Package(Section):
     pitch_mm: Length = Field(default=Fraction(100), description="[mm] distance between the centres of neighbouring SIPs")
     switch: Switches = Field(default=Switches(), description="what a switch or fat_tree consists of")
     rails: Rails = Field(default=Rails(), description="the rails of kind rails")
+    dimensions: tuple[Dimension, ...] = Field(
+        default=(), description="the dimensions of kind dimensions, the first one first in routes and in the numbers of SIPs"
+    )
     failed: tuple[FailedLink, ...] = Field(
         default=(),
-        description="failed parts: links between SIPs such as 0-1, NICs of rows such as nic0.3, and rails such as rail3",
+        description="failed parts: links between SIPs such as 0-1, NICs of rows such as nic0.3, rails such as rail3, and links "
+        "to the switches of a dimension such as dim1.5",
     )
     slow: tuple[SlowPe, ...] = Field(
         default=(), description="PEs whose link to their router has its bandwidth divided by a factor, such as sip0.cube0.pe3:2"

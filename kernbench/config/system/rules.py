@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from math import prod
 from typing import TYPE_CHECKING
 
 from kernbench.common.naming import parse_pe
@@ -12,8 +13,9 @@ from kernbench.config.cache import cache_rules
 from kernbench.config.fields import WIDE_LIMIT
 from kernbench.config.routers import Routers, router_rules
 from kernbench.config.rules import BrokenRule, control_rules, engine_rules, engine_weight, rate_rule
+from kernbench.config.system.dimensions import DIMENSIONS, SWITCH, link_of, sizes_of, switched_lines
 from kernbench.config.system.links import all_sip_pairs, rails_of
-from kernbench.config.system.parts import NIC, RAIL
+from kernbench.config.system.parts import MAX_DIMENSIONS, NIC, PORT, RAIL
 
 if TYPE_CHECKING:
     from kernbench.config.system import SystemConfig
@@ -50,8 +52,8 @@ def _protocol_rules(config: SystemConfig) -> Iterator[BrokenRule]:
 
 def _package_rules(config: SystemConfig) -> Iterator[BrokenRule]:
     system = config.system
-    if system.kind in ("ring", "all_to_all", "switch") and system.rows != 1:
-        article = "" if system.kind == "all_to_all" else "a "
+    if system.kind in ("ring", "all_to_all", "switch", DIMENSIONS) and system.rows != 1:
+        article = "" if system.kind in ("all_to_all", DIMENSIONS) else "a "
         yield BrokenRule(("system", "rows"), system.rows, f"{article}{system.kind} has one row")
     elif system.cols is None and system.sips % system.rows:
         yield BrokenRule(("system", "rows"), system.rows, f"it must divide the number of SIPs ({system.sips})")
@@ -61,18 +63,49 @@ def _package_rules(config: SystemConfig) -> Iterator[BrokenRule]:
     elif system.kind == "rails" and system.rails.nics and len(system.rails.nics) != config.sip_cols:
         rule = f"it must have a rail for each of {config.sip_cols} columns of SIPs"
         yield BrokenRule(("system", "rails", "nics"), str(list(system.rails.nics)), rule)
-    elif system.failed:
+    elif not (wrong := list(_dimension_rules(config))):
         yield from _failed_rules(config)
+    else:
+        yield from wrong
     yield from _slow_rules(config)
+
+
+def _dimension_rules(config: SystemConfig) -> Iterator[BrokenRule]:
+    """The product of the sizes is the number of SIPs, and each dimension has only keys that it uses."""
+    system, at = config.system, ("system", "dimensions")
+    if system.kind != DIMENSIONS:
+        if system.dimensions:
+            yield BrokenRule(at, None, f"it is for kind: dimensions, and the kind is {system.kind}")
+        return
+    if not 1 <= len(system.dimensions) <= MAX_DIMENSIONS:
+        rule = f"kind: dimensions needs 1 to {MAX_DIMENSIONS} dimensions, and here are {len(system.dimensions)}"
+        yield BrokenRule(at, None, rule)
+        return
+    sizes = sizes_of(config)
+    if prod(sizes) != system.sips:
+        product = " x ".join(map(str, sizes))
+        rule = f"it must be the product of the sizes of the dimensions, {product} = {prod(sizes)}"
+        yield BrokenRule(("system", "sips"), system.sips, rule)
+    for number, one in enumerate(system.dimensions):
+        if one.kind != SWITCH and one.switch is not None:
+            yield BrokenRule((*at, number, "switch"), None, f"a dimension {one.kind} has no switches")
 
 
 def _failed_rules(config: SystemConfig) -> Iterator[BrokenRule]:
     """A broken link must exist, and must be listed only once."""
+    if not config.system.failed:
+        return
     links = {frozenset((pair.first, pair.second)) for pair in all_sip_pairs(config)}
     seen: set[frozenset[int]] = set()
+    ports = {(number, sip) for number, line in switched_lines(config) for sip in line}
     rails = rails_of(config) if config.system.kind == "rails" else 0
     for i, name in enumerate(config.system.failed):
-        nic, rail = re.fullmatch(NIC, name), re.fullmatch(RAIL, name)
+        nic, rail, port = re.fullmatch(NIC, name), re.fullmatch(RAIL, name), re.fullmatch(PORT, name)
+        if port:
+            if (int(port[1]), int(port[2])) not in ports:
+                rule = f"there is no such link to a switch in a {config.system.kind} of {config.system.sips} SIPs"
+                yield BrokenRule(("system", "failed", i), name, rule)
+            continue
         if nic or rail:
             row, number = map(int, nic.groups()) if nic else (0, int(rail.group(1)))  # type: ignore[union-attr]
             if row >= config.system.rows or number >= rails:
@@ -81,7 +114,8 @@ def _failed_rules(config: SystemConfig) -> Iterator[BrokenRule]:
             continue
         ends = frozenset(map(int, name.split("-")))
         if ends not in links:
-            rule = f"there is no such link in a {config.system.kind} of {config.system.sips} SIPs"
+            article = "" if config.system.kind == DIMENSIONS else "a "
+            rule = f"there is no such link in {article}{config.system.kind} of {config.system.sips} SIPs"
             yield BrokenRule(("system", "failed", i), name, rule)
         elif ends in seen:
             yield BrokenRule(("system", "failed", i), name, "it is named twice")
@@ -169,6 +203,11 @@ def _rate_rules(config: SystemConfig) -> Iterator[BrokenRule]:
             yield BrokenRule(("cube", "llc", "bw_bytes_per_cycle"), value, rule)
     for path, name, capacity in (
         (("system", "link"), "a link between SIPs", config.system.link.bytes_per_cycle),
+        *(
+            (("system", "dimensions", number, "link"), "a link between SIPs", link_of(config, one).bytes_per_cycle)
+            for number, one in enumerate(config.system.dimensions)
+            if one.link is not None
+        ),
         (("cube", "mesh", "link"), "a mesh link", cube.mesh.link.bytes_per_cycle),
         (("cube", "hbm", "link"), "an HBM link", cube.hbm.link.bytes_per_cycle * config.slices),
         (("cube", "sram"), "the SRAM's link", cube.sram.bytes_per_cycle),

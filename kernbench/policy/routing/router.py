@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 from kernbench.common import naming
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.spelling import meant
+from kernbench.config.system.dimensions import DIMENSIONS
+from kernbench.policy.routing.dimension_order import DimensionOrder
 from kernbench.policy.routing.resolver import AddressResolver, HbmPlace, VirtualMap
 from kernbench.policy.routing.search import Adjacency, Search
 from kernbench.topology.builder import assemble, check_components
@@ -85,7 +87,7 @@ class PathRouter:
         """`like`: the router of a topology with the same nodes and edges; its paths are reused."""
         self.topology = topology
         self._resolver = resolver
-        self._searches: dict[tuple[Graph, Measure], Search] = {} if like is None else like._searches
+        self._searches: dict[tuple[Graph, Measure], Search | DimensionOrder] = {} if like is None else like._searches
         self._ports: dict[tuple[str, int, bool], list[str]] = {} if like is None else like._ports
 
     @property
@@ -149,9 +151,11 @@ class PathRouter:
         """A path with its edges and their sums."""
         return Route.along(self.topology, path)
 
-    def _search(self, graph: Graph, by: Measure) -> Search:
+    def _search(self, graph: Graph, by: Measure) -> Search | DimensionOrder:
         if (graph, by) not in self._searches:
-            self._searches[graph, by] = Search(Adjacency(self.topology, graph, by))
+            found = Search(Adjacency(self.topology, graph, by))
+            ordered = self.topology.config.system.kind == DIMENSIONS and self.topology.config.sip.io
+            self._searches[graph, by] = DimensionOrder(self.topology, found) if ordered else found
         return self._searches[graph, by]
 
     def _graph_between(self, source: str, memory: str) -> Graph:

@@ -38,7 +38,7 @@ def draw_system(topology: Topology, view: View) -> Picture:
     switches = [node for node in view.nodes if node.kind == SWITCH]
     rows = max(row for row, _ in places) + 1
     for number, node in enumerate(switches):
-        is_core = number == rows
+        is_core = number == rows and config.system.kind == "fat_tree"
         y = (rows - 1) * (HEIGHT + GAP) / 2 if is_core else number * (HEIGHT + GAP)
         boxes[node.id] = box(node, right + (3 if is_core else 1) * (GAP + STUB_WIDTH / 2), y, STUB_WIDTH, STUB_HEIGHT)
     pen = Pen(view.edges)

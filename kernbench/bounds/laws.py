@@ -209,6 +209,11 @@ def _capacity(ran: Ran) -> Iterator[str]:
         busy, moved = busy.copy(), moved.copy()
         busy[: ran.plan.channels] = ran.cycles
         moved[: ran.plan.channels] -= controllers["write_queue"] * controllers["burst_bytes"]
+    network = ran.plan.machine.get("network")
+    if network is not None:  # a flit arrives although it occupies its link for longer, up to the end of the run or beyond
+        links = np.unique(network["resources"][network["resources"] >= 0])
+        moved = moved.copy()
+        moved[links] -= network["flit_bytes"]
     near = np.flatnonzero(moved * _float(ran, "resource_den") > busy * _float(ran, "resource_num") * (1 - NEAR))
     for k in near.tolist():
         capacity = ran.plan.capacities[k]

@@ -48,6 +48,18 @@ def run(given: dict[str, Any], program: dict[str, Any]) -> Machine:
     return made
 
 
+@pytest.mark.parametrize("cycles", [None, 9])
+def test_a_flit_may_be_larger_than_the_bytes_of_its_link_in_the_run(cycles: int | None) -> None:
+    given = machine(flit_bytes=WIDTH)
+    given["noc"]["link_bytes_per_cycle"] = 1
+    if cycles is not None:
+        given["max_cycles"] = cycles
+    ran = run(given, move(WIDTH))
+    link = ran.result().counters["noc.r0c0-r0c1"]
+    assert (ran.status, ran.cycle) == (("done", ALONE + 2) if cycles is None else ("aborted", cycles))
+    assert (link["flits"], link["busy"]) == (1, ran.cycle)  # the link is busy for 64 cycles, longer than the run
+
+
 def cycles_of(packet: int, nbytes: int, *, store: bool = False) -> int:
     ran = run(machine(packet_flits=packet), move(nbytes, store=store))
     assert ran.status == "done"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -74,8 +75,10 @@ def _is_workload(name: str) -> bool:
 
 
 def is_program_file(target: str) -> bool:
-    """Whether a text names a program file, by its suffix or its directory."""
-    return target.lower().endswith(SUFFIXES) or (os.sep in target and not target.partition(":")[0].endswith(".py"))
+    """Whether a text names a program file, by its suffix, or because a file in another folder has this name."""
+    return target.lower().endswith(SUFFIXES) or (
+        os.sep in target and not target.partition(":")[0].endswith(".py") and os.path.isfile(target)
+    )
 
 
 def program_of(target: Target, config: MachineConfig) -> Program:
@@ -215,8 +218,9 @@ def _is_a_model(name: str, model: str) -> Problem:
 def _model_meant(name: str, models: Sequence[str]) -> str:
     """The model of a name such as `llama3`, `llama3-8b-decode` or `llama-7b`; empty for names of programs and files."""
     plain = name.lower()
-    if "." in name:
-        return ""
+    same = [one for one in models if re.sub("[-_.]", "", one) == re.sub("[-_.]", "", plain.rpartition("/")[2])]
+    if same or "." in name:
+        return same[0] if same else ""
     starts = [one for one in models if plain.startswith(f"{one}-")] or [one for one in models if one.startswith(f"{plain}-")]
     return min(starts, key=len) if starts and len(plain) >= 4 else ""
 

@@ -50,7 +50,7 @@ def calibrate(
     from kernbench.config import NpuConfig
     from kernbench.config.runtime import load_runtime
 
-    machine = load_machine(config, overrides, kind=NpuConfig, quiet=quiet)
+    machine = load_machine(config, overrides, kind=NpuConfig, quiet=True)  # it need not be calibrated yet
     profile = load_runtime(runtime)
     for path in (out, runtime_out):
         if path is not None:
@@ -67,6 +67,12 @@ def calibrate(
     return output.OK
 
 
+def _plain(value: float, digits: int) -> str:
+    """A number of so many digits, without an exponent from 0.001 to 10^12."""
+    exact = float(f"{value:.{digits}g}")
+    return f"{exact:,.0f}" if 10**digits <= abs(exact) < 1e12 else f"{value:,.{digits}g}"
+
+
 def calibration_text(found: Calibration, width: int, written: list[str]) -> Iterator[RenderableType]:
     """Constants with their intervals, errors of rows with and without use in the fit, and the rows with the largest errors."""
     from kernbench.analysis.chips.calibrate import ONE_CLASS
@@ -78,14 +84,11 @@ def calibration_text(found: Calibration, width: int, written: list[str]) -> Iter
         columns.append(("meaning", "left"))
     made = table("Constants", columns, f"{found.cases:,} rows of {found.source}")
     made.columns[0].overflow = "fold"
+    for column in made.columns[4:]:
+        column.no_wrap = False
     for one in found.fitted.constants:
-        cells = [
-            one.constant.path,
-            f"{one.before:.5g}",
-            f"{one.value:.5g}",
-            f"{one.low:.4g}..{one.high:.4g}",
-            one.constant.unit,
-        ]
+        interval = f"{_plain(one.low, 4)}..{_plain(one.high, 4)}"
+        cells = [one.constant.path, _plain(one.before, 5), _plain(one.value, 5), interval, one.constant.unit]
         made.add_row(*cells, *([one.constant.meaning] if wide else []))
     yield made
     yield ""
@@ -101,13 +104,14 @@ def calibration_text(found: Calibration, width: int, written: list[str]) -> Iter
     yield ""
     far = table(
         "Rows with the largest errors",
-        [("row", "left"), ("measured", "right"), ("ours", "right"), ("largest parts", "left")],
+        [("row", "left"), ("measured", "right"), ("simulated", "right"), ("largest parts", "left")],
         "us",
     )
+    far.columns[0].overflow, far.columns[-1].no_wrap = "fold", False
     for row in found.worst:
         parts = sorted(row.causes.items(), key=lambda item: -item[1])[:3]
-        made_of = ", ".join(f"{name} {ns / 1e3:.3g}" for name, ns in parts)
-        far.add_row(row.label, f"{row.measured:.4g}", f"{row.ours:.4g}", made_of)
+        made_of = ", ".join(f"{name} {_plain(ns / 1e3, 3)}" for name, ns in parts)
+        far.add_row(row.label, _plain(row.measured, 4), _plain(row.ours, 4), made_of)
     yield far
     for text in found.unread[:3]:
         yield widgets.Text(f"ignored: {text}", WAIT)

@@ -93,6 +93,7 @@ _INSTEAD: Final[Mapping[tuple[str, str], str]] = {
     ("sweep", "store"): "to create the store {stem}.sqlite: kbsim sweep run {file}",
     ("machine", "program"):
         "to run a program on this machine: kbsim run TARGET --config {file}; to check the machine: kbsim config check {file}",
+    ("machine", "runtime"): "to use the machine: --config {file}",
     ("program", "bench"): "to show the program: kbsim program show {file}; to run the program: kbsim run {file}",
 }
 #: Keys at the top of a machine's file that need not name its schema.

@@ -109,7 +109,11 @@ def _model(document: Document, wanted: type[MachineConfig] | None) -> type[Machi
     if name not in allowed:
         wanted = KINDS[allowed[0]]
         rule = f"this is {_KINDS[model]}, but {_KINDS[wanted]} is expected"
-        raise InputError(Problem(document.source, rule, remedy=f"use one of these machines: {', '.join(preset_names(wanted))}"))
+        stem = Path(document.source).stem
+        chip = next((one for one in chip_names() if stem.startswith(f"{one}_") and wanted is NpuConfig), "")
+        remedy = f"use one of these machines: {', '.join(preset_names(wanted))}"
+        remedy = f"did you mean {chip}, one chip of the board?" if chip else remedy
+        raise InputError(Problem(document.source, rule, remedy=remedy))
     return model
 
 
@@ -226,6 +230,9 @@ def _default_at(model: type[MachineConfig], path: PathLike) -> Any:
     return value_at(model().to_dict(), path)
 
 
+_EXAMPLE = "write for example "
+
+
 def _problems(
     error: ValidationError, model: type[MachineConfig], data: Any, document: Document, applied: Sequence[Override]
 ) -> list[Problem]:
@@ -235,7 +242,9 @@ def _problems(
         path: PathLike = item["loc"]
         context = item.get("ctx", {})
         if item["type"] == "rules":
-            found += [(b.path, b.rule, ABSENT if b.value is None else b.value, "") for b in context["broken"]]
+            for b in context["broken"]:
+                remedy = f"{_EXAMPLE}{b.example}" if b.example else ""
+                found.append((b.path, b.rule, ABSENT if b.value is None else b.value, remedy))
         elif item["type"] == "unknown_key":
             rule, remedy = _unknown_key(model, path, _asked(path, data, applied))
             found.append(((*path, KEY), rule, ABSENT, remedy))
@@ -282,15 +291,15 @@ def _of_overrides(
     alone = [one for one in applied if not _sound(model, document, (one,))]
     where = alone[0].where if alone else ", ".join(dict.fromkeys(one.where for one in applied))
     valid = f"{document.source} is valid without this override"
-    return [
-        one if one.where.startswith("override ")
-        else Problem(
-            where,
-            f"this value makes {one.field or 'the machine'} ({one.where}) invalid: {one.rule}",
-            remedy=f"choose another value{f', or also set {one.field}' if one.field else ''}; {valid}",
-        )
-        for one in problems
-    ]  # fmt: skip
+    return [one if one.where.startswith("override ") else _caused(one, where, valid) for one in problems]
+
+
+def _caused(one: Problem, where: str, valid: str) -> Problem:
+    """The problem of a value of the file, at the override that makes it invalid."""
+    example = one.remedy.removeprefix(_EXAMPLE) if one.remedy.startswith(_EXAMPLE) else ""
+    also = f", or also set {one.field}{f'={example}' if example else ''}" if one.field else ""
+    rule = f"this value makes {one.field or 'the machine'} ({one.where}) invalid: {one.rule}"
+    return Problem(where, rule, remedy=f"choose another value{also}; {valid}")
 
 
 def _sound(model: type[MachineConfig], document: Document, applied: Sequence[Override]) -> bool:

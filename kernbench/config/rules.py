@@ -135,6 +135,7 @@ class BrokenRule(msgspec.Struct, frozen=True):
     path: Path
     value: Any
     rule: str
+    example: str = ""  #: a value that satisfies the rule, as in a file
 
 
 def broken_rules(config: NpuConfig) -> list[BrokenRule]:
@@ -232,6 +233,9 @@ def _ve_rules(ve: Ve) -> list[BrokenRule]:
     return []
 
 
+MAX_PLACES_SHOWN = 16  #: most places of a list that an error proposes
+
+
 def _noc_rules(noc: Noc, engines: int, channels: int) -> list[BrokenRule]:
     broken = []
     for key, places, count, counted in (
@@ -240,7 +244,9 @@ def _noc_rules(noc: Noc, engines: int, channels: int) -> list[BrokenRule]:
     ):
         if len(places) != count:
             rule = f"the number of places must equal {counted} ({count}), and the list has {len(places)}"
-            broken.append(BrokenRule(("noc", key), [list(place) for place in places], rule))
+            spread = [list(places[i * len(places) // count]) for i in range(count)] if 0 < count <= MAX_PLACES_SHOWN else []
+            example = str(spread).replace(" ", "") if spread else ""
+            broken.append(BrokenRule(("noc", key), [list(place) for place in places], rule, example))
         for i, (row, col) in enumerate(places):
             if row >= noc.rows or col >= noc.cols:
                 rule = f"it must lie in the mesh of {noc.rows} rows and {noc.cols} columns, counted from 0"

@@ -18,6 +18,7 @@ from kernbench.common.package_files import package_folder
 from kernbench.common.spelling import meant
 from kernbench.config.document import MACHINE_BYTES, read_document
 from kernbench.config.fields import Count, Energy, Flag, Natural, Rate
+from kernbench.config.file_kinds import check_kind
 from kernbench.config.section import Field, Section, ValidationError
 
 CLASSES = ("matmul", "attention", "norm", "elementwise", "gather", "collective", "other")  #: classes of operations in tables
@@ -212,6 +213,7 @@ def load_runtime(name: str | os.PathLike[str]) -> Runtime:
         rule = f"there is no runtime profile {shown(text)}{listed}"
         raise InputError(Problem("--runtime", rule, remedy=near or "or name a .yaml file"))
     document = read_document(path, MACHINE_BYTES)
+    check_kind(document.source, document.data, "runtime")
     try:
         return Runtime.model_validate(document.data)
     except ValidationError as error:

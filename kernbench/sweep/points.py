@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -149,7 +150,11 @@ def placed(spec: Spec, values: tuple[Any, ...], problem: Problem) -> Problem:
             value = ABSENT if unknown else value  # every value would be refused for it
             where = spec.document.where(spec.document.find([path]).get(path))
             # A rule that holds at one point and not at others.
-            remedy = "" if " is valid without this override" in problem.remedy else problem.remedy
+            remedy = problem.remedy
+            if " is valid without this override" in remedy:
+                other = re.search(r"or also set (\S+)=(\S+);", remedy)
+                zipped = f"{name}: [{value}], {other[1]}: [{other[2]}]" if other else ""
+                remedy = f"vary both together, as in zip: [{{{zipped}}}], or {LEAVE_OUT}" if zipped else LEAVE_OUT
             return Problem(where, problem.rule, problem.field or name, value, remedy or ("" if unknown else LEAVE_OUT))
     setting = ", ".join(f"{name}={value}" for name, value in zip(spec.names, values, strict=True)) or "no axes"
     where = f"{_source(spec)}: {'' if problem.where == 'machine' else f'{problem.where}: '}with {setting}"

@@ -65,7 +65,7 @@ def test_a_filled_table_gives_what_an_empty_one_gave(kbsim: Kbsim, monkeypatch: 
 @pytest.mark.parametrize(
     ("name", "text", "told"),
     [
-        ("a.jsonl", '{"input_tokens": 4}\n', "a.jsonl:1: output_tokens: it must have this field"),
+        ("a.jsonl", '{"input_tokens": 4}\n', "a.jsonl:1: the field output_tokens is missing"),
         ("a.jsonl", '{"input_tokens": 4, "output_tokens": 0}\n', "output_tokens = 0, but it must be an integer from 1"),
         ("a.jsonl", '{"input_tokens": 4,\n', "a.jsonl:1: it must be a JSON object"),
         ("a.jsonl", "[1]\n", "a.jsonl:1: it must be a JSON object"),
@@ -81,7 +81,7 @@ def test_a_filled_table_gives_what_an_empty_one_gave(kbsim: Kbsim, monkeypatch: 
             "prefix_tokens = 5, but it must be at most input_tokens = 4",
         ),
         ("a.csv", "input_tokens,output_tokens\n1\n", "a.csv:2: it has 1 values, but the first line has 2 names"),
-        ("a.csv", "input_token,output_tokens\n1,1\n", "did you mean input_token?"),
+        ("a.csv", "input_token,output_tokens\n1,1\n", "rename input_token to input_tokens"),
         ("a.txt", "", "the file name must end in .jsonl or .csv"),
     ],
 )  # fmt: skip
@@ -95,7 +95,7 @@ def test_what_is_no_workload_is_refused(name: str, text: str, told: str, kbsim: 
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (("--dataset-path", "load.jsonl"), "random draws its lengths at random and reads no file"),
+        (("--dataset-name", "random", "--dataset-path", "load.jsonl"), "random draws its lengths at random and reads no file"),
         (("--dataset-name", "custom"), "custom needs a file"),
         (("--goodput", "itl:3"), "it must be METRIC:MS, with METRIC one of ttft, tpot, e2el"),
         (("--trace", "a.json", "--replicas", "2"), "it is of one engine, and this has 2"),
@@ -231,3 +231,16 @@ def test_steps_are_padded_to_the_sizes_that_are_captured(kbsim: Kbsim) -> None:
     assert plain == same < padded
     refused = kbsim(*load, "--cudagraph-capture-sizes", "0,8")
     assert refused.code == 2 and "write 1,2,4,8" in refused.err
+
+
+def test_the_dataset_of_a_file_is_known_by_its_ending_and_columns(kbsim: Kbsim, tmp_path: Path) -> None:
+    (tmp_path / "own.csv").write_text("input_tokens,output_tokens\n4,1\n", encoding="utf-8")
+    (tmp_path / "burst.csv").write_text("Timestamp,Request tokens,Response tokens\n5,4,1\n7,4,0\n", encoding="utf-8")
+    turns = [{"value": "a" * 64}, {"value": "b" * 64}]
+    (tmp_path / "share.json").write_text(json.dumps([{"conversations": turns}]), encoding="utf-8")
+    for name, dataset in (("own.csv", "custom"), ("burst.csv", "burstgpt"), ("share.json", "sharegpt")):
+        guessed, named = (
+            json.loads(kbsim("serve", "--model", "tiny.json", "--dataset-path", name, *more, "--json").out)["requests"]
+            for more in ((), ("--dataset-name", dataset))
+        )
+        assert guessed == named

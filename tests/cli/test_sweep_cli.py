@@ -284,3 +284,27 @@ def test_a_sweep_compares_chips(kbsim: Kbsim) -> None:
     assert "note: NVIDIA H100" in said.err and "A100" not in said.err
     best = next(line for line in said.out.splitlines() if "max tflop_per_s" in line)
     assert "h100, param.m=4096" in best
+
+
+CONSTRAINED = """\
+schema: kernbench/sweep/1
+targets: [tiles.json]
+machine: small.yaml
+axes: {te.macs_per_cycle: [64, 128, 256]}
+goals: {ns: min}
+"""
+
+
+def test_points_that_break_a_constraint_are_counted(kbsim: Kbsim) -> None:
+    Path("c.yaml").write_text(f"{CONSTRAINED}constraints: [te.macs_per_cycle <= 128]\n", encoding="utf-8")
+    line = "1 of 3 points breaks a constraint: te.macs_per_cycle <= 128"
+    assert line in kbsim("sweep", "run", "c.yaml", "--threads", "1").out
+    assert line in kbsim("sweep", "report", "c.sqlite").out
+
+
+def test_a_search_that_is_refused_at_its_first_point_leaves_no_store(kbsim: Kbsim) -> None:
+    spec = CONSTRAINED.replace("small.yaml", "npu_server").replace("tiles.json", "llama2-7b-decode")
+    spec = spec.replace("te.macs_per_cycle: [64, 128, 256]", "dram.channels: [4]")
+    Path("c.yaml").write_text(f"{spec}search: {{trials: 2}}\n", encoding="utf-8")
+    said = kbsim("sweep", "run", "c.yaml", "--threads", "1")
+    assert said.code == 2 and "dram.channels = 4, but" in said.err and not Path("c.sqlite").exists()

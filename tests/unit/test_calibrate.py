@@ -80,7 +80,7 @@ HEAD = "class,op,m,n,k,measured\n"
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "own.csv:1: its first line must name the columns class, op, measured, and class, op, measured is not there"),
+        ("", "own.csv:1: its first line must name the columns class, op, measured, and class, op, measured are not there"),
         ("class,op\nmatmul,matmul\n", "own.csv:1: .* measured is not there"),
         (HEAD, "it has no usable row"),
         (HEAD + "matmul,matmul,1,2,3,fast\n", "own.csv:2: the row cannot be read: measured = 'fast'"),

@@ -45,6 +45,23 @@ def test_a_config_as_published(tmp_path: Path) -> None:
     assert shape.gated and shape.rope and not shape.post_norms and not shape.bias_bytes
 
 
+def test_a_folder_with_a_config_is_a_model(tmp_path: Path) -> None:
+    folder = tmp_path / "My-Model"
+    folder.mkdir()
+    file = write(folder)
+    assert load_model(str(folder)) == load_model(f"{folder}/") == load_model(file)
+    assert load_model(str(folder)).name == "mymodel"
+
+
+def test_heads_that_do_not_divide_are_noted(tmp_path: Path) -> None:
+    assert load_model(write(tmp_path)).notes == ()
+    (note,) = load_model(write(tmp_path, num_key_value_heads=3)).notes
+    assert note.endswith("num_key_value_heads = 3, but it does not divide the number of heads, 8")
+    (note,) = load_model(write(tmp_path, num_attention_heads=12)).notes
+    assert "it does not divide hidden_size, 512" in note and note.endswith("a head has 42 elements")
+    assert load_model(write(tmp_path, num_attention_heads=12, head_dim=42)).notes == ()
+
+
 def test_what_a_model_type_says(tmp_path: Path) -> None:
     starcoder = load_model(write(tmp_path, model_type="starcoder2", hidden_act="gelu_pytorch_tanh", sliding_window=128))
     assert (starcoder.shape.norm, starcoder.shape.gated, starcoder.shape.activation) == ("layernorm", False, "gelu")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +34,12 @@ MAX_ROWS = 400
 WORST = 8  #: rows that are shown, those with the largest errors
 ONE_CLASS = "No class of operations was left out: the table has one class"
 COLUMNS = ("class", "op", "measured")  #: columns that every table must have
+#: Names of these columns in other tables, in lower case and without other characters than letters.
+_ALIKE = {
+    "class": ("kind", "type", "category"),
+    "op": ("name", "kernel", "operation", "operator"),
+    "measured": ("timeus", "latencyus", "durationus", "measuredus", "us", "time", "latency", "duration", "runtime"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +126,9 @@ def _cases(path: Path, text: str, machine: NpuConfig) -> tuple[list[Case], list[
     head = next(csv.reader(text.splitlines()[:1]), [])
     missing = [name for name in COLUMNS if name not in head]
     if missing:
-        rule = f"its first line must name the columns {', '.join(COLUMNS)}, and {', '.join(missing)} is not there"
-        raise InputError(Problem(f"{path}:1", rule))
+        are = "is" if len(missing) == 1 else "are"
+        rule = f"its first line must name the columns {', '.join(COLUMNS)}, and {', '.join(missing)} {are} not there"
+        raise InputError(Problem(f"{path}:1", rule, remedy=_columns_meant(head, missing)))
     rows = rows_of(path, text)
     context = Context(machine, "", rows, path.name)
     cases: list[Case] = []
@@ -139,6 +147,20 @@ def _cases(path: Path, text: str, machine: NpuConfig) -> tuple[list[Case], list[
     if not cases:
         raise InputError(Problem(str(path), "it has no usable row"))
     return cases, kinds, unread
+
+
+def _columns_meant(head: Sequence[str], missing: Sequence[str]) -> str:
+    """The remedy for a first line without some columns: the columns to rename and to add."""
+    if len(head) == 1 and ";" in head[0]:
+        return "separate the values by commas instead of semicolons"
+    plain = {re.sub("[^a-z]", "", name.lower()): name for name in reversed(head)}
+    renamed = {name: plain[one] for name in missing for one in (name, *_ALIKE[name]) if one in plain}
+    added = [name for name in missing if name not in renamed]
+    renamed |= {name: name.upper() for name in "mnk" if name not in head and name.upper() in head}
+    texts = [f"rename {', '.join(f'{other} to {name}' for name, other in renamed.items())}"] if renamed else []
+    if added:
+        texts.append(f"add {' and '.join(added)}, as in class,op,m,n,k,measured and matmul,matmul,64,4096,4096,17.4")
+    return "; ".join(texts)
 
 
 def operations_of(cases: Sequence[Case]) -> set[tuple[str, str]]:

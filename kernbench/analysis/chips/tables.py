@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.files import read_bounded
-from kernbench.common.spelling import meant
+from kernbench.common.spelling import meant, nearest
 from kernbench.config import NpuConfig, chip_names, load_config
 from kernbench.config.document import MACHINE_BYTES, read_document
 from kernbench.config.runtime import CLASSES
@@ -226,7 +226,9 @@ def _number(row: Cells, name: str) -> float:
     except ValueError:
         value = math.nan
     if not 0 <= value <= LIMIT:
-        raise ValueError(f"{name} = {text!r}, but it must be a number from 0 to {LIMIT:.0e}")
+        unit = re.fullmatch(r"([0-9.]+)\s*([num]?s)", text.strip())
+        remedy = f"; write {unit[1]}, and {unit[2]} in a column unit" if unit else ""
+        raise ValueError(f"{name} = {text!r}, but it must be a number from 0 to {LIMIT:.0e}{remedy}")
     return value
 
 
@@ -263,7 +265,9 @@ def _measured(row: Cells) -> float:
 def _choice(row: Cells, name: str, known: Mapping[str, Value]) -> Value:
     text = row.get(name) or ""
     if text not in known:
-        raise ValueError(f"{name} = {text!r}, but it must be one of {', '.join(known)}")
+        near = nearest(text.lower().replace("μ", "u").replace("µ", "u").replace("micro", "u").replace("milli", "m"), known)
+        remedy = f"; did you mean {near}?" if near else ""
+        raise ValueError(f"{name} = {text!r}, but it must be one of {', '.join(known)}{remedy}")
     return known[text]
 
 

@@ -164,12 +164,13 @@ def scenario_of(
             "host software adds.", show_default="none; on a chip vllm"),
     ] = None,
     dataset_name: Annotated[
-        DatasetName,
+        DatasetName | None,
         typer.Option(
             "--dataset-name", metavar="NAME", rich_help_panel=_DATASET,
             help="Source of the requests: random, sharegpt, burstgpt, prefix_repetition or custom.",
+            show_default="random; with --dataset-path, by the file's ending and columns",
         ),
-    ] = DatasetName.RANDOM,
+    ] = None,
     dataset_path: DatasetPath = None,
     num_prompts: Annotated[
         int | None, number("--num-prompts", "Number of requests.", _DATASET, show_default="1000, or all of the file")
@@ -382,7 +383,7 @@ def scenario_of(
     from kernbench.workloads.serving.arrivals import Arrivals
     from kernbench.workloads.serving.scenario import Scenario
     from kernbench.workloads.serving.speculation import parse_speculation
-    from kernbench.workloads.serving.workload import Workload
+    from kernbench.workloads.serving.workload import Workload, dataset_of
 
     arrivals = Arrivals(
         request_rate=_rate(request_rate, "--request-rate"), burstiness=_rate(burstiness, "--burstiness"),
@@ -392,7 +393,8 @@ def scenario_of(
     )  # fmt: skip
     adapters = None if lora is None else _adapters(lora, max_loras)
     workload = Workload(
-        dataset_name=dataset_name.value, dataset_path=dataset_path, num_prompts=num_prompts, arrivals=arrivals, seed=seed,
+        dataset_name=dataset_of(dataset_path) if dataset_name is None else dataset_name.value, dataset_path=dataset_path,
+        num_prompts=num_prompts, arrivals=arrivals, seed=seed,
         random_input_len=random_input_len, random_output_len=random_output_len, random_range_ratio=random_range_ratio,
         random_prefix_len=random_prefix_len, prefix_repetition_prefix_len=prefix_repetition_prefix_len,
         prefix_repetition_suffix_len=prefix_repetition_suffix_len,

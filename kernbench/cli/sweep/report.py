@@ -14,8 +14,8 @@ import typer
 
 from kernbench.cli import output, widgets
 from kernbench.cli.options import AllowCode, Json
-from kernbench.cli.sweep.run import left_out, number_texts, short_names
-from kernbench.cli.text import BAD, BUSY, WIDE, WORK, Bar, Justify, broken, percent, short, table
+from kernbench.cli.sweep.run import broken_constraints, left_out, number_texts, short_names
+from kernbench.cli.text import BAD, BUSY, WAIT, WIDE, WORK, Bar, Justify, broken, percent, short, table
 from kernbench.cli.trace.tables import safe
 from kernbench.common.json_shapes import counted
 
@@ -155,6 +155,11 @@ def report_text(
     yield text.append(", ".join(f"{count:,} {status}" for status, count in sorted(statuses.items())))
     if found.about.excluded or found.about.invalid:
         yield widgets.Text(left_out(found.about.excluded, found.about.invalid), "dim")
+    broken = sum(entry.row is not None and entry.row.ended and not found.allowed(entry) for entry in found.entries)
+    if broken:
+        yield widgets.Text(broken_constraints(broken, len(found.entries), found.about.constraints), WAIT)
+    if not found.entries:
+        yield widgets.Text("no point has a result yet: run the sweep with kbsim sweep run", WAIT)
     for part in by_target(found):
         yield from _best(part, goals, top, width)
     yield from _influences(found, goals[0], width)

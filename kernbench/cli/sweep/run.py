@@ -143,21 +143,41 @@ def _check_search(spec: Spec, shard: str | None, dry_run: bool, executor: On) ->
 
 def _searched(spec: Spec, place: Path, executor: Executor, retry: bool, lines: bool, as_json: bool, quiet: bool) -> int:
     """Run a search, and show what it found."""
+    from kernbench.sweep.points import unused_axes
     from kernbench.sweep.report.analysis import Best
     from kernbench.sweep.search import Search
     from kernbench.sweep.store import Store
 
-    with Store.write(place) as opened:
+    with _removed_if_empty(place), Store.write(place) as opened:
         heard_by = listener(0, Best(spec.goals[0]), {}, bar=False, lines=lines)
         with heard_by as heard:
             search = Search(spec, opened, executor, retry=retry, stored=heard)
             with _search_reported_if_stopped(search, as_json, quiet):
                 found = search.run()
+        for line in () if quiet or as_json else unused_axes(found.points):
+            output.note(f"warning: {line}")
         if as_json:
             output.show_json(search_dict(found, opened))
         elif not quiet:
             output.show(search_text(found, opened, output.console(sys.stdout).width))
     return FAILED if found.outcome.failed else output.OK
+
+
+@contextmanager
+def _removed_if_empty(place: Path) -> Iterator[None]:
+    """Remove a new store if the spec is refused before the first result: a later report would show a sweep without points."""
+    existed = place.exists()
+    try:
+        yield
+    except InputError:
+        from kernbench.sweep.store import Store
+
+        if not existed:
+            with Store.read(place) as opened:
+                empty = not opened.count()
+            if empty:
+                place.unlink()
+        raise
 
 
 @contextmanager
@@ -434,6 +454,12 @@ def left_out(excluded: int, invalid: int) -> str:
     return f"left out: {', '.join(f'{count:,} {why}' for why, count in counts.items() if count)}"
 
 
+def broken_constraints(broken: int, points: int, constraints: Sequence[str]) -> str:
+    """How many points break a constraint."""
+    verb = "breaks" if broken == 1 else "break"
+    return f"{broken:,} of {counted(points, 'point')} {verb} a constraint: {', '.join(constraints)}"
+
+
 def outcome_dict(points: Points, store: Store, outcome: Outcome) -> dict[str, Any]:
     """The outcome as JSON."""
     return {
@@ -466,6 +492,10 @@ def outcome_text(points: Points, store: Store, outcome: Outcome, width: int) -> 
     empty = sum(row.status == "done" and row.cycles == 0 for row in rows.values())
     if empty:
         yield widgets.Text(f"in {empty:,} of the points nothing ran: their cycles are 0", f"bold {WAIT}")
+    allowed = within_constraints(points)
+    broken = sum(row.ended and not allowed(row) for row in rows.values())
+    if broken:
+        yield widgets.Text(broken_constraints(broken, outcome.points, spec.constraints), WAIT)
     yield from _best(points, names, rows, width)
     failures = [(key, row) for key in names if (row := rows.get(key)) is not None and not row.ended]
     if failures:

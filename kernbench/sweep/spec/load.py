@@ -34,6 +34,17 @@ from kernbench.sweep.spec import DEFAULT_GOALS, MACHINE, PARAM, SCHEMA, Budget, 
 from kernbench.sweep.targets.target import ProgramTarget, Target, WorkloadTarget
 from kernbench.workloads.catalogue import WORKLOADS
 
+#: Names of keys in specs of other tools, and the keys here.
+_SYNONYMS = {
+    **dict.fromkeys(("objective", "objectives", "optimize", "pareto", "minimize", "metrics"), "goals"),
+    **dict.fromkeys(("parameters", "params", "space", "search_space", "variables", "grid", "sweep", "vary"), "axes"),
+    **dict.fromkeys(("config", "configs", "machines", "chip"), "machine"),
+    **dict.fromkeys(("target", "program", "programs", "bench", "workload", "workloads", "model"), "targets"),
+    **dict.fromkeys(("constraint", "subject_to"), "constraints"),
+    **dict.fromkeys(("overrides", "fixed"), "set"),
+    **dict.fromkeys(("n_trials", "num_trials", "samples"), "trials"),
+}
+
 
 class Reader:
     """A document, and the problems that were found in it. Getters return None or an empty value if a value is absent or
@@ -61,7 +72,8 @@ class Reader:
         given = self.mapping(path)
         for key in given:
             if key not in allowed:
-                near = meant(key, allowed)
+                other = _SYNONYMS.get(key.lower(), "") if isinstance(key, str) else ""
+                near = f"did you mean {other}?" if other in allowed else meant(key, allowed)
                 rule = "there is no such key" + ("" if near else f"; the keys at this level are {', '.join(allowed)}")
                 self.refuse((*path, key, KEY), rule, remedy=near)
         return given

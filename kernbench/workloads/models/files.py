@@ -58,7 +58,9 @@ def is_model_folder(name: str) -> bool:
 
 
 def load_model(name: str) -> Model:
-    """The model of a preset's name, of a `config.json`, or of a folder with a `config.json`. The InputError names the key that is missing or not supported."""
+    """The model of a preset's name, of a `config.json`, or of a folder with a `config.json`.
+
+    The InputError names the key that is missing or not supported."""
     if is_model_folder(name):
         name = str(Path(name) / CONFIG)
     if name.lower().endswith(SUFFIXES):

@@ -13,7 +13,7 @@ from typing import IO, Any, Literal
 
 from kernbench.common.errors import ABSENT, InputError, Problem
 from kernbench.common.files import not_read, read_bounded
-from kernbench.common.spelling import meant
+from kernbench.common.spelling import meant, nearest
 from kernbench.workloads.serving.arrivals import Arrivals
 from kernbench.workloads.serving.draws import Draws
 from kernbench.workloads.serving.request import Request
@@ -23,7 +23,33 @@ DATASETS: tuple[Dataset, ...] = ("random", "sharegpt", "burstgpt", "prefix_repet
 MAX_TOKENS = 1 << 24  #: limit of the tokens of one request
 MAX_LINE = 1 << 20  #: [byte] limit of a line of a file
 SHAREGPT_BYTES = 1 << 30  #: [byte] limit of a file of conversations
+_BURSTGPT = ("Timestamp", "Request tokens", "Response tokens")
+#: Names of fields in traces of other tools, by the fields of the dataset custom.
+_ALIKE = {
+    "input_tokens": ("prompt", "prompt_len", "prompt_tokens", "prompt_length", "input", "input_len", "input_length", "isl",
+                     "ContextTokens", "num_prefill_tokens", "context_tokens", "Request tokens"),
+    "output_tokens": ("output", "output_len", "output_length", "osl", "completion_tokens", "GeneratedTokens",
+                      "generated_tokens", "num_decode_tokens", "response_tokens", "max_tokens", "Response tokens"),
+    "arrival_s": ("arrival", "arrival_time", "arrived_at", "arrival_ms", "timestamp", "TIMESTAMP", "Timestamp", "time", "t"),
+}  # fmt: skip
 TOKEN_BYTES = 4  #: [byte] of text for each token, if a file has text instead of counts
+
+
+def dataset_of(path: str | os.PathLike[str] | None) -> Dataset:
+    """The dataset that a file probably holds, by its ending and the first line of a table; `random` without a file."""
+    if path is None:
+        return "random"
+    name = os.fspath(path)
+    if name.lower().endswith(".json"):
+        return "sharegpt"
+    if name.lower().endswith(".csv"):
+        try:
+            with open(name, encoding="utf-8", errors="replace") as file:
+                head = file.readline(MAX_LINE)
+        except (OSError, ValueError):  # the reader of the file reports the error
+            return "custom"
+        return "burstgpt" if all(column in head for column in _BURSTGPT) else "custom"
+    return "custom"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +109,8 @@ class Workload:
             why = "draws its lengths at random and reads no file" if drawn else "needs a file"
             rule = f"the dataset {self.dataset_name} {why}"
             path = self.dataset_path
-            remedy = "leave --dataset-path out" if drawn else "add --dataset-path FILE"
+            named = "" if path is None else dataset_of(path)
+            remedy = f"for the file, name its dataset: --dataset-name {named}" if drawn else "add --dataset-path FILE"
             value = ABSENT if path is None else os.fspath(path)
             raise InputError(Problem("workload", rule, "" if path is None else "dataset_path", value, remedy))
 
@@ -171,6 +198,7 @@ class Workload:
                 raise InputError(Problem(str(path), "it must be UTF-8 text")) from None
 
     def _custom(self) -> Iterator[dict[str, Any]]:
+        rated = self.arrivals.ramp_up is not None or not math.isinf(self.arrivals.request_rate)
         for where, row in self._rows(("input_tokens", "output_tokens")):
             found: dict[str, Any] = {
                 "where": where,
@@ -179,6 +207,10 @@ class Workload:
             }
             if _given(row, "arrival_s"):
                 found["arrival_ns"] = round(_number(where, row, "arrival_s") * 1e9)
+            elif not rated and (time := _alike("arrival_s", row)):
+                remedy = "rename it to arrival_s, with times in seconds, or give --request-rate"
+                rule = "the field is not read, so all requests would arrive at once"
+                raise InputError(Problem(where, rule, time, remedy=remedy))
             if _given(row, "prefix") or _given(row, "prefix_tokens"):
                 if not _given(row, "prefix") or not isinstance(row["prefix"], (str, int)):
                     rule = "it must be text or an integer beside prefix_tokens"
@@ -198,7 +230,7 @@ class Workload:
             yield found
 
     def _burstgpt(self) -> Iterator[dict[str, Any]]:
-        names = ("Timestamp", "Request tokens", "Response tokens")
+        names = _BURSTGPT
         first = None
         for where, row in self._rows(names):
             if _number(where, row, names[2]) == 0:  # a request that failed
@@ -273,10 +305,18 @@ def _csv_lines(path: str, file: IO[str], names: tuple[str, ...]) -> Iterator[tup
 
 
 def _check_names(where: str, row: dict[str, Any], names: tuple[str, ...]) -> None:
-    for name in names:
-        if name not in row:
-            remedy = meant(name, row)
-            raise InputError(Problem(where, "it must have this field", name, remedy=remedy))
+    missing = [name for name in names if name not in row]
+    if missing:
+        others = [one for one in row if one not in names]
+        renamed = [f"{near} to {name}" for name in missing if (near := _alike(name, row) or nearest(name, others))]
+        remedy = f"rename {' and '.join(renamed)}" if renamed else ""
+        many = f"the fields {' and '.join(missing)} are missing" if len(missing) > 1 else f"the field {missing[0]} is missing"
+        raise InputError(Problem(where, many, remedy=remedy))
+
+
+def _alike(name: str, row: dict[str, Any]) -> str:
+    """The field of another tool that a row has in the place of a field; empty if there is none."""
+    return next((one for one in _ALIKE.get(name, ()) if one in row), "")
 
 
 def _given(row: dict[str, Any], name: str) -> bool:

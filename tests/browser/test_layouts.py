@@ -230,6 +230,38 @@ def test_plots_have_most_of_a_phone(page: Page, pages: dict[str, Path]) -> None:
     assert page.run(room) >= SHARE * 420
 
 
+#: The names in the roofline through which a roof passes.
+CROSSED = """
+const upright = [...document.querySelectorAll('#view-roofline svg text')].filter((one) => !one.hasAttribute('transform'));
+const inside = (box, { x, y }) => x > box.left + 1 && x < box.right - 1 && y > box.top + 2 && y < box.bottom - 2;
+return upright.filter((text) => [...document.querySelectorAll('#view-roofline .roof')].some((roof) => {
+  const place = roof.getScreenCTM(), box = text.getBoundingClientRect();
+  const steps = [...Array(401).keys()].map((step) => (roof.getTotalLength() * step) / 400);
+  return steps.some((step) => inside(box, roof.getPointAtLength(step).matrixTransform(place)));
+})).map((text) => text.textContent);
+"""
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_no_roof_crosses_a_name(page: Page, pages: dict[str, Path], width: int) -> None:
+    shown(page, pages["trace"], width, address="#tab=roofline")
+    assert page.run("return document.querySelectorAll('#view-roofline svg text').length") > 8
+    assert page.run(CROSSED) == []
+
+
+def test_both_columns_of_a_suite_are_filled(page: Page, pages: dict[str, Path]) -> None:
+    """Beside a short plot, long texts leave no empty room."""
+    shown(page, pages["validation"], 1440)
+    ends = page.run(
+        "return [...document.querySelectorAll('.beside')].map((one) => {"
+        " const box = one.getBoundingClientRect(), middle = box.left + box.width / 2, end = [box.top, box.top];"
+        " for (const part of one.querySelectorAll('.scroll, li')) for (const { left, bottom } of part.getClientRects())"
+        "  end[+(left >= middle)] = Math.max(end[+(left >= middle)], bottom);"
+        " return [end[0] - box.top, end[1] - box.top]; })"
+    )
+    assert ends and all(abs(left - right) <= 150 for left, right in ends), ends  # [px]
+
+
 @pytest.mark.parametrize("width", WIDTHS)
 def test_panels_of_the_trace_fit(page: Page, pages: dict[str, Path], width: int) -> None:
     """Filters are a drawer, the selection a sheet of 45% from below; the counter of a search does not hide its text."""

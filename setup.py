@@ -17,7 +17,7 @@ from types import SimpleNamespace
 
 from Cython.Build import cythonize
 from Cython.Build.Dependencies import create_dependency_tree
-from Cython.Compiler import Main
+from Cython.Compiler import Main, Nodes
 from Cython.Compiler.Scanning import FileSourceDescriptor
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
@@ -243,6 +243,22 @@ class ParsedOnce:
         return context
 
 
+def with_directives_of_pxd(declare):
+    """Cython's declaration of a class, but a class keeps the directives that the .pxd beside its .py file gives it.
+
+    Cython takes only those of the .py file, which would have to import `cython` for them.
+    """
+
+    def declared(node, env) -> None:
+        known = env.lookup_here(node.class_name)
+        before = known.type.scope.directives if known and known.is_type and known.type.scope else {}
+        declare(node, env)
+        scope = node.entry.type.scope
+        scope.directives = scope.directives | {name: before[name] for name in ("no_gc", "freelist") if before.get(name)}
+
+    return declared
+
+
 def rooms(names: list[str]) -> list[Extension]:
     """A library for each room, still without the objects of its modules; the lists of them are written."""
     found = [(library(name), name.rpartition(".")[2]) for name in names]
@@ -288,6 +304,7 @@ def translated(modules: list[Extension], shared: str, directives: dict[str, obje
 
 gc.disable()    # Cython keeps what it makes while it translates a module: looking for garbage takes a sixth of its time
 Main.compile_single = ParsedOnce("kernbench_core/model/sim.pxd")
+Nodes.CClassDefNode.analyse_declarations = with_directives_of_pxd(Nodes.CClassDefNode.analyse_declarations)
 WORKERS = os.cpu_count() or 1
 MADE = Path(f"build/cython-{BUILD}")
 #: The directives that the C was made with: Cython compares sources alone.

@@ -31,6 +31,7 @@ cdef class Ring:
     cpdef free(self, long long number)
 
 
+@cython.no_gc
 @cython.freelist(64)
 cdef class SlotBlock:
     cdef Ring _ring

@@ -8,7 +8,7 @@ cdef class MemoryStore:
 
     cpdef write(self, object space, object addr, object data)
 
-    @cython.locals(memory=Space)
+    @cython.locals(memory=Space, arrays=dict)
     cpdef tensor(self, object space, object addr, tuple shape, object dtype)
 
     @cython.locals(memory=Space)

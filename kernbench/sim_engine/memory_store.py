@@ -101,7 +101,8 @@ class MemoryStore:
         """The tensor at `addr`: `read` with a shape and the type that its elements have in numpy."""
         memory = self._storage.get(space)
         if memory is not None and not memory.pending.held:
-            array = memory[addr] if addr in memory else None  # noqa: SIM401  # calling `get` takes longer
+            arrays: dict[int, Array] = memory
+            array = arrays.get(addr)
             if array is not None and (not memory.owned or addr not in memory.owned):
                 own = array.dtype
                 if (own is dtype or own == dtype) and array.shape == shape:

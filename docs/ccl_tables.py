@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kernbench.ccl.group import group_of, shape_for
-from kernbench.ccl.measure import Asked, queues_of, row
+from kernbench.ccl.measure import CclRequest, queues_of, row
 from kernbench.ccl.registry import read_registry
 from kernbench.config import load_config
 
@@ -38,7 +38,7 @@ def cells(machine: str, ranks: int, size: int, algorithms: tuple[str, ...]) -> l
     times, busiest = {}, {}
     for name in algorithms:
         entry = registry.find("all_reduce", name)
-        found, _ = row(Asked(config, group, entry, "f16", queues_of(registry, entry), check=False), size // 2)
+        found, _ = row(CclRequest(config, group, entry, "f16", queues_of(registry, entry), check=False), size // 2)
         assert found is not None
         times[name], busiest[name] = found.time_us, f"{kind_of(found.bound)}, {found.bound_share:.0%}"
     best = min(times, key=lambda name: times[name])

@@ -21,7 +21,7 @@ from statistics import median
 from kernbench.ccl.collectives import COLLECTIVES
 from kernbench.ccl.contract import Shape
 from kernbench.ccl.group import group_of
-from kernbench.ccl.measure import Asked, messages, queues_of, row
+from kernbench.ccl.measure import CclRequest, messages, queues_of, row
 from kernbench.ccl.registry import Entry, read_registry
 from kernbench.ccl.tuner import Tuner, known_times
 from kernbench.common.parse_cache import cache_folder
@@ -85,10 +85,10 @@ class Point:
         """The algorithms among which the tuner chooses."""
         return list(self.tuner().candidates(self.collective))
 
-    def asked(self, entry: Entry) -> Asked:
+    def request(self, entry: Entry) -> CclRequest:
         """A run of an algorithm, without elements."""
         one = self.tuner()
-        return Asked(one.config, one.group, entry, "f16", queues_of(REGISTRY, entry), check=False)
+        return CclRequest(one.config, one.group, entry, "f16", queues_of(REGISTRY, entry), check=False)
 
     def key(self, entry: Entry) -> str:
         """Of the cycles of an algorithm, in the cache."""
@@ -133,7 +133,7 @@ class Times:
         """Of an algorithm; it is simulated if it is not known."""
         key = point.key(entry)
         if key not in self.cycles:
-            made, outcome = row(point.asked(entry), point.count)
+            made, outcome = row(point.request(entry), point.count)
             assert made is not None, outcome.status
             self.cycles[key] = made.cycles
             if self.path is not None:
@@ -202,7 +202,7 @@ def main() -> None:
     times, whole = Times.read(options.cache), points()
     begin = time.monotonic()
     left = [(point, entry) for point in whole for entry in point.entries if point.key(entry) not in times.cycles]
-    left.sort(key=lambda one: messages(one[0].asked(one[1]), one[0].count)[0])
+    left.sort(key=lambda one: messages(one[0].request(one[1]), one[0].count)[0])
     for point, entry in left:
         if time.monotonic() - begin > options.seconds:
             break

@@ -23,7 +23,7 @@ from kernbench.cmdq.plan import Plan, plan_program
 from kernbench.common.errors import InputError, Problem
 from kernbench.config import NpuConfig, SystemConfig
 from kernbench.runtime_api.bench import Bench, checked, split_settings
-from kernbench.runtime_api.places import PartPlaces, Places
+from kernbench.runtime_api.pe_set import PeSet, TenantPeSet
 from kernbench.runtime_api.running import Together
 from kernbench.sim_engine.engine import GraphEngine, Session
 from kernbench.sim_engine.machine import Machine
@@ -54,7 +54,7 @@ def read_bench_tenant(text: str, bench: Bench) -> BenchTenant:
 class _Parted:
     """Benches as `GraphEngine` runs them: each on its own places."""
 
-    def __init__(self, tenants: Sequence[BenchTenant], places: Sequence[Places]) -> None:
+    def __init__(self, tenants: Sequence[BenchTenant], places: Sequence[PeSet]) -> None:
         self.name = " + ".join(one.bench.name for one in tenants)
         self._tenants, self._places = tenants, places
 
@@ -68,7 +68,7 @@ class _SharedEngine(GraphEngine):
     """A `GraphEngine` whose DMA engines have the quotas of the tenants that own their PEs."""
 
     def __init__(
-        self, config: NpuConfig | SystemConfig, tenants: Sequence[BenchTenant], places: Sequence[Places], *, op_log: bool
+        self, config: NpuConfig | SystemConfig, tenants: Sequence[BenchTenant], places: Sequence[PeSet], *, op_log: bool
     ) -> None:
         super().__init__(config, op_log=op_log)
         self._npu_or_system = config
@@ -84,7 +84,7 @@ class _SharedEngine(GraphEngine):
     def owners(self, plan: Plan) -> list[int | None]:
         """The tenant of each DMA engine of a PE; None for PEs without a tenant."""
         of = {name: number for number, places in enumerate(self._places) for name in places.pes}
-        pes, each = Places(self.config).pes, pe_of(self._npu_or_system).dma.engines
+        pes, each = PeSet(self.config).pes, pe_of(self._npu_or_system).dma.engines
         return [of.get(pes[engine // each]) for engine in range(plan.with_scratchpad)]
 
 
@@ -97,7 +97,7 @@ def share_benches(tenants: Sequence[BenchTenant], config: NpuConfig | SystemConf
     """
     check_weights([(one.bench.where, one.weight) for one in tenants])
     shares = _shares(tenants, config)
-    places = [PartPlaces(config, *share, part, len(tenants)) for part, share in enumerate(shares)]
+    places = [TenantPeSet(config, *share, part, len(tenants)) for part, share in enumerate(shares)]
     engine = _SharedEngine(config, tenants, places, op_log=verify)
     result = engine.run(_Parted(tenants, places)).result
     if result.status != "done":
@@ -105,7 +105,7 @@ def share_benches(tenants: Sequence[BenchTenant], config: NpuConfig | SystemConf
     machine, found = engine.machine, []
     for number, (tenant, run) in enumerate(zip(tenants, engine.activity.runs, strict=True)):
         alone = GraphEngine(config, op_log=False)
-        alone.run(_Parted([tenant], [PartPlaces(config, *shares[number], 0, 1)]))
+        alone.run(_Parted([tenant], [TenantPeSet(config, *shares[number], 0, 1)]))
         found.append(
             TenantResult(
                 name=tenant.bench.name,
@@ -123,7 +123,7 @@ def share_benches(tenants: Sequence[BenchTenant], config: NpuConfig | SystemConf
 
 def _shares(tenants: Sequence[BenchTenant], config: NpuConfig | SystemConfig) -> list[tuple[int, int]]:
     """The first PE of each tenant in each cube, and the number of its PEs there. InputError if there are too few."""
-    there = Places(config).size.pes
+    there = PeSet(config).size.pes
     equal = there // len(tenants) if len(tenants) else 0
     wanted = [equal if one.pes is None else one.pes for one in tenants]
     if not tenants or min(wanted) < 1 or sum(wanted) > there:

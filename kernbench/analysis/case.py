@@ -81,7 +81,7 @@ class _Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class WorkPart:
     """A part of a work, which runs from its cycle 0 to its end and counts `times` times."""
 
     start: Callable[[MachineConfig], Started]
@@ -99,7 +99,7 @@ class Work:
 
     target: str
     config: MachineConfig
-    parts: tuple[Part, ...]
+    parts: tuple[WorkPart, ...]
 
     def run(self, config: MachineConfig | None = None, progress: Progress | None = None) -> Outcome:
         """Run all parts on the machine, or on another one; stop after the first part that is not done."""
@@ -116,7 +116,7 @@ class Work:
 class PartRun:
     """A part and the result of its run."""
 
-    part: Part
+    part: WorkPart
     result: Result
     bounds: Mapping[str, int]  #: [cycle]
 
@@ -210,7 +210,7 @@ class Outcome:
         return found
 
 
-def _run_part(part: Part, config: MachineConfig, progress: Progress | None) -> PartRun:
+def _run_part(part: WorkPart, config: MachineConfig, progress: Progress | None) -> PartRun:
     started = part.start(config)
     machine = started.machine
     machine.run(progress=progress)
@@ -259,7 +259,7 @@ def _causes(outcome: Outcome) -> Iterator[Cause]:
     yield from (Cause(name, cycles) for name, cycles in sorted(found.items(), key=lambda one: (-one[1], one[0])))
 
 
-def _traced(part: Part, config: MachineConfig) -> dict[str, float]:
+def _traced(part: WorkPart, config: MachineConfig) -> dict[str, float]:
     """[cycle] of each group of the critical path."""
     with TemporaryDirectory(prefix="kernbench-") as folder:
         path = Path(folder) / "run.jsonl"
@@ -310,11 +310,11 @@ def program_work(program: Program, config: MachineConfig, name: str = "") -> Wor
     return Work(name or program.name, config, (_program_part(program),))
 
 
-def _program_part(program: Program, times: int = 1, stage: str = "", sampled: bool = True, kind: str = "") -> Part:
+def _program_part(program: Program, times: int = 1, stage: str = "", sampled: bool = True, kind: str = "") -> WorkPart:
     def start(config: MachineConfig) -> Started:
         return _Standing(Machine(config, program))
 
-    return Part(start, times, stage, sampled, program, kind)
+    return WorkPart(start, times, stage, sampled, program, kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,7 +341,7 @@ class BenchCase:
             engine = GraphEngine(machine, op_log=False)
             return _Standing(engine.prepare(self.bench, **self.params), engine)
 
-        return Work(self.name, config, (Part(start),))
+        return Work(self.name, config, (WorkPart(start),))
 
 
 @dataclass(frozen=True, slots=True)

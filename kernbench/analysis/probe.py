@@ -10,7 +10,7 @@ from typing import Any
 
 from kernbench.cmdq import Program
 from kernbench.cmdq.plan import Plan
-from kernbench.cmdq.system.places import PePlace, Places
+from kernbench.cmdq.system.nodes import PeCoordinates, SystemNodes
 from kernbench.common import naming
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import parse_size_text, plain_number
@@ -78,12 +78,14 @@ def patterns(config: SystemConfig) -> list[Pattern]:
         about = f"a PE loads from slice {far[2]}, the farthest of its cube"
         out.append(Pattern("across_mesh", about, found.loads([(found.first, far)])))
     if config.cube.pes > 1:
-        out.append(Pattern("pe_to_pe", "a PE sends to the next PE", found.send(PePlace(0, 0, 1))))
+        out.append(Pattern("pe_to_pe", "a PE sends to the next PE", found.send(PeCoordinates(0, 0, 1))))
     if config.cubes > 1:
         out.append(Pattern("across_ucie", "a PE loads from the next cube", found.loads([(found.first, (0, 1, 0))])))
     if config.system.sips > 1:
         out.append(Pattern("across_sips", "a PE loads from the next SIP", found.loads([(found.first, (1, 0, 0))])))
-    every = [PePlace(s, c, p) for s in range(config.system.sips) for c in range(config.cubes) for p in range(config.cube.pes)]
+    every = [
+        PeCoordinates(s, c, p) for s in range(config.system.sips) for c in range(config.cubes) for p in range(config.cube.pes)
+    ]
     own = [(pe, found.slice_of(pe.pe, pe)) for pe in every]
     out.append(Pattern("all_own_hbm", "every PE of the system loads from its own slice at once", found.loads(own)))
     shared = [(pe, (0, 0, 0)) for pe in every if pe[:2] == (0, 0)]
@@ -94,10 +96,10 @@ def patterns(config: SystemConfig) -> list[Pattern]:
 class _Patterns:
     def __init__(self, config: SystemConfig) -> None:
         self.config = config
-        self.places = Places(config)
-        self.first = PePlace(0, 0, 0)
+        self.places = SystemNodes(config)
+        self.first = PeCoordinates(0, 0, 0)
 
-    def slice_of(self, pe: int, of: PePlace | None = None) -> tuple[int, int, int]:
+    def slice_of(self, pe: int, of: PeCoordinates | None = None) -> tuple[int, int, int]:
         """(SIP, cube, slice): the first slice at the router of a PE, else the slice with its number."""
         owned = [k for k in range(self.config.slices) if self.config.slice_pe(k) == pe]
         sip, cube = (0, 0) if of is None else of[:2]
@@ -113,7 +115,7 @@ class _Patterns:
 
         return 0, 0, max(range(self.config.slices), key=lambda number: (cycles(number), -number))
 
-    def loads(self, ends: Sequence[tuple[PePlace, SliceOf]], *, store: bool = False) -> Callable[[Program, int], None]:
+    def loads(self, ends: Sequence[tuple[PeCoordinates, SliceOf]], *, store: bool = False) -> Callable[[Program, int], None]:
         """Each PE moves a tile from, or to, its slice."""
 
         def moves(program: Program, size: int) -> None:
@@ -127,7 +129,7 @@ class _Patterns:
 
         return moves
 
-    def send(self, peer: PePlace) -> Callable[[Program, int], None]:
+    def send(self, peer: PeCoordinates) -> Callable[[Program, int], None]:
         """The first PE sends a tile to another PE."""
 
         def moves(program: Program, size: int) -> None:

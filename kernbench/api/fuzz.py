@@ -214,7 +214,7 @@ def _fuzzed_of(
 
         made = CclTarget(target, target, params, files=ccl, allow_code=allow_code)
         machine = machine_of(config or made.default_machine, overrides, allow_code=allow_code)
-        return FuzzedBench(target, collective_bench(*made.asked(machine, {})), {}, machine, strict_wait)
+        return FuzzedBench(target, collective_bench(*made.request(machine, {})), {}, machine, strict_wait)
     if ccl:
         rule = f"ccl is for collectives ({', '.join(COLLECTIVES)}), and {name_of(target)} is none"
         raise InputError(Problem("fuzz", rule, remedy="leave it out"))

@@ -98,7 +98,7 @@ class _Run:
         self.cycles, self.period = [0] * count, [1] * count
         self.occupies = [0] * count  # [cycle] for which its engine, or a slot of a DMA engine, is busy
         self.moves: _Moves = plan.kept("moves", self._moves)
-        self.ways: list[On] = []  #: resources and bytes of each shape of transfer
+        self.transfer_loads: list[On] = []  #: resources and bytes of each shape of transfer
         self._add_transfers()
         self._add_works()
 
@@ -115,8 +115,8 @@ class _Run:
         engines = self.plan.machine["dma"]
         found = []
         for shape in self.moves.shapes:
-            cycles, on = self._way(*shape)
-            self.ways.append(on)
+            cycles, on = self._transfer_load(*shape)
+            self.transfer_loads.append(on)
             found.append((cycles, engines[shape[0]]["period"]))
         for entry, number in zip(self.moves.entries, self.moves.numbers, strict=True):
             self.cycles[entry], self.period[entry] = found[number]
@@ -130,11 +130,11 @@ class _Run:
         numbers = [known.setdefault(shape, len(known)) for shape in zip(*columns, self.plan.on_channels, strict=True)]
         return _Moves(list(known), jobs["entry"].tolist(), numbers)
 
-    def _way(self, engine: int, memory: int, route: int, moved: tuple[int, ...]) -> tuple[int, On]:
+    def _transfer_load(self, engine: int, memory: int, route: int, moved: tuple[int, ...]) -> tuple[int, On]:
         """[cycle] The time of such a transfer without contention, and its bytes on each resource."""
         machine, capacities = self.plan.machine, self.plan.capacities
         if machine["memories"][memory].get("cache", -1) >= 0:
-            return self._way_over_cache(memory, route, sum(moved))
+            return self._load_over_cache(memory, route, sum(moved))
         pad = machine["spm"][machine["dma"][engine]["spm"]]
         row = pad["banks"] * pad["line"]  # the limit of the requests of a flow in a cycle
         ratio = 1 if self.plan.ratios is None else self.plan.ratios[memory]  # [B] requested for each byte on the channels
@@ -151,7 +151,7 @@ class _Run:
         moving = max([moving, *(ceil_div(nbytes, capacities[r]) for r, nbytes in on.items())])
         return machine["memories"][memory]["setup"] + latency + moving, tuple(on.items())
 
-    def _way_over_cache(self, memory: int, route: int, nbytes: int) -> tuple[int, On]:
+    def _load_over_cache(self, memory: int, route: int, nbytes: int) -> tuple[int, On]:
         """The same behind a last-level cache, in which all bytes or none may hit: every byte moves over the cache, after the
         head latency of a hit or of a miss."""
         machine = self.plan.machine
@@ -165,8 +165,8 @@ class _Run:
     def _resources(self, counts: Counter[int], numbers: range, *, idle: bool = False) -> dict[str, int]:
         """The cycles of resources for a number of transfers of each shape; `idle`: include resources without traffic."""
         totals = dict.fromkeys(numbers, 0) if idle else {}
-        for number, way in enumerate(self.ways):
-            for resource, nbytes in way if counts[number] else ():
+        for number, load in enumerate(self.transfer_loads):
+            for resource, nbytes in load if counts[number] else ():
                 totals[resource] = totals.get(resource, 0) + nbytes * counts[number]
         plan, controllers = self.plan, self.plan.machine.get("controllers")
         posted = controllers["write_queue"] * controllers["burst_bytes"] if controllers is not None else 0

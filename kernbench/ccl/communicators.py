@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kernbench.ccl.call import Queues
-from kernbench.ccl.contract import Table, Way, most_queues
+from kernbench.ccl.contract import QueueKey, Table, most_queues
 from kernbench.ccl.group_tl import GroupTl
 from kernbench.ccl.measure import slot_room
 from kernbench.ccl.reduction import SUM, Reduction
@@ -31,7 +31,7 @@ class Communicator:
     @property
     def planes(self) -> int:
         """The number of planes."""
-        used = [plane for ways in self.table.values() for plane, _ in ways] + [one.plane for one in self.switched]
+        used = [plane for queues in self.table.values() for plane, _ in queues] + [one.plane for one in self.switched]
         return 1 + max(used, default=-1)
 
     @property
@@ -83,16 +83,16 @@ class Communicators:
         kept = [one for one in self._bases if one not in wanted]
         while self._room is not None and kept and sum(one.bytes for one in (*kept, *wanted)) > self._room:
             kept.pop(0)
-        links: dict[int, dict[Way, tuple[int, str]]] = {}
+        links: dict[int, dict[QueueKey, tuple[int, str]]] = {}
         planes: dict[int, tuple[int, int, str | None]] = {}
         bases: dict[Communicator, int] = {}
         switched: list[SwitchQueueForm] = []
         base = 0
         for one in dict.fromkeys((*kept, *wanted)):
             bases[one] = base
-            for rank, ways in one.table.items():
+            for rank, queues in one.table.items():
                 row = links.setdefault(one.ranks[rank], {})
-                row |= {(plane + base, out): (one.ranks[to], back) for (plane, out), (to, back) in ways.items()}
+                row |= {(plane + base, out): (one.ranks[to], back) for (plane, out), (to, back) in queues.items()}
             for form in one.switched:
                 members = tuple(one.ranks[rank] for rank in form.members)
                 switched.append(replace(form, plane=base + form.plane, root=one.ranks[form.root], members=members))

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple, Protocol
 from kernbench.common.dtypes import Array
 from kernbench.components.builtin.switch_queue import REDUCE, SwitchQueueForm
 
-Way = tuple[int, str]  #: plane and direction, N, S, E or W
-Table = Mapping[int, Mapping[Way, tuple[int, str]]]  #: by rank and way: the rank that is there, and its direction back
+QueueKey = tuple[int, str]  #: plane and direction, N, S, E or W
+Table = Mapping[int, Mapping[QueueKey, tuple[int, str]]]  #: by rank and way: the rank that is there, and its direction back
 
 
 class Shape(NamedTuple):
@@ -102,9 +102,9 @@ def switch_queues(algorithm: Algorithm, kind: int, shape: Shape, op: str) -> tup
 
 def most_queues(table: Table, switched: Sequence[SwitchQueueForm] = ()) -> int:
     """Return the queues of the rank that has the most slots."""
-    found = Counter({rank: len(ways) for rank, ways in table.items()})
+    found = Counter({rank: len(queues) for rank, queues in table.items()})
     for one in switched:
-        found.update((one.root,) if one.way == REDUCE else (rank for rank in one.members if rank != one.root))
+        found.update((one.root,) if one.direction == REDUCE else (rank for rank in one.members if rank != one.root))
     return max(found.values(), default=0)
 
 

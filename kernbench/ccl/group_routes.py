@@ -23,7 +23,7 @@ Link = tuple[Any, ...]  #: its two ends
 
 
 @dataclass(frozen=True)
-class Way:
+class SipRoute:
     """The route of a machine from one SIP to another."""
 
     cycles: int  #: beyond those to a neighbour in a cube
@@ -51,7 +51,9 @@ class Latencies:
     uplink_slower: float = 0.0  #: the time of a byte on the uplink of a leaf, relative to a link between SIPs
     sides: tuple[str, ...] = ()  #: of a dragonfly: the sides of the IO chiplets of a SIP, the first one for other sides
     dimensions: tuple[DimensionCost, ...] = ()  #: of SIPs in dimensions
-    ways: Mapping[tuple[int, int], Way] = field(default_factory=dict)  #: by pair of SIPs; empty for a machine with very many
+    sip_routes: Mapping[tuple[int, int], SipRoute] = field(
+        default_factory=dict
+    )  #: by pair of SIPs; empty for a machine with very many
 
     @property
     def shared(self) -> float:
@@ -59,7 +61,7 @@ class Latencies:
         return self.link / self.far_link if self.far_link else 0.0
 
 
-Place = tuple[int, int, int]  #: the SIP of a rank, and the row and the column of its cube
+RankPosition = tuple[int, int, int]  #: the SIP of a rank, and the row and the column of its cube
 Port = tuple[int, str]  #: an IO chiplet: its SIP and its side
 OPPOSITE = {"n": "s", "s": "n", "e": "w", "w": "e"}
 
@@ -69,7 +71,7 @@ class Routes:
     """The routes between the ranks of a group."""
 
     times: Latencies
-    places: Sequence[Place]  #: by rank
+    places: Sequence[RankPosition]  #: by rank
     sips: int  #: of the machine, or of a group that no machine has
     _found: dict[int, Mapping[int, list[tuple[Link, float]]]] = field(default_factory=dict, init=False, compare=False)
 
@@ -78,7 +80,7 @@ class Routes:
         """
         (s, row, col), (t, end, last) = self.places[a], self.places[b]
         if s != t and self.measured:
-            return self.times.pe + self.times.ways[s, t].cycles
+            return self.times.pe + self.times.sip_routes[s, t].cycles
         if s != t and self._rows_apart(s, t):
             return self.times.pe + self.times.row + self.times.hop * self._detours(s, t)
         if s != t and self._dimensions:
@@ -180,7 +182,7 @@ class Routes:
     def measured(self) -> bool:
         """Whether the routes between all SIPs of the group are known."""
         sips = {sip for sip, *_ in self.places}
-        return bool(self.times.ways) and all((a, b) in self.times.ways for a in sips for b in sips if a != b)
+        return bool(self.times.sip_routes) and all((a, b) in self.times.sip_routes for a in sips for b in sips if a != b)
 
     def links(self, a: int, b: int) -> Sequence[tuple[Link, float]]:
         """Return the links on the route between two SIPs, with the time of a byte on each, relative to `system.link`.
@@ -188,7 +190,7 @@ class Routes:
         If the routes are not measured, a switch has the number -1.
         """
         if self.measured:
-            return self.times.ways[a, b].links
+            return self.times.sip_routes[a, b].links
         if self._dimensions:
             return list(dimension_routes.links(self._dimensions, a, b))
         if self._rows_apart(a, b) and self.times.network == "dragonfly":
@@ -219,23 +221,23 @@ class Routes:
         """Return how many of these hops the busiest link between SIPs carries. A hop over a slower link counts as more than
         one.
         """
-        ways = Counter((self.places[a][0], self.places[b][0]) for a, b in hops)
+        sip_routes = Counter((self.places[a][0], self.places[b][0]) for a, b in hops)
         if self.sips > FEW_SIPS and self.times.network in GRIDS:
-            return self._even_loads(ways)
+            return self._even_loads(sip_routes)
         found: dict[Link, float] = {}
-        for (a, b), many in ways.items():
+        for (a, b), many in sip_routes.items():
             if a != b:
                 for link, slower in self.links(a, b):
                     found[link] = found.get(link, 0.0) + many * slower
         return max(found.values(), default=0.0)
 
-    def _even_loads(self, ways: Mapping[tuple[int, int], int]) -> float:
+    def _even_loads(self, sip_routes: Mapping[tuple[int, int], int]) -> float:
         """Return the same for a grid of very many SIPs, assuming that all of their links carry about the same load.
 
         Each SIP then has two links each way on a grid of several rows, and one on a ring.
         """
-        most = max((many for (a, b), many in ways.items() if a != b), default=0)
-        far = sum(many * self._hops(a, b) for (a, b), many in ways.items() if a != b)
+        most = max((many for (a, b), many in sip_routes.items() if a != b), default=0)
+        far = sum(many * self._hops(a, b) for (a, b), many in sip_routes.items() if a != b)
         return max(most, ceil(far / (self.sips * (2 if self._rows == 1 else 4))))
 
 
@@ -318,7 +320,7 @@ def latencies(config: SystemConfig) -> Latencies:
         uplink_slower=uplink,
         dimensions=dimension_routes.costs_of(config),
         sides=tuple(one.side for one in config.sip.io) if network == "dragonfly" else (),
-        ways=_ways(config, router, near) if sips <= MEASURED_SIPS else {},
+        sip_routes=_sip_routes(config, router, near) if sips <= MEASURED_SIPS else {},
     )
 
 
@@ -343,7 +345,7 @@ def outside(edge: Edge) -> bool:
     return here is None or here != there
 
 
-def _ways(config: SystemConfig, router: PathRouter, near: int) -> dict[tuple[int, int], Way]:
+def _sip_routes(config: SystemConfig, router: PathRouter, near: int) -> dict[tuple[int, int], SipRoute]:
     """Return the routes between all SIPs."""
     found, sips = {}, range(config.shape[0])
     for a, b in ((a, b) for a in sips for b in sips if a != b):
@@ -353,5 +355,5 @@ def _ways(config: SystemConfig, router: PathRouter, near: int) -> dict[tuple[int
         for edge in route.edges:
             if outside(edge) and edge.bytes_per_cycle is not None:
                 links.append(((edge.source, edge.target), float(config.system.link.bytes_per_cycle / edge.bytes_per_cycle)))
-        found[a, b] = Way(max(0, route.cycles - near), tuple(links))
+        found[a, b] = SipRoute(max(0, route.cycles - near), tuple(links))
     return found

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
-from kernbench.ccl.contract import Range, Table, Way, cut
+from kernbench.ccl.contract import QueueKey, Range, Table, cut
 from kernbench.ccl.pipeline import Slice, in_turn, run
 from kernbench.ccl.reduction import combine_of, plus
 from kernbench.ccl.ring_schedule import Memory
@@ -17,7 +17,7 @@ DIRECTIONS = ("E", "W", "S", "N")
 ACTIVE = 8  #: slices at a time
 
 
-def way_of(step: int) -> Way:
+def queue_of_step(step: int) -> QueueKey:
     """Return the plane and the direction of the partner of a step."""
     return step // len(DIRECTIONS), DIRECTIONS[step % len(DIRECTIONS)]
 
@@ -40,16 +40,16 @@ def number_of(rank: int, ranks: int) -> int | None:
 
 @cache
 def partners(ranks: int) -> Table:
-    """Return the queues: the partner of step `k` is at `way_of(k)`, followed by the rank that hands over its elements."""
+    """Return the queues: the queue to the partner of each step (`queue_of_step`), then the one of the rank that hands over."""
     steps = steps_of(ranks)
     rank_of = {number_of(rank, ranks): rank for rank in range(ranks)}
-    table: dict[int, dict[Way, tuple[int, str]]] = {}
+    table: dict[int, dict[QueueKey, tuple[int, str]]] = {}
     for rank in range(ranks):
         number = number_of(rank, ranks)
         for step in range(steps) if number is not None else ():
-            plane, there = way_of(step)
+            plane, there = queue_of_step(step)
             table.setdefault(rank, {})[plane, there] = rank_of[number ^ 1 << step], there  # type: ignore[operator]
-    plane, there = way_of(steps)
+    plane, there = queue_of_step(steps)
     for even in range(0, 2 * (ranks - (1 << steps)), 2):
         table.setdefault(even, {})[plane, there] = even + 1, there
         table.setdefault(even + 1, {})[plane, there] = even, there
@@ -76,7 +76,7 @@ def _handed_over(memory: Memory, parts: Sequence[Range]) -> Slice:
     The rank first sends more slices than the other ranks process at a time. It then sends one slice for each slice of sums.
     """
     tl = memory.tl
-    plane, there = way_of(steps_of(tl.world_size))
+    plane, there = queue_of_step(steps_of(tl.world_size))
     coming: deque[tuple[int, Any]] = deque()
     tiles = deque(memory.load(*part) for part in parts[:1])
     for at, (first, count) in enumerate(parts):
@@ -100,7 +100,7 @@ def _paired(memory: Memory, number: int) -> Callable[[Range], Slice]:
     tl = memory.tl
     ranks: int = tl.world_size
     steps = steps_of(ranks)
-    plane, there = way_of(steps)
+    plane, there = queue_of_step(steps)
     folded = tl.rank < 2 * (ranks - (1 << steps))
 
     def paired(whole: Range) -> Slice:
@@ -159,7 +159,7 @@ def _halved(memory: Memory, tile: Any, number: int, count: int) -> Slice:
 
 def _swap(memory: Memory, step: int, tile: Any, count: int) -> Any:
     """Send a part to the partner of a step, and receive the same number of elements from the partner."""
-    plane, there = way_of(step)
+    plane, there = queue_of_step(step)
     if tile is not None:
         memory.tl.send(there, tile, plane=plane)
     return memory.tl.recv_async(there, (count,), memory.dtype, plane=plane) if count else None

@@ -90,7 +90,7 @@ class HostCost:
 
 
 @dataclass(frozen=True)
-class Asked:
+class CclRequest:
     """The parameters of a measurement."""
 
     config: SystemConfig
@@ -152,24 +152,24 @@ def queues_of(
     return Queues(*own, tier or registry.tier, protocol)
 
 
-def resolved(asked: Asked, count: int) -> Asked:
+def resolved(request: CclRequest, count: int) -> CclRequest:
     """Return the measurement with the algorithm, the protocol and the queues that the tuner chooses for this count."""
-    registry, queues = asked.entry.registry, asked.queues
-    if registry is None and not chooses_protocol(asked):
-        return asked
+    registry, queues = request.entry.registry, request.queues
+    if registry is None and not chooses_protocol(request):
+        return request
     from kernbench.ccl.tuner import tuner_of  # it simulates by this module
 
     if registry is None:
         assert queues.slots is not None and queues.slot_bytes is not None and queues.tier is not None
-        alone = Registry((asked.entry,), queues.slots, queues.slot_bytes, queues.tier)
-        tuner = tuner_of(asked.config, _rooted(asked), alone, queues)
-        protocol = tuner.protocol(asked.entry, count, asked.dtype, asked.channels)
-        return replace(asked, queues=replace(queues, protocol=protocol))
-    tuner = tuner_of(asked.config, _rooted(asked), registry, queues)
-    choice = tuner.choose(asked.entry.collective, count, asked.dtype, asked.channels)
-    entry = registry.find(asked.entry.collective, choice.name)
-    chosen = choice.protocols[choice.name] if has_protocols(asked.config) else queues.protocol
-    return replace(asked, entry=entry, queues=replace(tuner.queues(entry), protocol=chosen))
+        alone = Registry((request.entry,), queues.slots, queues.slot_bytes, queues.tier)
+        tuner = tuner_of(request.config, _rooted(request), alone, queues)
+        protocol = tuner.protocol(request.entry, count, request.dtype, request.channels)
+        return replace(request, queues=replace(queues, protocol=protocol))
+    tuner = tuner_of(request.config, _rooted(request), registry, queues)
+    choice = tuner.choose(request.entry.collective, count, request.dtype, request.channels)
+    entry = registry.find(request.entry.collective, choice.name)
+    chosen = choice.protocols[choice.name] if has_protocols(request.config) else queues.protocol
+    return replace(request, entry=entry, queues=replace(tuner.queues(entry), protocol=chosen))
 
 
 def has_protocols(config: SystemConfig) -> bool:
@@ -177,63 +177,67 @@ def has_protocols(config: SystemConfig) -> bool:
     return config.pe.ipcq.protocols is not None
 
 
-def chooses_protocol(asked: Asked) -> bool:
+def chooses_protocol(request: CclRequest) -> bool:
     """Return whether the tuner can choose between protocols."""
-    return asked.queues.protocol is None and len(asked.config.pe.ipcq.protocol_names) > 1
+    return request.queues.protocol is None and len(request.config.pe.ipcq.protocol_names) > 1
 
 
-def _rooted(asked: Asked) -> Group:
+def _rooted(request: CclRequest) -> Group:
     """Return the ranks in an order that begins with the root."""
-    return with_root(asked.group, asked.root) if asked.root else asked.entry.seen(asked.group)
+    return with_root(request.group, request.root) if request.root else request.entry.seen(request.group)
 
 
-def counts_of(asked: Asked, first: int, last: int, factor: int, step: int = 0) -> list[int]:
+def counts_of(request: CclRequest, first: int, last: int, factor: int, step: int = 0) -> list[int]:
     """Return the `n_elem` of the kernel for each size. It is 1 for a collective without elements."""
-    collective, itemsize = COLLECTIVES[asked.entry.collective], dtype_of(asked.dtype).bits // 8
+    collective, itemsize = COLLECTIVES[request.entry.collective], dtype_of(request.dtype).bits // 8
     if not collective.moves:
         return [1]
-    found = (collective.count_of(nbytes, asked.group.size, itemsize) for nbytes in sizes_between(first, last, factor, step))
-    multiple = asked.entry.multiple()
+    found = (collective.count_of(nbytes, request.group.size, itemsize) for nbytes in sizes_between(first, last, factor, step))
+    multiple = request.entry.multiple()
     return list(dict.fromkeys(ceil_div(count, multiple) * multiple for count in found))
 
 
-def bytes_of(asked: Asked, count: int) -> int:
+def bytes_of(request: CclRequest, count: int) -> int:
     """Return the size [B] of a row: the larger of what a rank has and what it gets."""
-    collective, ranks = COLLECTIVES[asked.entry.collective], asked.group.size
+    collective, ranks = COLLECTIVES[request.entry.collective], request.group.size
     if not collective.moves:
         return 0
-    return max(collective.has(count, ranks), collective.gets(count, ranks)) * (dtype_of(asked.dtype).bits // 8)
+    return max(collective.has(count, ranks), collective.gets(count, ranks)) * (dtype_of(request.dtype).bits // 8)
 
 
-def row(asked: Asked, count: int, progress: Progress | None = None, around: Around = nullcontext) -> tuple[Row | None, Outcome]:
+def row(
+    request: CclRequest, count: int, progress: Progress | None = None, around: Around = nullcontext
+) -> tuple[Row | None, Outcome]:
     """Return the result of one count, or None if the run did not end. Raises InputError and KernelFailed as `call.run_call`."""
-    asked = resolved(asked, count)
-    collective = COLLECTIVES[asked.entry.collective]
-    call = _call(asked, count)
-    only_in_place = asked.entry.only_in_place
+    request = resolved(request, count)
+    collective = COLLECTIVES[request.entry.collective]
+    call = _call(request, count)
+    only_in_place = request.entry.only_in_place
     if only_in_place:
         call = replace(call, in_place=collective)
-    how: dict[str, Any] = {"check": asked.check, "seed": asked.seed, "warmup": asked.warmup, "iters": asked.iters}
-    outcome = run_call(asked.config, call, collective, asked.queues, **how, progress=progress, around=around)
+    how: dict[str, Any] = {"check": request.check, "seed": request.seed, "warmup": request.warmup, "iters": request.iters}
+    outcome = run_call(request.config, call, collective, request.queues, **how, progress=progress, around=around)
     if outcome.status != "done":
         return None, outcome
     there = None
-    if asked.in_place and only_in_place:
-        there = InPlace(outcome.cycles, *_speed(asked, count, outcome), outcome.wrong)
-    elif asked.in_place and collective.in_place and asked.entry.also_in_place:
-        second = run_call(asked.config, replace(call, in_place=collective), collective, asked.queues, **how, progress=progress)
+    if request.in_place and only_in_place:
+        there = InPlace(outcome.cycles, *_speed(request, count, outcome), outcome.wrong)
+    elif request.in_place and collective.in_place and request.entry.also_in_place:
+        second = run_call(
+            request.config, replace(call, in_place=collective), collective, request.queues, **how, progress=progress
+        )
         if second.status != "done":
             return None, second
-        there = InPlace(second.cycles, *_speed(asked, count, second), second.wrong)
+        there = InPlace(second.cycles, *_speed(request, count, second), second.wrong)
     result = outcome.engine.machine.result()
     top = roofs(result, outcome.engine.machine.plan)[0]
-    time_us, algbw, busbw = _speed(asked, count, outcome)
+    time_us, algbw, busbw = _speed(request, count, outcome)
     made = Row(
-        size=bytes_of(asked, count),
+        size=bytes_of(request, count),
         count=count if collective.moves else 0,
-        dtype=asked.dtype,
-        redop=asked.redop if collective.reduces else "none",
-        root=asked.root if collective.rooted else -1,
+        dtype=request.dtype,
+        redop=request.redop if collective.reduces else "none",
+        root=request.root if collective.rooted else -1,
         cycles=outcome.cycles,
         time_us=time_us,
         algbw=algbw,
@@ -247,51 +251,51 @@ def row(asked: Asked, count: int, progress: Progress | None = None, around: Arou
     return made, outcome
 
 
-def _speed(asked: Asked, count: int, outcome: Outcome) -> tuple[float, float, float]:
+def _speed(request: CclRequest, count: int, outcome: Outcome) -> tuple[float, float, float]:
     """Return the time [us], the algorithm bandwidth and the bus bandwidth [GB/s]. An algorithm without work takes no time."""
-    seconds = float(outcome.exact) / (float(asked.config.freq_ghz) * 1e9)
-    if asked.host is not None:
-        seconds = float(asked.host.seconds(Fraction(seconds)))
-    speed = bytes_of(asked, count) / seconds / 1e9 if seconds else 0.0
-    factor = COLLECTIVES[asked.entry.collective].bus_factor(asked.group.size)
+    seconds = float(outcome.exact) / (float(request.config.freq_ghz) * 1e9)
+    if request.host is not None:
+        seconds = float(request.host.seconds(Fraction(seconds)))
+    speed = bytes_of(request, count) / seconds / 1e9 if seconds else 0.0
+    factor = COLLECTIVES[request.entry.collective].bus_factor(request.group.size)
     return seconds * 1e6, speed, speed * float(factor)
 
 
-def machine_of(asked: Asked, count: int) -> Machine:
+def machine_of(request: CclRequest, count: int) -> Machine:
     """Return the machine for one count at cycle 0, without a log. Raises InputError as `call.call_machine`."""
-    asked = resolved(asked, count)
-    return call_machine(asked.config, _call(asked, count), COLLECTIVES[asked.entry.collective], asked.queues)
+    request = resolved(request, count)
+    return call_machine(request.config, _call(request, count), COLLECTIVES[request.entry.collective], request.queues)
 
 
-def bench_of(asked: Asked, count: int) -> Bench:
+def bench_of(request: CclRequest, count: int) -> Bench:
     """Return one count as a bench, with random elements for each rank."""
-    asked = resolved(asked, count)
-    collective, call = COLLECTIVES[asked.entry.collective], _call(asked, count)
-    if asked.entry.only_in_place:
+    request = resolved(request, count)
+    collective, call = COLLECTIVES[request.entry.collective], _call(request, count)
+    if request.entry.only_in_place:
         call = replace(call, in_place=collective)
-    return call_bench(call, collective, asked.queues, asked.seed)
+    return call_bench(call, collective, request.queues, request.seed)
 
 
-def _call(asked: Asked, count: int) -> Call:
-    assert asked.queues.slot_bytes is not None
-    group = _rooted(asked)
-    collective = COLLECTIVES[asked.entry.collective]
-    reduction = Reduction(asked.redop) if collective.reduces else SUM
-    made = asked.entry.load()
-    slot_bytes = asked.queues.slot_bytes
-    how: dict[str, Any] = {"reduction": reduction, "collective": collective, "channels": asked.channels}
-    return Call(asked.entry.full_name, made, group, count, asked.dtype, slot_bytes, **how)
+def _call(request: CclRequest, count: int) -> Call:
+    assert request.queues.slot_bytes is not None
+    group = _rooted(request)
+    collective = COLLECTIVES[request.entry.collective]
+    reduction = Reduction(request.redop) if collective.reduces else SUM
+    made = request.entry.load()
+    slot_bytes = request.queues.slot_bytes
+    how: dict[str, Any] = {"reduction": reduction, "collective": collective, "channels": request.channels}
+    return Call(request.entry.full_name, made, group, count, request.dtype, slot_bytes, **how)
 
 
-def row_json(row: Row, asked: Asked) -> dict[str, Any]:
+def row_json(row: Row, request: CclRequest) -> dict[str, Any]:
     """Return a row as plain JSON, with `in_place` if the measurement has it."""
     found = asdict(row)
-    if not asked.in_place:
+    if not request.in_place:
         del found["in_place"]
     return found
 
 
-def csv_text(rows: Sequence[tuple[Asked, Row]]) -> str:
+def csv_text(rows: Sequence[tuple[CclRequest, Row]]) -> str:
     """Return all rows as CSV with a header. Results in place have separate columns."""
     import csv
     import io
@@ -301,63 +305,65 @@ def csv_text(rows: Sequence[tuple[Asked, Row]]) -> str:
     places = [field.name for field in fields(InPlace)]
     writer = csv.writer(made, lineterminator="\n")
     writer.writerow(["collective", "algorithm", "machine", "ranks", *names, *(f"in_place_{name}" for name in places)])
-    for asked, row in rows:
+    for request, row in rows:
         there = [getattr(row.in_place, name) if row.in_place is not None else "" for name in places]
-        about = [asked.entry.collective, asked.entry.name, asked.config.source, asked.group.size]
+        about = [request.entry.collective, request.entry.name, request.config.source, request.group.size]
         writer.writerow([*about, *(getattr(row, name) for name in names), *there])
     return made.getvalue()
 
 
-def to_json(asked: Asked, counts: Sequence[int], rows: list[Row], status: str = "done", message: str = "") -> dict[str, Any]:
+def to_json(
+    request: CclRequest, counts: Sequence[int], rows: list[Row], status: str = "done", message: str = ""
+) -> dict[str, Any]:
     """Return a measurement as plain JSON: the sizes that are done, and the sizes that are missing after an error."""
-    group = asked.group
-    timed = {"warmup": asked.warmup, "iters": asked.iters} if (asked.warmup, asked.iters) != (0, 1) else {}
-    named = has_protocols(asked.config) or asked.queues.protocol is not None
-    runs = [resolved(asked, max(1, one.count)) for one in rows]
+    group = request.group
+    timed = {"warmup": request.warmup, "iters": request.iters} if (request.warmup, request.iters) != (0, 1) else {}
+    named = has_protocols(request.config) or request.queues.protocol is not None
+    runs = [resolved(request, max(1, one.count)) for one in rows]
     return {
         "status": status,
         **({"message": message} if message else {}),
-        "collective": asked.entry.collective,
-        "algorithm": asked.entry.name,
-        "machine": asked.config.source,
+        "collective": request.entry.collective,
+        "algorithm": request.entry.name,
+        "machine": request.config.source,
         "ranks": group.size,
         "shape": list(group.shape),
         "topology": group.kind_name,
-        "queues": {key: value for key, value in asdict(asked.queues).items() if key != "protocol" or named},
-        "checked": asked.check,
-        **({"algorithms": [one.entry.name for one in runs]} if asked.entry.registry else {}),
-        **({"protocols": [one.queues.protocol for one in runs]} if chooses_protocol(asked) else {}),
+        "queues": {key: value for key, value in asdict(request.queues).items() if key != "protocol" or named},
+        "checked": request.check,
+        **({"algorithms": [one.entry.name for one in runs]} if request.entry.registry else {}),
+        **({"protocols": [one.queues.protocol for one in runs]} if chooses_protocol(request) else {}),
         **timed,
-        **({} if asked.host is None else {"runtime": asked.host.profile}),
-        **({"channels": asked.channels} if asked.channels else {}),
-        "rows": [row_json(one, asked) for one in rows],
-        "unfinished": [bytes_of(asked, count) for count in counts[len(rows) :]],
+        **({} if request.host is None else {"runtime": request.host.profile}),
+        **({"channels": request.channels} if request.channels else {}),
+        "rows": [row_json(one, request) for one in rows],
+        "unfinished": [bytes_of(request, count) for count in counts[len(rows) :]],
     }
 
 
 #: [s] of CPU time a message: measured with messages of 32 KiB between 8 ranks; sizes that are done say it better.
 PACE, CHECKED_PACE = 0.00015, 0.0008
 
-Form = Callable[[Asked, int], int]
+Form = Callable[[CclRequest, int], int]
 
 
-def messages(asked: Asked, count: int) -> tuple[int, bool]:
+def messages(request: CclRequest, count: int) -> tuple[int, bool]:
     """Return the number of messages of a count, and whether the number is exact.
 
     For algorithms of users, the number is a lower bound: each rank sends its share in messages of at most one slot.
     """
-    asked = resolved(asked, count)
-    form = FORMS.get(asked.entry.module)
+    request = resolved(request, count)
+    form = FORMS.get(request.entry.module)
     if form is not None:
-        return form(asked, count), True
-    large = asked.entry.name == "direct" and asked.group.size**2 > MAX_PAIRS
-    schedule = None if large or asked.entry.module.endswith(".py") else schedule_of(asked.entry, asked.group)
+        return form(request, count), True
+    large = request.entry.name == "direct" and request.group.size**2 > MAX_PAIRS
+    schedule = None if large or request.entry.module.endswith(".py") else schedule_of(request.entry, request.group)
     if schedule is not None:
-        moved = count if COLLECTIVES[asked.entry.collective].moves else 1
-        return schedule.messages(moved, _itemsize(asked), _slot(asked)), True
-    collective, ranks = COLLECTIVES[asked.entry.collective], asked.group.size
-    size = max(collective.has(count, ranks), collective.gets(count, ranks)) * _itemsize(asked)
-    return ceil_div(collective.bus_factor(ranks) * size * ranks, _slot(asked)), False
+        moved = count if COLLECTIVES[request.entry.collective].moves else 1
+        return schedule.messages(moved, _itemsize(request), _slot(request)), True
+    collective, ranks = COLLECTIVES[request.entry.collective], request.group.size
+    size = max(collective.has(count, ranks), collective.gets(count, ranks)) * _itemsize(request)
+    return ceil_div(collective.bus_factor(ranks) * size * ranks, _slot(request)), False
 
 
 MAX_PAIRS = 1 << 17  #: a schedule in which all ranks exchange messages with all others is not made to be counted beyond this
@@ -369,30 +375,30 @@ def schedule_of(entry: Entry, group: Group) -> Schedule | None:
     return None if made is None else cast(Schedule, made(group.kind, group.shape))
 
 
-def launched(asked: Asked) -> int:
+def launched(request: CclRequest) -> int:
     """Return how often a size is launched, in place and not in place."""
-    twice = asked.in_place and COLLECTIVES[asked.entry.collective].in_place
-    return (asked.warmup + asked.iters) * (2 if twice else 1)
+    twice = request.in_place and COLLECTIVES[request.entry.collective].in_place
+    return (request.warmup + request.iters) * (2 if twice else 1)
 
 
-def memory(asked: Asked, count: int) -> int:
+def memory(request: CclRequest, count: int) -> int:
     """Return the bytes of host memory that the elements of a count take.
 
     The factors are measured. Random elements are made in wide types. A verified run holds four copies of the elements and two
     copies of the results at the same time: inputs, the tensor of the host, snapshots and replay of the log, and the reference.
     """
-    collective, ranks, itemsize = COLLECTIVES[asked.entry.collective], asked.group.size, _itemsize(asked)
+    collective, ranks, itemsize = COLLECTIVES[request.entry.collective], request.group.size, _itemsize(request)
     has, gets = collective.has(count, ranks), collective.gets(count, ranks)
-    made = has * ((4 if dtype_of(asked.dtype).kind == "float" else 8) + itemsize)
-    return made + (ranks * (4 * has + 2 * gets) * itemsize if asked.check else 0)
+    made = has * ((4 if dtype_of(request.dtype).kind == "float" else 8) + itemsize)
+    return made + (ranks * (4 * has + 2 * gets) * itemsize if request.check else 0)
 
 
 class Forecast:
     """The estimated run time of sizes, from their messages and the rate of the last size that ran long enough to measure."""
 
-    def __init__(self, asked: Asked, counts: Sequence[int]) -> None:
-        self.messages = [messages(asked, count)[0] * launched(asked) for count in counts]
-        self.pace = CHECKED_PACE if asked.check else PACE
+    def __init__(self, request: CclRequest, counts: Sequence[int]) -> None:
+        self.messages = [messages(request, count)[0] * launched(request) for count in counts]
+        self.pace = CHECKED_PACE if request.check else PACE
         self.done = 0
 
     def took(self, seconds: float) -> None:
@@ -412,28 +418,28 @@ class Forecast:
         return self.left * self.pace
 
 
-def _itemsize(asked: Asked) -> int:
-    return dtype_of(asked.dtype).bits // 8
+def _itemsize(request: CclRequest) -> int:
+    return dtype_of(request.dtype).bits // 8
 
 
-def _slot(asked: Asked) -> int:
-    assert asked.queues.slot_bytes is not None
-    return asked.queues.slot_bytes
+def _slot(request: CclRequest) -> int:
+    assert request.queues.slot_bytes is not None
+    return request.queues.slot_bytes
 
 
-def _cut(asked: Asked, count: int, flat: bool = True, adds: bool = True) -> int:
+def _cut(request: CclRequest, count: int, flat: bool = True, adds: bool = True) -> int:
     """Return the number of messages of a block, along the flat ring or along another ring."""
-    far = flat and asked.group.shape.sips > 1
-    return pieces(count, _itemsize(asked), _slot(asked), far, adds) if count else 0
+    far = flat and request.group.shape.sips > 1
+    return pieces(count, _itemsize(request), _slot(request), far, adds) if count else 0
 
 
-def _round(asked: Asked, count: int, times: int, flat: bool = True) -> int:
+def _round(request: CclRequest, count: int, times: int, flat: bool = True) -> int:
     """Return the number of messages for blocks of all ranks that travel around a ring of all ranks `times` times."""
-    ranks = asked.group.size
-    return times * (ranks - 1) * min(ranks, count) * _cut(asked, ceil_div(count, ranks), flat)
+    ranks = request.group.size
+    return times * (ranks - 1) * min(ranks, count) * _cut(request, ceil_div(count, ranks), flat)
 
 
-def _levels(asked: Asked, sizes: Sequence[int], count: int) -> int:
+def _levels(request: CclRequest, sizes: Sequence[int], count: int) -> int:
     """Return the number of messages of sums over rings of these sizes in sequence.
 
     Each rank sends its chunks of each level around the ring twice.
@@ -441,73 +447,73 @@ def _levels(asked: Asked, sizes: Sequence[int], count: int) -> int:
     sizes = [size for size in sizes if size > 1]
     if not sizes or not count:
         return 0
-    if len(sizes) == 1 and sizes[0] == asked.group.size:
-        return _round(asked, count, 2, flat=False)
+    if len(sizes) == 1 and sizes[0] == request.group.size:
+        return _round(request, count, 2, flat=False)
     chunk = ceil_div(count, sizes[0])
-    many = segments(chunk, _itemsize(asked), _slot(asked))
+    many = segments(chunk, _itemsize(request), _slot(request))
     chunk, found = ceil_div(chunk, many), 0
     for size, after in zip(sizes, (*sizes[1:], 0), strict=True):
-        found += 2 * (size - 1) * _cut(asked, chunk, flat=False)
+        found += 2 * (size - 1) * _cut(request, chunk, flat=False)
         chunk = ceil_div(chunk, after) if after else 0
-    return found * many * asked.group.size
+    return found * many * request.group.size
 
 
-def _halves(asked: Asked, count: int) -> tuple[int, int]:
+def _halves(request: CclRequest, count: int) -> tuple[int, int]:
     return ceil_div(count, 2), count // 2
 
 
-def _torus(asked: Asked, count: int) -> int:
-    group = asked.group
+def _torus(request: CclRequest, count: int) -> int:
+    group = request.group
     across, down = (level[0].size for level in grid_rings(group.kind, group.shape))
     if 1 < group.shape.sips < group.size:
-        return _levels(asked, (across, down), count)
-    first, second = _halves(asked, count)
-    return _levels(asked, (across, down), first) + _levels(asked, (down, across), second)
+        return _levels(request, (across, down), count)
+    first, second = _halves(request, count)
+    return _levels(request, (across, down), first) + _levels(request, (down, across), second)
 
 
-def _hierarchical(asked: Asked, count: int) -> int:
-    group = asked.group
-    return _levels(asked, [ring.size for ring in rings_with(0, level_rings, group.kind, group.shape)], count)
+def _hierarchical(request: CclRequest, count: int) -> int:
+    group = request.group
+    return _levels(request, [ring.size for ring in rings_with(0, level_rings, group.kind, group.shape)], count)
 
 
-def _halving_doubling(asked: Asked, count: int) -> int:
-    ranks = asked.group.size
+def _halving_doubling(request: CclRequest, count: int) -> int:
+    ranks = request.group.size
     steps = steps_of(ranks)
     spare = ranks - (1 << steps)
-    most = max(1, _slot(asked) // _itemsize(asked)) * (1 if spare or ranks == 1 else 2)
+    most = max(1, _slot(request) // _itemsize(request)) * (1 if spare or ranks == 1 else 2)
     return ceil_div(count, most) * (2 * steps * (1 << steps) + 2 * spare)
 
 
-def _all_to_all(asked: Asked, count: int) -> int:
-    ranks = asked.group.size
+def _all_to_all(request: CclRequest, count: int) -> int:
+    ranks = request.group.size
     hops = sum(range(1, ranks // 2 + 1)) + sum(range(1, (ranks + 1) // 2))
-    return ranks * hops * _cut(asked, count, flat=False, adds=False)
+    return ranks * hops * _cut(request, count, flat=False, adds=False)
 
 
-def _along(asked: Asked, count: int, adds: bool = True) -> int:
-    return (asked.group.size - 1) * _cut(asked, count, adds=adds)
+def _along(request: CclRequest, count: int, adds: bool = True) -> int:
+    return (request.group.size - 1) * _cut(request, count, adds=adds)
 
 
-def _shift(asked: Asked, count: int) -> int:
-    return asked.group.size * _cut(asked, count, adds=False) if asked.group.size > 1 else 0
+def _shift(request: CclRequest, count: int) -> int:
+    return request.group.size * _cut(request, count, adds=False) if request.group.size > 1 else 0
 
 
 #: By module; exact if each message of a chunk has elements.
 FORMS: Mapping[str, Form] = {
     f"kernbench.ccl.algorithms.{name}": form
     for name, form in {
-        "all_reduce_ring": lambda asked, count: _round(asked, count, 2),
-        "all_reduce_bidirectional": lambda asked, count: sum(_round(asked, half, 2) for half in _halves(asked, count)),
+        "all_reduce_ring": lambda request, count: _round(request, count, 2),
+        "all_reduce_bidirectional": lambda request, count: sum(_round(request, half, 2) for half in _halves(request, count)),
         "all_reduce_halving_doubling": _halving_doubling,
         "all_reduce_torus": _torus,
         "all_reduce_hierarchical": _hierarchical,
-        "all_gather_ring": lambda asked, count: asked.group.size * _along(asked, count, adds=False),
-        "reduce_scatter_ring": lambda asked, count: asked.group.size * _along(asked, count),
+        "all_gather_ring": lambda request, count: request.group.size * _along(request, count, adds=False),
+        "reduce_scatter_ring": lambda request, count: request.group.size * _along(request, count),
         "broadcast_ring": _along,
         "reduce_ring": _along,
         "all_to_all_ring": _all_to_all,
         "send_recv_ring": _shift,
-        "barrier_dissemination": lambda asked, count: asked.group.size * (asked.group.size - 1).bit_length(),
+        "barrier_dissemination": lambda request, count: request.group.size * (request.group.size - 1).bit_length(),
     }.items()
 }
 
@@ -516,18 +522,18 @@ GIB = 1 << 30
 MAX_HELD = 8 * GIB  #: [B] of elements; numpy has them in wider types while they are made and compared
 
 
-def check_room(asked: Asked, counts: Sequence[int]) -> None:
+def check_room(request: CclRequest, counts: Sequence[int]) -> None:
     """Raise InputError for sizes or queues that do not fit into memory, before any memory is reserved."""
-    for count in counts if asked.entry.registry is not None or chooses_protocol(asked) else counts[:1]:
-        _check_slots(resolved(asked, count))
+    for count in counts if request.entry.registry is not None or chooses_protocol(request) else counts[:1]:
+        _check_slots(resolved(request, count))
     largest = max(counts)
-    _check_held(asked, bytes_of(asked, largest))
-    _check_slice(asked, largest)
-    free, needed = free_memory(), memory(asked, largest)
+    _check_held(request, bytes_of(request, largest))
+    _check_slice(request, largest)
+    free, needed = free_memory(), memory(request, largest)
     if free is not None and needed > free:
         rule = f"it takes about {needed / GIB:,.1f} GiB of this computer's memory, and {free / GIB:,.1f} GiB are free"
-        remedy = "take a smaller size" + (", fewer ranks, or --no-check" if asked.check else "")
-        raise InputError(Problem("kbsim ccl run", rule, "size", bytes_of(asked, largest), remedy))
+        remedy = "take a smaller size" + (", fewer ranks, or --no-check" if request.check else "")
+        raise InputError(Problem("kbsim ccl run", rule, "size", bytes_of(request, largest), remedy))
 
 
 def slot_room(config: SystemConfig, queues: Queues) -> int:
@@ -538,41 +544,41 @@ def slot_room(config: SystemConfig, queues: Queues) -> int:
     return ceil_div(nbytes, one.data_bytes) * one.line_bytes
 
 
-def _check_slots(asked: Asked) -> None:
+def _check_slots(request: CclRequest) -> None:
     """Check that an element fits into a slot, and that the slots of a queue fit into a scratchpad."""
-    slots, nbytes = asked.queues.slots or 0, asked.queues.slot_bytes or 0
-    room = slot_room(asked.config, asked.queues)
-    least = dtype_of(asked.dtype).bits // 8
-    if COLLECTIVES[asked.entry.collective].moves and nbytes < least:
-        rule = f"an element of {asked.dtype} has {least}, and a slot has to hold one"
+    slots, nbytes = request.queues.slots or 0, request.queues.slot_bytes or 0
+    room = slot_room(request.config, request.queues)
+    least = dtype_of(request.dtype).bits // 8
+    if COLLECTIVES[request.entry.collective].moves and nbytes < least:
+        rule = f"an element of {request.dtype} has {least}, and a slot has to hold one"
         raise InputError(Problem("kbsim ccl run", rule, "--slot-bytes", nbytes))
-    spm = asked.config.pe.spm
+    spm = request.config.pe.spm
     there = spm.num_banks * spm.bank_size_bytes
-    wanted = asked.queues.tier == "tcm" and slots <= MAX_SLOTS and nbytes <= MAX_BYTES  # more is refused of any queue
+    wanted = request.queues.tier == "tcm" and slots <= MAX_SLOTS and nbytes <= MAX_BYTES  # more is refused of any queue
     if wanted and slots * room > there:
         rule = f"{slots:,} slots take {slots * room:,} bytes of a PE's scratchpad of {there:,}"
         remedy = "use fewer or smaller slots (--slots, --slot-bytes), or --tier hbm"
         raise InputError(Problem("kbsim ccl run", rule, "--slot-bytes", nbytes, remedy))
 
 
-def _check_held(asked: Asked, nbytes: int) -> None:
+def _check_held(request: CclRequest, nbytes: int) -> None:
     """Raise InputError for more elements than the host memory holds: of all ranks if they are verified, otherwise of one rank.
     """
-    held = nbytes * (asked.group.size if asked.check else 1)
+    held = nbytes * (request.group.size if request.check else 1)
     if held > MAX_HELD:
-        whose = f"those of {asked.group.size} ranks" if asked.check else "those of a rank"
+        whose = f"those of {request.group.size} ranks" if request.check else "those of a rank"
         size, most = f"{held / GIB:,.0f} GiB", MAX_HELD // GIB
         rule = f"its elements are held while it runs, {whose} are {size}, and at most {most} are taken"
-        remedy = "take a smaller size" + (", or --no-check, which holds those of one rank" if asked.check else "")
+        remedy = "take a smaller size" + (", or --no-check, which holds those of one rank" if request.check else "")
         raise InputError(Problem("kbsim ccl run", rule, "size", nbytes, remedy))
 
 
-def _check_slice(asked: Asked, count: int) -> None:
+def _check_slice(request: CclRequest, count: int) -> None:
     """Check that the elements and results of a rank fit into the HBM slice of its PE."""
-    collective, ranks = COLLECTIVES[asked.entry.collective], asked.group.size
-    itemsize, there = dtype_of(asked.dtype).bits // 8, asked.config.slice_bytes
+    collective, ranks = COLLECTIVES[request.entry.collective], request.group.size
+    itemsize, there = dtype_of(request.dtype).bits // 8, request.config.slice_bytes
     has, gets = (each * itemsize for each in (collective.has(count, ranks), collective.gets(count, ranks)))
     taken = ceil_div(has, ALIGNMENT) * ALIGNMENT + gets
     if taken > there:
         rule = f"a rank's elements and results take {taken:,} bytes, and a PE's slice of the HBM has {there:,}"
-        raise InputError(Problem("kbsim ccl run", rule, "size", bytes_of(asked, count), "take a smaller size"))
+        raise InputError(Problem("kbsim ccl run", rule, "size", bytes_of(request, count), "take a smaller size"))

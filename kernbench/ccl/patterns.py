@@ -350,19 +350,19 @@ def torus_all_reduce(ranks: int, far: bool) -> Schedule:
     The elements are divided into parts, which go around at the same time (`torus_gather`).
     """
     gather = torus_gather(ranks)
-    return vector_schedule(ranks, ways_around(ranks) * ranks, [*backwards(gather), *gather], far)
+    return vector_schedule(ranks, torus_parts(ranks) * ranks, [*backwards(gather), *gather], far)
 
 
-def _ways_around(ranks: int) -> list[tuple[tuple[int, ...], int]]:
+def _torus_orders(ranks: int) -> list[tuple[tuple[int, ...], int]]:
     """Return the orders of the axes of a grid, each with each direction around its rings."""
     axes = grid_axes(ranks)
     orders = dict.fromkeys((tuple(range(len(axes))), tuple(reversed(range(len(axes))))))
     return list(product(orders, (1, -1) if max(axes, default=0) > 2 else (1,)))
 
 
-def ways_around(ranks: int) -> int:
+def torus_parts(ranks: int) -> int:
     """Return the number of parts of a block that go different ways on a grid that is as square as possible."""
-    return len(_ways_around(ranks))
+    return len(_torus_orders(ranks))
 
 
 @cache
@@ -373,7 +373,7 @@ def torus_gather(ranks: int) -> list[Step]:
     all neighbours are busy. Position `k * ranks + rank` is part `k` of the block of a rank.
     """
     axes = grid_axes(ranks)
-    return _side_by_side([axis_ring_gather(axes, order, direction) for order, direction in _ways_around(ranks)], ranks)
+    return _side_by_side([axis_ring_gather(axes, order, direction) for order, direction in _torus_orders(ranks)], ranks)
 
 
 def _side_by_side(parts: Sequence[Sequence[Step]], ranks: int) -> list[Step]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from kernbench.ccl.collectives import CCL_DTYPES, COLLECTIVES
 from kernbench.ccl.imports.chakra import COLLECTIVE_NAMES, MAX_RANKS, Node, Trace, write_chakra
-from kernbench.ccl.measure import Asked, Row, resolved
+from kernbench.ccl.measure import CclRequest, Row, resolved
 from kernbench.ccl.reduction import OPERATIONS, Reduction
 from kernbench.ccl.registry import TIERS, Registry, read_registry
 from kernbench.common.dtypes import dtype_of
@@ -71,7 +71,7 @@ def manner_of(trace: Trace, node: Node, collective: str, registry: Registry) -> 
     return Manner(**found)
 
 
-def check_recorded(folder: str | os.PathLike[str], runs: Sequence[tuple[Asked, int]]) -> None:
+def check_recorded(folder: str | os.PathLike[str], runs: Sequence[tuple[CclRequest, int]]) -> None:
     """Raise InputError, before the runs, for runs that a trace cannot record so that a replay takes the same time.
 
     Each run has a number of sizes.
@@ -90,16 +90,16 @@ def check_recorded(folder: str | os.PathLike[str], runs: Sequence[tuple[Asked, i
         rule = f"the trace would have {ranks * rows:,} nodes, and at most {MAX_NODES:,} are allowed"
         raise _refused(folder, rule, "take fewer sizes or ranks")
     ours = read_registry().entries
-    for asked, _ in runs:
-        entry = asked.entry
+    for request, _ in runs:
+        entry = request.entry
         if entry.collective not in COLLECTIVE_NAMES:
             raise _refused(folder, f"the format has no {entry.collective}; it has {', '.join(dict.fromkeys(COLLECTIVE_NAMES))}")
         if entry not in ours and (entry.registry is None or not set(entry.registry.entries) <= set(ours)):
             rule = f"a replay has only the algorithms of kernbench, and {entry.full_name} is an algorithm from a file"
             raise _refused(folder, rule, "leave out --msccl and --ccl")
-        if asked.in_place:
+        if request.in_place:
             raise _refused(folder, "the trace format has no field for results in place", "leave out --in-place")
-        if asked.warmup or asked.iters != 1:
+        if request.warmup or request.iters != 1:
             rule = "the time of several launches is a mean, and a replay runs each collective once"
             raise _refused(folder, rule, "leave out -w and --iters")
 
@@ -108,40 +108,40 @@ def _refused(folder: str | os.PathLike[str], rule: str, remedy: str = "") -> Inp
     return InputError(Problem("kbsim ccl run", rule, "--chakra", os.fspath(folder), remedy))
 
 
-def record(folder: str | os.PathLike[str], rows: Sequence[tuple[Asked, Row]]) -> None:
+def record(folder: str | os.PathLike[str], rows: Sequence[tuple[CclRequest, Row]]) -> None:
     """Write the trace `COLLECTIVE.RANK.et` for each rank. Each run waits for the run before it.
 
     Raises InputError if that is not possible.
     """
-    asked = rows[0][0]
+    request = rows[0][0]
     nodes = list(_nodes(rows))
     data = write_chakra(nodes)  # all ranks do the same
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise _refused(folder, f"the directory cannot be created: {error.strerror}") from None
-    for rank in range(asked.group.size):
-        write_whole(Path(folder) / f"{asked.entry.collective}.{rank}.et", data)
+    for rank in range(request.group.size):
+        write_whole(Path(folder) / f"{request.entry.collective}.{rank}.et", data)
 
 
-def _nodes(rows: Sequence[tuple[Asked, Row]]) -> Iterator[Node]:
+def _nodes(rows: Sequence[tuple[CclRequest, Row]]) -> Iterator[Node]:
     for number, (given, row) in enumerate(rows, 1):
-        asked = resolved(given, max(1, row.count))
-        collective, queues = COLLECTIVES[asked.entry.collective], asked.queues
-        size = collective.has(row.count, asked.group.size) * (dtype_of(asked.dtype).bits // 8)
+        request = resolved(given, max(1, row.count))
+        collective, queues = COLLECTIVES[request.entry.collective], request.queues
+        size = collective.has(row.count, request.group.size) * (dtype_of(request.dtype).bits // 8)
         assert queues.slots is not None and queues.slot_bytes is not None and queues.tier is not None
         sizes = (queues.slots, queues.slot_bytes, queues.tier, queues.protocol or "simple")
-        manner = asdict(Manner(asked.entry.name, asked.dtype, asked.redop, *sizes))
+        manner = asdict(Manner(request.entry.name, request.dtype, request.redop, *sizes))
         if manner["protocol"] == "simple":
             del manner["protocol"]
         attributes = {
             "is_cpu_op": False,
             "comm_type": COLLECTIVE_NAMES.index(collective.name),
             "comm_size": size,
-            **({"root_rank": asked.root} if collective.rooted else {}),
+            **({"root_rank": request.root} if collective.rooted else {}),
             **{PREFIX + name: value for name, value in manner.items()},
             PREFIX + "cycles": row.cycles,
         }
         after = (number - 1,) if number > 1 else ()
-        name = f"{asked.entry.full_name} {size} B"
+        name = f"{request.entry.full_name} {size} B"
         yield Node(number, "COMM_COLL_NODE", name, data=after, micros=ceil(row.time_us), attributes=attributes)

@@ -17,7 +17,7 @@ from math import ceil
 from kernbench.ccl.collectives import COLLECTIVES
 from kernbench.ccl.group import Group
 from kernbench.ccl.imports.chakra import CALLERS, COLLECTIVE_NAMES, Node, Trace
-from kernbench.ccl.measure import Asked, check_room, queues_of, resolved, row
+from kernbench.ccl.measure import CclRequest, check_room, queues_of, resolved, row
 from kernbench.ccl.process_groups import on_machine
 from kernbench.ccl.recording import FIRST, Manner, manner_of
 from kernbench.ccl.registry import AUTO, Registry
@@ -114,13 +114,13 @@ class Times:
         given = () if manner is None else (manner.slots, manner.slot_bytes, manner.tier, manner.protocol)
         queues = queues_of(self.registry, entry, *given, config=self.config, group=group)
         redop = "sum" if manner is None else manner.redop
-        asked = Asked(self.config, group, entry, dtype, queues, False, root=wanted.root, redop=redop)
-        asked = resolved(asked, count)
-        check_room(asked, [count])
-        made, _ = row(asked, count)
+        request = CclRequest(self.config, group, entry, dtype, queues, False, root=wanted.root, redop=redop)
+        request = resolved(request, count)
+        check_room(request, [count])
+        made, _ = row(request, count)
         if made is None:
-            raise InputError(Problem("replay", f"{asked.entry.full_name} did not end", remedy="use --estimate"))
-        return asked.entry.name, made.cycles
+            raise InputError(Problem("replay", f"{request.entry.full_name} did not end", remedy="use --estimate"))
+        return request.entry.name, made.cycles
 
     def _members(self, ranks: tuple[int, ...]) -> Group:
         """Return these ranks as a group of PEs."""

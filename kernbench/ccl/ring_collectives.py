@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
-from kernbench.ccl.contract import Range, Table, Way
+from kernbench.ccl.contract import QueueKey, Range, Table
 from kernbench.ccl.pipeline import Slice, in_turn, run
 from kernbench.ccl.reduction import combine_of, plus
 from kernbench.ccl.ring_schedule import End, Memory, copied, gathered, lanes_at_once, pass_pieces, pieces_of, reduced, sends_on
@@ -102,7 +102,7 @@ def offsets(ranks: int) -> Table:
     """Return the queues on plane `k`: east is the rank at distance `2 ** k` after this rank, and west the rank at that distance
     before.
     """
-    table: dict[int, dict[Way, tuple[int, str]]] = {rank: {} for rank in range(ranks)}
+    table: dict[int, dict[QueueKey, tuple[int, str]]] = {rank: {} for rank in range(ranks)}
     for plane in range((ranks - 1).bit_length()):
         for rank in range(ranks):
             other = (rank + (1 << plane)) % ranks

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from math import isqrt
 
-from kernbench.ccl.contract import Shape, Table, Way
+from kernbench.ccl.contract import QueueKey, Shape, Table
 from kernbench.config.system.dimensions import lines
 
 OPPOSITE = {"E": "W", "W": "E", "S": "N", "N": "S"}
@@ -38,7 +38,7 @@ class Ring:
 
 def table_of(rings: Iterable[Ring]) -> Table:
     """Return the neighbours along these rings, in both directions."""
-    table: dict[int, dict[Way, tuple[int, str]]] = {}
+    table: dict[int, dict[QueueKey, tuple[int, str]]] = {}
     for ring in rings:
         if ring.size < 2:
             continue

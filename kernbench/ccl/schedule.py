@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from kernbench.ccl.contract import WIDTH, Range, Table, Way, cut, pieces
+from kernbench.ccl.contract import WIDTH, QueueKey, Range, Table, cut, pieces
 from kernbench.ccl.pipeline import Slice, in_turn, run
 from kernbench.ccl.reduction import combine_of, plus
 from kernbench.ccl.ring_schedule import Memory
@@ -71,7 +71,7 @@ class SwitchMessage:
         return (self.root,) if self.combines else tuple(one for one in self.members if one != self.root)
 
     @property
-    def way(self) -> str:
+    def direction(self) -> str:
         """The direction of the queue of the message."""
         return REDUCE if self.combines else MULTICAST
 
@@ -113,18 +113,18 @@ class Schedule:
         found: dict[tuple[Any, ...], SwitchQueueForm] = {}
         taken: set[tuple[int, str, int]] = set()  # rank, direction, plane
         for one in (one for step in self.steps for one in step if isinstance(one, SwitchMessage)):
-            key = one.root, one.members, one.way
+            key = one.root, one.members, one.direction
             if key not in found:
-                plane = next(k for k in itertools.count() if not {(rank, one.way, k) for rank in one.members} & taken)
-                taken |= {(rank, one.way, plane) for rank in one.members}
-                found[key] = SwitchQueueForm(plane, one.way, one.root, one.members)
+                plane = next(k for k in itertools.count() if not {(rank, one.direction, k) for rank in one.members} & taken)
+                taken |= {(rank, one.direction, plane) for rank in one.members}
+                found[key] = SwitchQueueForm(plane, one.direction, one.root, one.members)
         return tuple(found.values())
 
     @cached_property
     def table(self) -> Table:
         """The neighbours: a plane and a direction for each pair of ranks that exchanges messages."""
         pairs = {(min(one.source, one.target), max(one.source, one.target)) for step in self.direct_steps for one in step}
-        table: dict[int, dict[Way, tuple[int, str]]] = {}
+        table: dict[int, dict[QueueKey, tuple[int, str]]] = {}
         planes = [0] * self.ranks  # all planes before this one are full
         for here, there in sorted(pairs):
             mine, other = table.setdefault(here, {}), table.setdefault(there, {})
@@ -132,29 +132,29 @@ class Schedule:
             while (a := _free(mine, plane)) is None or (b := _free(other, plane)) is None:
                 plane += 1
             mine[plane, a], other[plane, b] = (there, b), (here, a)
-            for rank, ways in ((here, mine), (there, other)):
-                while _free(ways, planes[rank]) is None:
+            for rank, keys in ((here, mine), (there, other)):
+                while _free(keys, planes[rank]) is None:
                     planes[rank] += 1
         return table
 
     @cached_property
     def programs(self) -> Sequence[Program]:
         """The steps of each rank, by rank."""
-        ways = {(rank, to): way for rank, row in self.table.items() for way, (to, _) in row.items()}
+        keys = {(rank, to): key for rank, row in self.table.items() for key, (to, _) in row.items()}
         sends: list[list[list[Send]]] = [[[] for _ in self.steps] for _ in range(self.ranks)]
         receives: list[list[list[Receive]]] = [[[] for _ in self.steps] for _ in range(self.ranks)]
-        switched = {(one.root, one.members, one.way): (one.plane, one.way) for one in self.through_switches}
+        switched = {(one.root, one.members, one.direction): (one.plane, one.direction) for one in self.through_switches}
         for number, step in enumerate(self.steps):
             for one in step:
                 if isinstance(one, SwitchMessage):
-                    way = switched[one.root, one.members, one.way]
+                    key = switched[one.root, one.members, one.direction]
                     for rank in one.sources:
-                        sends[rank][number].append((way, one.sent))
+                        sends[rank][number].append((key, one.sent))
                     for rank in one.targets:
-                        receives[rank][number].append((way, one.stored, False))
+                        receives[rank][number].append((key, one.stored, False))
                     continue
-                sends[one.source][number].append((ways[one.source, one.target], one.sent))
-                receives[one.target][number].append((ways[one.target, one.source], one.stored, one.adds))
+                sends[one.source][number].append((keys[one.source, one.target], one.sent))
+                receives[one.target][number].append((keys[one.target, one.source], one.stored, one.adds))
         return [
             Program(list(zip(sends[rank], receives[rank], strict=True)), self.loads[rank], self.stores[rank])
             for rank in range(self.ranks)
@@ -178,13 +178,13 @@ class Schedule:
         return max(1, min(max(found, -(-whole * itemsize // MAX_LANE_BYTES)), count))
 
 
-def _free(ways: Mapping[Way, Any], plane: int) -> str | None:
+def _free(keys: Mapping[QueueKey, Any], plane: int) -> str | None:
     """Return a direction of a plane that a rank does not use."""
-    return next((one for one in DIRECTIONS if (plane, one) not in ways), None)
+    return next((one for one in DIRECTIONS if (plane, one) not in keys), None)
 
 
-Send = tuple[Way, tuple[int, ...]]
-Receive = tuple[Way, tuple[int, ...], bool]
+Send = tuple[QueueKey, tuple[int, ...]]
+Receive = tuple[QueueKey, tuple[int, ...], bool]
 
 
 class Program:
@@ -214,13 +214,13 @@ class Program:
                 sends,
                 [
                     (
-                        way,
+                        key,
                         positions,
                         adds,
                         all(last_made[at] == number for at in positions),
                         not adds and all(last_made[at] == number and last_sent.get(at, -1) <= number for at in positions),
                     )
-                    for way, positions, adds in receives
+                    for key, positions, adds in receives
                 ],
             )
             for number, (sends, receives) in enumerate(steps)

@@ -176,7 +176,7 @@ class Streams:
         number = {rank: at for at, rank in enumerate(ranks)}
         messages = [Message(number[a], number[b], (0,), (0,)) for a, b in sorted(pairs)]
         table = Schedule(len(ranks), 1, [messages], [{}] * len(ranks), [{}] * len(ranks)).table
-        most = max(len(ways) for ways in table.values())
+        most = max(len(queues) for queues in table.values())
         sizes = (4, 1 << 14) if most <= 16 else (2, 1 << 12)
         return self._communicators.find(ranks, f"exchange {sorted(pairs)}", table, *sizes)
 
@@ -239,7 +239,7 @@ def _pieces(memory: Memory, count: int) -> list[Range]:
 def _exchanged(group: Communicator, transfers: Sequence[Transfer], rank: int, tl: Any) -> None:
     """Send and receive all transfers of a rank. Each queue has its transfers in order, and continues independently."""
     number = {one: at for at, one in enumerate(group.ranks)}
-    ways = {to: way for way, (to, _) in group.table[number[rank]].items()}
+    queues = {to: key for key, (to, _) in group.table[number[rank]].items()}
     sends: dict[int, list[Transfer]] = {}
     receives: dict[int, list[Transfer]] = {}
     for one in transfers:
@@ -250,7 +250,7 @@ def _exchanged(group: Communicator, transfers: Sequence[Transfer], rank: int, tl
                 receives.setdefault(one.source, []).append(one)
 
     def sent(peer: int, some: Sequence[Transfer]) -> Slice:
-        plane, direction = ways[number[peer]]
+        plane, direction = queues[number[peer]]
         last: list[Any] = []
         for one in some:
             memory = Memory(tl, one.start, 0, one.dtype)
@@ -263,7 +263,7 @@ def _exchanged(group: Communicator, transfers: Sequence[Transfer], rank: int, tl
         yield from last
 
     def received(peer: int, some: Sequence[Transfer]) -> Slice:
-        plane, direction = ways[number[peer]]
+        plane, direction = queues[number[peer]]
         for one in some:
             memory = Memory(tl, 0, one.to, one.dtype)
             for first, count in _pieces(memory, one.count):

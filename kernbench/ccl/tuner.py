@@ -25,7 +25,7 @@ from kernbench.ccl.contract import Shape, most_queues, switch_queues
 from kernbench.ccl.cost import Outline
 from kernbench.ccl.group import Group
 from kernbench.ccl.group_routes import Latencies, Routes, latencies_of, routes_of
-from kernbench.ccl.measure import MAX_PAIRS, Asked, bytes_of, messages, queues_of, row, schedule_of, slot_room
+from kernbench.ccl.measure import MAX_PAIRS, CclRequest, bytes_of, messages, queues_of, row, schedule_of, slot_room
 from kernbench.ccl.queue_sizes import of_chips
 from kernbench.ccl.registry import Entry, Registry
 from kernbench.ccl.schedule_outline import outline_of
@@ -461,21 +461,21 @@ def simulate(
     model = replace(tuner, times={})
     for entry, protocol in [(one, name) for one in tuner.candidates(collective) for name in tuner._protocols_of(one)]:
         queues = tuner._timed(entry, protocol)
-        asked = Asked(tuner.config, tuner.group, entry, dtype, queues, check=False)
+        request = CclRequest(tuner.config, tuner.group, entry, dtype, queues, check=False)
         rows: dict[int, int] = dict(times.get(_key(entry.full_name, protocol), ()))
         for size in sizes:
             count = what.count_of(size, tuner.group.size, itemsize) if what.moves else 1
-            if most_messages is not None and messages(asked, count)[0] > most_messages:
+            if most_messages is not None and messages(request, count)[0] > most_messages:
                 continue
             if within is not None:
                 estimates = tuner.choose(collective, count, dtype).each
                 if estimates[entry.name, protocol] > within * min(estimates.values()):
                     continue
-            made, _ = row(asked, count)
+            made, _ = row(request, count)
             if made is None:
                 continue
             rows[count * itemsize] = made.cycles
-            yield entry, bytes_of(asked, count), made.cycles, model.cycles(entry, count, itemsize, protocol)
+            yield entry, bytes_of(request, count), made.cycles, model.cycles(entry, count, itemsize, protocol)
         if rows:
             times[_key(entry.full_name, protocol)] = sorted(rows.items())
     tuner.times = times

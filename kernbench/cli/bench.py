@@ -40,7 +40,7 @@ from kernbench.common.json_shapes import counted
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from kernbench.cli.run_target import Asked
+    from kernbench.cli.run_target import RunSettings
     from kernbench.runtime_api.bench import Bench
     from kernbench.runtime_api.report import BenchReport
     from kernbench.sim_engine.engine import GraphEngine, LaunchTimes
@@ -105,7 +105,7 @@ def run_bench(
     bench: Bench,
     config: str | None,
     overrides: list[str] | None,
-    asked: Asked,
+    settings: RunSettings,
     *,
     verify: bool,
     strict_wait: bool,
@@ -117,12 +117,12 @@ def run_bench(
     from kernbench.runtime_api.report import report
 
     engine, machine = prepared(
-        bench, config, overrides, op_log=verify, strict_wait=strict_wait, allow_code=allow_code, quiet=asked.quiet
+        bench, config, overrides, op_log=verify, strict_wait=strict_wait, allow_code=allow_code, quiet=settings.quiet
     )
-    asked.run(machine)
+    settings.run(machine)
     failed = said_later(engine)
     found = report(engine, verify=verify)
-    asked.answer(json.dumps(found.to_dict()), lambda width: bench_summary(found, width, whole=asked.whole))
+    settings.answer(json.dumps(found.to_dict()), lambda width: bench_summary(found, width, whole=settings.whole))
     if failed:
         output.note(failed)
     return output.ENDINGS[found.result.status] or found.exit_code

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from kernbench.config import MachineConfig
-    from kernbench.workloads.graphs.beyond import Part
+    from kernbench.workloads.graphs.beyond import ExcessCause
     from kernbench.workloads.graphs.graph import Graph
     from kernbench.workloads.graphs.run import GraphProgram, GraphRun
     from kernbench.workloads.graphs.verify import Verification
@@ -218,7 +218,7 @@ def _beyond(run: GraphRun) -> Iterator[RenderableType]:
     yield made
 
 
-def reason_text(part: Part, run: GraphRun) -> str:
+def reason_text(part: ExcessCause, run: GraphRun) -> str:
     """A reason for cycles beyond the largest bound, in words."""
     kind = run.bound
     own = _ENGINES[kind]

@@ -261,10 +261,12 @@ def llm(
 ) -> int:
     """Run a language model on a machine, and report the tokens per second and what limits this rate."""
 
-    asked = Asked(model, config, tuple(overrides or ()), tuple(allow_code or ()), phase.value, prompt, tokens, batch, layers)
-    asked = replace(asked.with_bits(w, a, kv, policy, page, tp, reduce.value), ep=ep, mtp=mtp, routing=routing, seed=seed)
-    asked = replace(asked, rank=rank.value, pp=pp, dp=dp, cp=cp, sp=sp, micro_batches=micro_batches, source=source)
-    asked = replace(asked, prefetch_experts=prefetch_experts)
+    options = LlmOptions(
+        model, config, tuple(overrides or ()), tuple(allow_code or ()), phase.value, prompt, tokens, batch, layers
+    )
+    options = replace(options.with_bits(w, a, kv, policy, page, tp, reduce.value), ep=ep, mtp=mtp, routing=routing, seed=seed)
+    options = replace(options, rank=rank.value, pp=pp, dp=dp, cp=cp, sp=sp, micro_batches=micro_batches, source=source)
+    options = replace(options, prefetch_experts=prefetch_experts)
     files, traced = {"emit": emit, "trace": trace, "live_map": live_map}, Traced(trace_level, trace_window, trace_cycles)
     check_files(files, plot, (model, config, policy), traced, compared=bool(compare))
     if dark and plot is None and live_map is None:
@@ -281,15 +283,15 @@ def llm(
             "--emit": emit, "--trace": trace, "--live-map": live_map, "--no-reuse": no_reuse, "--plan": plan, "--walk": walk,
         }  # fmt: skip
         check_options({name: bool(value) for name, value in others.items()})
-        cases = _cases(asked, [_axis(text, AXES) for text in compare]) if compare else [({}, asked)]
+        cases = _cases(options, [_axis(text, AXES) for text in compare]) if compare else [({}, options)]
         return run_cases(cases, runtime, as_json=as_json, quiet=quiet)
     if parallel is not None:
-        return search_layouts(asked, compared=bool(compare) or plot is not None, files=files, as_json=as_json, quiet=quiet)
+        return search_layouts(options, compared=bool(compare) or plot is not None, files=files, as_json=as_json, quiet=quiet)
     if plan:
-        return _show_plans(asked.programs(), as_json=as_json)
+        return _show_plans(options.programs(), as_json=as_json)
     if compare or plot is not None:
-        return compare_runs(asked, compare or [], plot, theme, as_json=as_json, quiet=quiet)
-    report = run_job(asked, files, traced, theme, reuse=not no_reuse, as_json=as_json, quiet=quiet)
+        return compare_runs(options, compare or [], plot, theme, as_json=as_json, quiet=quiet)
+    report = run_job(options, files, traced, theme, reuse=not no_reuse, as_json=as_json, quiet=quiet)
     return _shown(report, as_json=as_json, quiet=quiet)
 
 
@@ -346,9 +348,9 @@ def _first_stage(programs: LlmPrograms | ParallelPrograms) -> LlmPrograms:
 
 def _check_planned(programs: LlmPrograms, option: str) -> None:
     """InputError if the layers are lowered part by part, which has no plan to show."""
-    from kernbench.workloads.blocks.programs import PartPrograms
+    from kernbench.workloads.blocks.programs import BlockPrograms
 
-    if isinstance(programs, PartPrograms):
+    if isinstance(programs, BlockPrograms):
         rule = f"the layers of {programs.model.name} are lowered part by part, without a plan"
         raise InputError(Problem("kbsim llm", rule, option, remedy=f"run it without {option}"))
 
@@ -367,7 +369,7 @@ MAX_RUNS = 64
 
 
 @dataclass(frozen=True)
-class Asked:
+class LlmOptions:
     """The options of a run."""
 
     model: str
@@ -401,7 +403,7 @@ class Asked:
 
     def with_bits(
         self, w: int | None, a: int | None, kv: int | None, policy: Path | None, page: int, tp: int, reduction: Reduction
-    ) -> Asked:
+    ) -> LlmOptions:
         """The same with these."""
         return replace(self, w=w, a=a, kv=kv, policy=policy, page=page, tp=tp, reduction=reduction)
 
@@ -476,17 +478,17 @@ def check_files(
     traced.options("kbsim llm", files["trace"])
 
 
-def _print_notes(asked: Asked, quiet: bool) -> None:
+def _print_notes(options: LlmOptions, quiet: bool) -> None:
     """Print which keys of the model's file are not used, and which of its bits an option replaces."""
     from kernbench.workloads.models.files import load_model
 
     if quiet:
         return
-    model = load_model(asked.model)
+    model = load_model(options.model)
     for note in model.notes:
         output.note(f"warning: {note}")
     for name in ("w", "a", "kv"):
-        given, stated = getattr(asked, name), getattr(model.stated, name)
+        given, stated = getattr(options, name), getattr(model.stated, name)
         if given is not None and stated is not None and given != stated:
             output.note(f"--{name} {given} is used instead of the {stated} bits in the file of {model.name}")
 
@@ -496,14 +498,14 @@ def _refused(rule: str, option: str, path: Path, remedy: str = "") -> InputError
 
 
 def run_job(
-    asked: Asked, files: dict[str, Path | None], traced: Traced, theme: Theme, *, reuse: bool, as_json: bool, quiet: bool
+    options: LlmOptions, files: dict[str, Path | None], traced: Traced, theme: Theme, *, reuse: bool, as_json: bool, quiet: bool
 ) -> LlmReport | None:
     """Run the job and write the requested `files`; None if a program was requested instead of a run.
 
     `traced`: the trace options.
     """
-    programs = asked.programs()
-    _print_notes(asked, quiet)
+    programs = options.programs()
+    _print_notes(options, quiet)
     note_machine(programs.target, quiet=quiet)
     note_chips([programs.target], quiet=quiet)
     if files["live_map"] is not None:
@@ -565,7 +567,7 @@ def write_trace(programs: LlmPrograms | ParallelPrograms, path: Path, options: T
 
 
 def compare_runs(
-    asked: Asked, wanted: Sequence[str], plot: Path | None, theme: Theme, *, as_json: bool, quiet: bool
+    options: LlmOptions, wanted: Sequence[str], plot: Path | None, theme: Theme, *, as_json: bool, quiet: bool
 ) -> int:
     """Run each combination of the values, and compare the runs."""
 
@@ -573,8 +575,8 @@ def compare_runs(
     for i, (name, _) in enumerate(axes):
         if name in [other for other, _ in axes[:i]]:
             raise InputError(Problem("--compare", f"{name} is compared twice", remedy="give all its values at once"))
-    cases = _cases(asked, axes)
-    _print_notes(asked, quiet)
+    cases = _cases(options, axes)
+    _print_notes(options, quiet)
     every = [(label, case.programs()) for label, case in cases]
     note_machine(every[0][1].target, quiet=quiet)
     note_chips([every[0][1].target], quiet=quiet)
@@ -605,11 +607,11 @@ def _axis(text: str, known: Sequence[str] = COMPARED) -> tuple[str, list[int]]:
     return name, numbers
 
 
-def _cases(asked: Asked, axes: Sequence[tuple[str, list[int]]]) -> list[tuple[dict[str, int], Asked]]:
+def _cases(options: LlmOptions, axes: Sequence[tuple[str, list[int]]]) -> list[tuple[dict[str, int], LlmOptions]]:
     """Every combination, the last axis fastest."""
     if not axes:
         raise InputError(Problem("kbsim llm", "a plot is of a comparison", "--plot", remedy="add --compare prompt=1k,2k,4k"))
-    cases: list[tuple[dict[str, int], Asked]] = [({}, asked)]
+    cases: list[tuple[dict[str, int], LlmOptions]] = [({}, options)]
     for name, values in axes:
         cases = [({**label, name: value}, _changed(case, name, value)) for label, case in cases for value in values]
     if len(cases) > MAX_RUNS:
@@ -619,13 +621,13 @@ def _cases(asked: Asked, axes: Sequence[tuple[str, list[int]]]) -> list[tuple[di
     return cases
 
 
-def _changed(asked: Asked, name: str, value: int) -> Asked:
+def _changed(options: LlmOptions, name: str, value: int) -> LlmOptions:
     changes: dict[str, int] = {name: value}
-    return replace(asked, **changes)  # type: ignore[arg-type]  # a field of COMPARED is an int
+    return replace(options, **changes)  # type: ignore[arg-type]  # a field of COMPARED is an int
 
 
 def search_layouts(
-    asked: Asked, *, compared: bool, files: dict[str, Path | None], as_json: bool, quiet: bool
+    options: LlmOptions, *, compared: bool, files: dict[str, Path | None], as_json: bool, quiet: bool
 ) -> int:
     """Run the layouts that fit, and show them with the fastest first."""
     from kernbench.cli.progress import counting_bar
@@ -643,13 +645,13 @@ def search_layouts(
         raise InputError(
             Problem("kbsim llm", "the search compares layouts already", "--parallel", remedy="leave out --compare")
         )
-    given = [name for name in ("tp", "cp", "pp", "dp", "sp") if getattr(asked, name) > (name != "sp")]
-    given += ["rank"] * (asked.rank != "pe")
+    given = [name for name in ("tp", "cp", "pp", "dp", "sp") if getattr(options, name) > (name != "sp")]
+    given += ["rank"] * (options.rank != "pe")
     if given:
         rule = f"the search finds {', '.join(f'--{name}' for name in given)} itself"
         raise InputError(Problem("kbsim llm", rule, "--parallel", "auto", "leave them out, or leave out --parallel"))
-    model, precision, machine, job, limit = asked.parts()
-    _print_notes(asked, quiet)
+    model, precision, machine, job, limit = options.parts()
+    _print_notes(options, quiet)
     note_machine(machine, quiet=quiet)
     with counting_bar(not (quiet or as_json), "layouts") as progress:
         found = search(model, precision, machine, job, max_cycles=limit, progress=progress)

@@ -14,7 +14,7 @@ from kernbench.common.json_shapes import counted
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from kernbench.cli.llm import Asked
+    from kernbench.cli.llm import LlmOptions
     from kernbench.config import NpuConfig
     from kernbench.workloads.llm.model import Model
     from kernbench.workloads.serving.generation import Generation, PhaseTimes
@@ -31,7 +31,7 @@ def check_options(given: Mapping[str, bool]) -> None:
         raise InputError(Problem("kbsim llm", rule, wrong[0], remedy=f"leave out {', '.join(wrong)}, or leave out --runtime"))
 
 
-def run_cases(cases: Sequence[tuple[Mapping[str, int], Asked]], runtime: str, *, as_json: bool, quiet: bool) -> int:
+def run_cases(cases: Sequence[tuple[Mapping[str, int], LlmOptions]], runtime: str, *, as_json: bool, quiet: bool) -> int:
     """Run one case, or compare several, and show them."""
     from kernbench.cli.target import load_machine
     from kernbench.config.runtime import load_runtime
@@ -46,46 +46,46 @@ def run_cases(cases: Sequence[tuple[Mapping[str, int], Asked]], runtime: str, *,
     profile = load_runtime(runtime)
     phases = ("prefill", "decode") if first.phase == "both" else (first.phase,)
     found = []
-    for label, asked in cases:
-        check_bits_on_chip("kbsim llm", asked.a, asked.kv, ("--a", "--kv"))
-        bits = bits_on_chip(model, asked.w, asked.a, asked.kv)
+    for label, options in cases:
+        check_bits_on_chip("kbsim llm", options.a, options.kv, ("--a", "--kv"))
+        bits = bits_on_chip(model, options.w, options.a, options.kv)
         made = generate(
-            model, machine, profile, prompt=asked.prompt, tokens=asked.tokens, batch=asked.batch, tp=asked.tp,
+            model, machine, profile, prompt=options.prompt, tokens=options.tokens, batch=options.batch, tp=options.tp,
             phases=phases, spelling=LLM, **bits,
         )  # fmt: skip
-        found.append((label, asked, bits, made))
+        found.append((label, options, bits, made))
     if as_json:
         about = {"model": model.name, "machine": machine.source, "runtime": runtime}
         runs = [
-            {"case": dict(label), "prompt": asked.prompt, "batch": asked.batch, "tp": asked.tp}
+            {"case": dict(label), "prompt": options.prompt, "batch": options.batch, "tp": options.tp}
             | _letters(bits) | made.to_dict()
-            for label, asked, bits, made in found
+            for label, options, bits, made in found
         ]
         output.show_json({"status": "done", **about, **(runs[0] if not found[0][0] else {"runs": runs})})
     elif not quiet and found[0][0]:
         output.show(_comparison([(label, made) for label, _, _, made in found]))
     elif not quiet:
-        _, asked, bits, made = found[0]
-        output.show(_summary(made, asked, bits, model, machine, runtime))
+        _, options, bits, made = found[0]
+        output.show(_summary(made, options, bits, model, machine, runtime))
     return output.OK
 
 
 def _summary(
-    made: Generation, asked: Asked, bits: Mapping[str, int], model: Model, machine: NpuConfig, runtime: str
+    made: Generation, options: LlmOptions, bits: Mapping[str, int], model: Model, machine: NpuConfig, runtime: str
 ) -> Iterator[RenderableType]:
     head = [f"{short(made.tokens_per_s)} tokens/s"]
     head += [f"{name} {duration(ns, 4)}" for name, ns in (("TPOT", made.tpot_ns), ("TTFT", made.ttft_ns)) if ns is not None]
     yield widgets.Text("  ".join(head), "bold")
-    chips = f"{asked.tp} x {machine.source}" if asked.tp > 1 and machine.chip is not None else machine.source
+    chips = f"{options.tp} x {machine.source}" if options.tp > 1 and machine.chip is not None else machine.source
     if machine.chip is None:
-        chips = f"{counted(asked.tp, 'chip')} of {machine.source}"
-    work = f"{counted(asked.batch, 'sequence')} with a prompt of {counted(asked.prompt, 'token')}"
-    decoded = f", {counted(asked.tokens, 'token')} decoded" if made.tpot_ns is not None else ""
+        chips = f"{counted(options.tp, 'chip')} of {machine.source}"
+    work = f"{counted(options.batch, 'sequence')} with a prompt of {counted(options.prompt, 'token')}"
+    decoded = f", {counted(options.tokens, 'token')} decoded" if made.tpot_ns is not None else ""
     widths = "".join(f"{letter.upper()}{width}" for letter, width in _letters(bits).items())
     yield widgets.Text(f"{safe(model.name, 40)} {widths} on {chips}, runtime {safe(runtime, 40)}: {work}{decoded}")
     sizes = (made.weight_bytes + made.kv_bytes, made.memory_bytes, made.weight_bytes, made.kv_bytes)
     held, memory, weights, kv = (unit(size, "B") for size in sizes)
-    each = " of each chip" if asked.tp > 1 else ""
+    each = " of each chip" if options.tp > 1 else ""
     yield widgets.Text(f"{held} of {memory} of DRAM{each}: {weights} of weights, {kv} of keys and values", "dim")
     yield ""
     yield _phases(made)

@@ -28,7 +28,7 @@ N = TypeVar("N", int, float)
 app = Section("Replay recorded traffic of a chip's network, or simulate synthetic load on a network of routers.")
 
 
-class Asked(StrEnum):
+class IssueMode(StrEnum):
     """When transfers are issued."""
 
     RECORDED = "recorded"
@@ -54,12 +54,12 @@ def replay(
         str, typer.Option("--device", "-d", metavar="NAME|FILE", help="The chip: a preset's name, or a .yaml or .json file.")
     ] = "wormhole",
     mode: Annotated[
-        Asked,
+        IssueMode,
         typer.Option(
             "--mode",
             help="When transfers start: at their recorded times (recorded), or as soon as their barriers allow (closed).",
         ),
-    ] = Asked.BOTH,
+    ] = IssueMode.BOTH,
     slowest: Annotated[
         int, typer.Option("--slowest", metavar="N", min=0, help="Show the N transfers that waited longest.")
     ] = 5,

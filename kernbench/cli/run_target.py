@@ -55,7 +55,7 @@ def run_target(given: RunOptions) -> int:
     places = given.trace, given.report
     _check_places(given.out, places, (given.target, given.config))
     options = Traced(given.trace_level, given.trace_window, given.trace_cycles, given.trace_only).options("kbsim run", *places)
-    asked = Asked(
+    settings = RunSettings(
         out=given.out,
         as_json=given.as_json,
         quiet=given.quiet,
@@ -89,13 +89,13 @@ def run_target(given: RunOptions) -> int:
             bench,
             given.config,
             given.overrides,
-            asked,
+            settings,
             verify=given.verify,
             strict_wait=given.strict_wait,
             allow_code=given.allow_code,
         )
     refuse_bench_options(given.target, verify=given.verify, strict_wait=given.strict_wait)
-    return _run_program(given.target, given.config or DEFAULT_MACHINE, given.overrides, given.allow_code, asked)
+    return _run_program(given.target, given.config or DEFAULT_MACHINE, given.overrides, given.allow_code, settings)
 
 
 def _debugger(given: RunOptions) -> str:
@@ -125,26 +125,28 @@ def _check_places(out: Path | None, others: Iterable[Path | None], read: Iterabl
         check_writable(out)
 
 
-def _run_program(target: str, config: str, overrides: list[str] | None, allow_code: list[str] | None, asked: Asked) -> int:
+def _run_program(
+    target: str, config: str, overrides: list[str] | None, allow_code: list[str] | None, settings: RunSettings
+) -> int:
     from kernbench.cli.target import load_target
     from kernbench.sim_engine.machine import Machine
 
-    spec = load_machine(config, overrides, quiet=asked.quiet, allow_code=allow_code or ())
+    spec = load_machine(config, overrides, quiet=settings.quiet, allow_code=allow_code or ())
     machine = Machine(spec, load_target(target, spec))
-    asked.run(machine)
+    settings.run(machine)
     result = machine.result()
-    asked.answer(result.to_json(), lambda width: _summary(result, machine, asked, width))
+    settings.answer(result.to_json(), lambda width: _summary(result, machine, settings, width))
     return output.ENDINGS[result.status]
 
 
-def _summary(result: Result, machine: Machine, asked: Asked, width: int) -> Iterable[RenderableType]:
+def _summary(result: Result, machine: Machine, settings: RunSettings, width: int) -> Iterable[RenderableType]:
     from kernbench.cli.summary import run_summary
     from kernbench.sim_engine.summary import summarise_run
 
-    return run_summary(summarise_run(result, machine.program, machine.plan, machine.arrivals()), width, whole=asked.whole)
+    return run_summary(summarise_run(result, machine.program, machine.plan, machine.arrivals()), width, whole=settings.whole)
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The options of one `kbsim run`."""
 
     out: Path | None  #: the JSON result is written there too

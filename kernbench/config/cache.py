@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from kernbench.config.fields import Flag, Natural, Place, Rate, Size, TermSize, integer
+from kernbench.config.fields import Flag, MeshCoordinates, Natural, Rate, Size, TermSize, integer
 from kernbench.config.rules import BrokenRule, Path
 from kernbench.config.section import Field, Section
 
@@ -49,7 +49,7 @@ class Llc(Section):
 class NpuLlc(Llc):
     """The cache of one NPU, with its position in the mesh."""
 
-    at: Place | None = Field(default=None, description="[row, col] of the cache; only with a noc")
+    at: MeshCoordinates | None = Field(default=None, description="[row, col] of the cache; only with a noc")
 
 
 def cache_rules(llc: Llc | None, allocation: str, path: Path) -> Iterator[BrokenRule]:

@@ -20,7 +20,7 @@ from kernbench.common.files import read_bounded
 from kernbench.common.parse_cache import kept
 from kernbench.common.spelling import file_meant
 from kernbench.config import json_text, yaml_text
-from kernbench.config.places import KEY, Fault, PathLike, Place, normal_path, step_text
+from kernbench.config.places import KEY, Fault, PathLike, TextPosition, normal_path, step_text
 
 MAX_DEPTH: Final = 64  # levels of nesting; a program or machine needs seven
 MACHINE_BYTES: Final = 64 * 2**20
@@ -49,7 +49,7 @@ class Document(msgspec.Struct, frozen=True):
     #: Of data that were made from the text and are not the text's own: the origin of each value. None for other data.
     origins: Mapping[PathLike, str] | None = None
 
-    def find(self, paths: Iterable[PathLike]) -> dict[PathLike, Place]:
+    def find(self, paths: Iterable[PathLike]) -> dict[PathLike, TextPosition]:
         """The line and the column of each path, or of its longest existing prefix; nothing if there is no text.
 
         A path that ends in `KEY` means the key and not its value.
@@ -61,7 +61,7 @@ class Document(msgspec.Struct, frozen=True):
         found = dict(FORMATS[self.suffix].places(self.text, wanted)) if asked else {}
         return {path: _innermost(found, normal_path(path)) for path in asked}
 
-    def where(self, place: Place | None) -> str:
+    def where(self, place: TextPosition | None) -> str:
         """`file:line:col`, or only the source if the location is not known."""
         return self.source if place is None else f"{self.source}:{place[0]}:{place[1]}"
 
@@ -89,7 +89,7 @@ def path_text(path: PathLike) -> str:
     return text
 
 
-def _innermost(found: dict[tuple[str, ...], Place], path: tuple[str, ...]) -> Place:
+def _innermost(found: dict[tuple[str, ...], TextPosition], path: tuple[str, ...]) -> TextPosition:
     for n in range(len(path), -1, -1):
         if path[:n] in found:
             return found[path[:n]]

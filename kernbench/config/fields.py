@@ -217,12 +217,12 @@ Rates = Annotated[dict[int, Rate], Rule(_table(_qbits_key, 1), _mapping_schema(_
 Energies = Annotated[dict[int, Energy], Rule(_table(_qbits_key), _mapping_schema(_QBITS_PATTERN, _ENERGY))]
 SfuCycles = Annotated[dict[str, Natural], Rule(_table(_sfu_key), _mapping_schema("^[a-z][a-z0-9_]*$", _NATURAL))]
 Flag = Annotated[bool, Rule(_flag, lambda: {"type": "boolean"})]
-Place = Annotated[
+MeshCoordinates = Annotated[
     tuple[int, int],
     Rule(_place, lambda: {"type": "array", "items": integer(0).json(), "minItems": 2, "maxItems": 2}),
 ]
 Places = Annotated[
-    tuple[Place, ...],
+    tuple[MeshCoordinates, ...],
     Rule(_listed, lambda: {"type": "array", "items": {"type": "array", "items": {"type": "integer", "minimum": 0}}}),
 ]
 #: A name chosen by the user.

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import msgspec
 
 from kernbench.common.units import MAX_DIGITS, parse_decimal
-from kernbench.config.places import KEY, TWICE, Fault, Place
+from kernbench.config.places import KEY, TWICE, Fault, TextPosition
 
 _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},:]|[^\s\[\]{},:"]+', re.DOTALL)
 _ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
@@ -123,7 +123,7 @@ def _lone_surrogate(token: str) -> bool:
     return any("\ud800" <= char <= "\udfff" for char in json.loads(token, strict=False))
 
 
-def _place(text: str, offset: int) -> Place:
+def _place(text: str, offset: int) -> TextPosition:
     return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
 
 
@@ -173,7 +173,7 @@ def _key_text(token: str) -> str:
     return str(json.loads(token, strict=False)) if "\\" in token else token.strip('"')
 
 
-def places(text: str, wanted: Collection[tuple[str, ...]]) -> Iterator[tuple[tuple[str, ...], Place]]:
+def places(text: str, wanted: Collection[tuple[str, ...]]) -> Iterator[tuple[tuple[str, ...], TextPosition]]:
     """(path, place) of keys and values, without going into containers whose path is not `wanted`."""
     decoder = json.JSONDecoder(parse_int=len, parse_float=len, parse_constant=len)  # values are skipped
     line, last, key = 1, 0, str(KEY)

@@ -22,7 +22,7 @@ KEY: Final = _Key()  #: last step of a path that means the key itself and not it
 #: The message with which both readers refuse a key.
 TWICE: Final = "the key occurs twice at the same level; write the key once, with all its values below it"
 PathLike = tuple[Any, ...]  #: steps from the top level: keys and list indices
-Place = tuple[int, int]  #: (line, column), both from 1
+TextPosition = tuple[int, int]  #: (line, column), both from 1
 
 
 def value_at(data: Any, path: PathLike) -> Any:
@@ -48,7 +48,7 @@ def step_text(step: Any) -> str:
 class Fault(Exception):
     """An error of a reader, and its location. `document.py` turns it into an InputError that names the file."""
 
-    def __init__(self, place: Place, rule: str, path: PathLike = (), value: Any = ABSENT, remedy: str = "") -> None:
+    def __init__(self, place: TextPosition, rule: str, path: PathLike = (), value: Any = ABSENT, remedy: str = "") -> None:
         super().__init__(rule)
         self.place = place
         self.rule = rule

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
 from kernbench.common.units import MAX_DIGITS, parse_decimal
-from kernbench.config.places import KEY, TWICE, Fault, Place
+from kernbench.config.places import KEY, TWICE, Fault, TextPosition
 
 if TYPE_CHECKING:
     import yaml
@@ -92,7 +92,7 @@ def _twin(key: str | int) -> str | int:
     return int(key) if re.fullmatch(_INTEGER, key) and len(key) <= MAX_DIGITS else key
 
 
-def places(text: str, wanted: Collection[tuple[str, ...]]) -> Iterator[tuple[tuple[str, ...], Place]]:
+def places(text: str, wanted: Collection[tuple[str, ...]]) -> Iterator[tuple[tuple[str, ...], TextPosition]]:
     """(path, place) of the `wanted` keys and values of a text that `parse` has read."""
     key = str(KEY)
     for path, place, kind, _, is_key in _walk(text, len(text)):
@@ -102,7 +102,7 @@ def places(text: str, wanted: Collection[tuple[str, ...]]) -> Iterator[tuple[tup
                 yield steps, place
 
 
-def _walk(text: str, max_depth: int) -> Iterator[tuple[list[Any], Place, str, Any, bool]]:
+def _walk(text: str, max_depth: int) -> Iterator[tuple[list[Any], TextPosition, str, Any, bool]]:
     """(path, place, `open`, `close` or `scalar`, value, is a key) in order; the path is live: copy it to keep it."""
     import yaml  # imported here, because cached data need no reader
 
@@ -141,7 +141,7 @@ def _walk(text: str, max_depth: int) -> Iterator[tuple[list[Any], Place, str, An
             path[-1] += 1
 
 
-def _events(text: str) -> Iterator[tuple[yaml.Event, Place]]:
+def _events(text: str) -> Iterator[tuple[yaml.Event, TextPosition]]:
     """The events of the only document; forbidden events are refused."""
     import yaml
 
@@ -192,17 +192,17 @@ _REMEDIES = {
 }
 
 
-def _mark_place(mark: Any) -> Place:
+def _mark_place(mark: Any) -> TextPosition:
     return mark.line + 1, mark.column + 1
 
 
-def _reader_place(text: str, error: yaml.reader.ReaderError, *, libyaml: bool) -> Place:
+def _reader_place(text: str, error: yaml.reader.ReaderError, *, libyaml: bool) -> TextPosition:
     """The location of an error: PyYAML gives an index into the text, libyaml one into its UTF-8 bytes."""
     before = text.encode()[: error.position].decode(errors="ignore") if libyaml else text[: error.position]
     return before.count("\n") + 1, len(before) - before.rfind("\n")
 
 
-def _scalar(event: yaml.ScalarEvent, place: Place, path: list[Any]) -> Any:
+def _scalar(event: yaml.ScalarEvent, place: TextPosition, path: list[Any]) -> Any:
     text: str = event.value
     if not event.implicit[0]:  # quoted, or a block scalar
         return text

@@ -160,7 +160,7 @@ def _collective(text: str, config: Any, settings: Sequence[str], allow_code: All
     """A collective of one size, with the parameters `ranks=8`, `size=4k`, ..."""
     from kernbench.ccl.collectives import CCL_DTYPES
     from kernbench.ccl.group import group_of, shape_for, smallest_machine
-    from kernbench.ccl.measure import Asked, counts_of, queues_of, resolved
+    from kernbench.ccl.measure import CclRequest, counts_of, queues_of, resolved
     from kernbench.ccl.measure import bench_of as collective_bench
     from kernbench.ccl.registry import read_registry
 
@@ -182,15 +182,15 @@ def _collective(text: str, config: Any, settings: Sequence[str], allow_code: All
     root, seed = _number("root", own.get("root", "0"), 0), _number("seed", own.get("seed", "0"), 0)
     if root >= ranks:
         raise InputError(Problem("kbsim debug", f"it must be a rank from 0 to {ranks - 1}", "root", root))
-    asked = Asked(machine, group, entry, own.get("dtype", "f16"), queues, True, seed=seed, root=root)
+    request = CclRequest(machine, group, entry, own.get("dtype", "f16"), queues, True, seed=seed, root=root)
     size = _size("size", own.get("size", SIZE))
-    count = counts_of(asked, size, size, 1)[0]
-    asked = resolved(asked, count)
-    bench = collective_bench(asked, count)
-    params = {"ranks": ranks, "size": size, "dtype": asked.dtype, "root": root, "seed": seed}
+    count = counts_of(request, size, size, 1)[0]
+    request = resolved(request, count)
+    bench = collective_bench(request, count)
+    params = {"ranks": ranks, "size": size, "dtype": request.dtype, "root": root, "seed": seed}
     params |= {key: own[key] for key in ("slots", "slot_bytes", "tier") if key in own}
     given_own = tuple(f"{key}={value}" for key, value in own.items())
-    name = f"{collective}:{asked.entry.name}"
+    name = f"{collective}:{request.entry.name}"
     return Subject(name, COLLECTIVE, machine, bench=bench, params=params, target=name, own=given_own)
 
 

@@ -148,14 +148,14 @@ def route_tables(routes: Iterable[tuple[int, Sequence[SegmentRow]]]) -> dict[str
     }
 
 
-Place = tuple[int, int]
+Coordinates = tuple[int, int]
 
 
-def npu_mesh(config: NpuConfig) -> RouterMesh[Place]:
+def npu_mesh(config: NpuConfig) -> RouterMesh[Coordinates]:
     """The mesh of one NPU."""
     noc = config.noc
     assert noc is not None
-    beside: dict[Place, list[str]] = {(row, col): [] for row in range(noc.rows) for col in range(noc.cols)}
+    beside: dict[Coordinates, list[str]] = {(row, col): [] for row in range(noc.rows) for col in range(noc.cols)}
     for k, place in enumerate(noc.dma_at):
         beside[place].append(naming.engine("dma", k))
     for k, place in enumerate(noc.dram_at):
@@ -168,7 +168,7 @@ def npu_mesh(config: NpuConfig) -> RouterMesh[Place]:
     return RouterMesh(spec, spec.flit(noc.link_bytes_per_cycle), links, beside, halved=False, source=config.source)
 
 
-def npu_network(config: NpuConfig, routes: Sequence[tuple[int, bool, int, Sequence[Place]]]) -> dict[str, Any]:
+def npu_network(config: NpuConfig, routes: Sequence[tuple[int, bool, int, Sequence[Coordinates]]]) -> dict[str, Any]:
     """The table `network` of one NPU. `routes`: DMA engine, store, channel, and the routers from the source of the data on."""
     mesh = npu_mesh(config)
     channels = config.dram.channels

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import ceil_div
-from kernbench.runtime_api.places import Places, Slice
+from kernbench.runtime_api.pe_set import PeSet, Slice
 
 #: [B] smallest alignment; on the machines of the package, tensors begin at the start of a chunk of the interleave
 ALIGNMENT = 256
@@ -21,7 +21,7 @@ class AddressSpace:
     """Virtual addresses of tensors, with one window for each tensor. Addresses below `virtual_base` are physical and are not
     translated."""
 
-    def __init__(self, places: Places) -> None:
+    def __init__(self, places: PeSet) -> None:
         self.virtual_base = places.virtual_base
         self._next = self.virtual_base
         self._bases = [one.base for one in places.slices]
@@ -148,7 +148,7 @@ class HbmAllocator:
     """Allocates bytes of HBM slices, upwards from the first byte of each slice. Allocations are never freed, because a run
     keeps its tensors."""
 
-    def __init__(self, places: Places, align: int = ALIGNMENT) -> None:
+    def __init__(self, places: PeSet, align: int = ALIGNMENT) -> None:
         self._rooms = [_Room(one) for one in places.slices]
         self._align = align
 

@@ -16,8 +16,8 @@ from kernbench.components.builtin.switch_queue import SwitchQueueForm
 from kernbench.config.kinds import a_system
 from kernbench.policy.placement import DPPolicy
 from kernbench.runtime_api.allocator import AddressSpace, HbmAllocator
-from kernbench.runtime_api.places import MachineFacts, PartPlaces, Places, check_call, chosen_pes, deal, grid_of
-from kernbench.runtime_api.tensors import DeviceTensor, check_shape, packed_parts, parts_of_pe, sharded_parts
+from kernbench.runtime_api.pe_set import MachineFacts, PeSet, TenantPeSet, check_call, chosen_pes, deal, grid_of
+from kernbench.runtime_api.tensors import DeviceTensor, check_shape, packed_pieces, pieces_of_pe, sharded_pieces
 from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.op_log import OpLogger
 from kernbench.triton_emu.host_runner import HostRunner
@@ -50,7 +50,7 @@ class Context:
 
     def __init__(
         self,
-        places: Places,
+        places: PeSet,
         params: Mapping[str, Any],
         store: MemoryStore,
         log: OpLogger | None,
@@ -147,11 +147,11 @@ class Context:
                     Problem(where, "a tensor on a single PE cannot have a placement", "pe", pe, "leave one of the two out")
                 )
             number = chosen_pes(where, [pe], self._places)[0]
-            parts = parts_of_pe(name, plain, dtype, number, self._places, self._hbm, self.memory)
+            parts = pieces_of_pe(name, plain, dtype, number, self._places, self._hbm, self.memory)
         elif placement is None:
-            parts = packed_parts(name, plain, dtype, self._hbm, self.memory)
+            parts = packed_pieces(name, plain, dtype, self._hbm, self.memory)
         elif isinstance(placement, DPPolicy):
-            parts = sharded_parts(name, plain, dtype, placement, self._places, self._hbm, self.memory)
+            parts = sharded_pieces(name, plain, dtype, placement, self._places, self._hbm, self.memory)
         else:
             raise InputError(Problem(where, "it must be a DPPolicy or None", "placement", str(placement)))
         if host is not None:
@@ -257,7 +257,7 @@ class Context:
         copied by switches. InputError for a table that is not symmetric, a queue in use, a protocol or switches that the
         machine does not have, and too little memory.
         """
-        if isinstance(self._places, PartPlaces):
+        if isinstance(self._places, TenantPeSet):
             rule = "the kernels of a tenant have no queues between PEs"
             raise InputError(Problem("queues", rule, remedy="run this bench without other tenants (kbsim run)"))
         if self.launches:

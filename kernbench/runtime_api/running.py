@@ -17,7 +17,7 @@ from kernbench.common.errors import InputError, Problem
 from kernbench.common.files import SOURCE_BYTES, read_bounded
 from kernbench.runtime_api.allocator import AddressSpace
 from kernbench.runtime_api.context import Context
-from kernbench.runtime_api.places import Places
+from kernbench.runtime_api.pe_set import PeSet
 from kernbench.sim_engine.engine import LaunchTimes, PeTimes, Session
 from kernbench.triton_emu.kernel_system import KernelSystem, kernel_system
 
@@ -35,13 +35,13 @@ class BenchRun:
         bench: Bench,
         session: Session,
         params: dict[str, Any],
-        places: Places | None = None,
+        places: PeSet | None = None,
         memory: AddressSpace | None = None,
     ) -> None:
         """`places`: the PEs of the bench; None for the whole machine. `memory`: addresses that it shares with other benches."""
         self.bench = bench
         self.params = params
-        self.places = Places(session.config) if places is None else places
+        self.places = PeSet(session.config) if places is None else places
         self.context = Context(self.places, params, session.store, session.log, memory)
         self._session = session
 
@@ -182,8 +182,8 @@ class Running(BenchRun, OnSystem):
 class Together(OnSystem):
     """Several benches on one machine, each with its own host program and its own places."""
 
-    def __init__(self, session: Session, benches: Sequence[tuple[Bench, dict[str, Any], Places]]) -> None:
-        memory = AddressSpace(Places(session.config))
+    def __init__(self, session: Session, benches: Sequence[tuple[Bench, dict[str, Any], PeSet]]) -> None:
+        memory = AddressSpace(PeSet(session.config))
         self.runs = [BenchRun(bench, session, params, places, memory) for bench, params, places in benches]
         super().__init__(_system(session, self.runs, memory))
 

@@ -13,12 +13,12 @@ from kernbench.common.errors import InputError, Problem
 from kernbench.common.pointers import DevicePointer
 from kernbench.policy.placement import DPPolicy, Shard
 from kernbench.runtime_api.allocator import AddressSpace, HbmAllocator, Piece
-from kernbench.runtime_api.places import Places
+from kernbench.runtime_api.pe_set import PeSet
 from kernbench.sim_engine.memory_store import MemoryStore
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TensorPiece:
     """Contiguous elements of a tensor: the shard of one PE, or the piece of an unsharded tensor that is in one HBM slice."""
 
     pe: int | None  #: PE of the shard; None for a tensor without shards
@@ -57,7 +57,7 @@ class DeviceTensor:
     shape: tuple[int, ...]
     dtype: str
     placement: DPPolicy | None
-    parts: tuple[Part, ...]
+    parts: tuple[TensorPiece, ...]
     host: Array | None = field(repr=False)
     deployed: bool = False
 
@@ -92,7 +92,7 @@ class DeviceTensor:
             shard=shard,
         )
 
-    def write(self, store: MemoryStore, array: Array) -> Iterator[tuple[Part, Array]]:
+    def write(self, store: MemoryStore, array: Array) -> Iterator[tuple[TensorPiece, Array]]:
         """Write the elements of the whole tensor at the physical and virtual addresses of each part, and yield the parts with
         their elements."""
         for part in self.parts:
@@ -132,23 +132,25 @@ def _nbytes(where: str, shape: tuple[int, ...], dtype: str) -> int:
         raise InputError(Problem(where, str(error), remedy="make the last axis even")) from None
 
 
-def packed_parts(name: str, shape: tuple[int, ...], dtype: str, hbm: HbmAllocator, space: AddressSpace) -> tuple[Part, ...]:
+def packed_pieces(
+    name: str, shape: tuple[int, ...], dtype: str, hbm: HbmAllocator, space: AddressSpace
+) -> tuple[TensorPiece, ...]:
     """A row-major, contiguous tensor, from slice 0 of the first cube on. InputError if there is no room."""
     pieces = hbm.packed(_nbytes(f"tensor {name}", shape, dtype), name)
     addresses = space.add(pieces, name)
     if len(pieces) == 1:
-        return (Part(None, None, 0, shape, pieces[0][0], addresses[0], pieces[0][1]),)
+        return (TensorPiece(None, None, 0, shape, pieces[0][0], addresses[0], pieces[0][1]),)
     parts, first = [], 0
     for (physical, nbytes), virtual in zip(pieces, addresses, strict=True):
         count = nbytes * 8 // dtype_of(dtype).bits
-        parts.append(Part(None, None, first, (count,), physical, virtual, nbytes))
+        parts.append(TensorPiece(None, None, first, (count,), physical, virtual, nbytes))
         first += count
     return tuple(parts)
 
 
-def sharded_parts(
-    name: str, shape: tuple[int, ...], dtype: str, policy: DPPolicy, places: Places, hbm: HbmAllocator, space: AddressSpace
-) -> tuple[Part, ...]:
+def sharded_pieces(
+    name: str, shape: tuple[int, ...], dtype: str, policy: DPPolicy, places: PeSet, hbm: HbmAllocator, space: AddressSpace
+) -> tuple[TensorPiece, ...]:
     """A shard for each PE in the PE's own HBM slice, row-major. InputError if a slice has no room."""
     shards = policy.shards(shape, places.size)
     numbers = [places.number(shard.sip, shard.cube, shard.pe) for shard in shards]
@@ -159,15 +161,15 @@ def sharded_parts(
     ]
     addresses = space.add(pieces, name)
     return tuple(
-        Part(pe, shard, 0, shard.shape, physical, virtual, size)
+        TensorPiece(pe, shard, 0, shard.shape, physical, virtual, size)
         for pe, shard, (physical, size), virtual in zip(numbers, shards, pieces, addresses, strict=True)
     )
 
 
-def parts_of_pe(
-    name: str, shape: tuple[int, ...], dtype: str, pe: int, places: Places, hbm: HbmAllocator, space: AddressSpace
-) -> tuple[Part, ...]:
+def pieces_of_pe(
+    name: str, shape: tuple[int, ...], dtype: str, pe: int, places: PeSet, hbm: HbmAllocator, space: AddressSpace
+) -> tuple[TensorPiece, ...]:
     """The whole tensor in the HBM slice of one PE. InputError if the slice has no room."""
     size = _nbytes(f"tensor {name}", shape, dtype)
     physical = hbm.in_slice(places.slice_of(pe), size, name)
-    return (Part(None, None, 0, shape, physical, space.add([(physical, size)], name)[0], size),)
+    return (TensorPiece(None, None, 0, shape, physical, space.add([(physical, size)], name)[0], size),)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from kernbench.common.dtypes import Array
-from kernbench.runtime_api.places import Places
+from kernbench.runtime_api.pe_set import PeSet
 from kernbench.runtime_api.tensors import DeviceTensor
 from kernbench.sim_engine.data_executor import DataExecutor
 from kernbench.sim_engine.memory_store import MemoryStore
@@ -17,7 +17,7 @@ MAX_TRACED = 8  #: number of wrong parts whose ops are looked up; each lookup sc
 
 
 def verify_run(
-    log: OpLogger, outputs: Mapping[str, DeviceTensor], expected: Mapping[str, Array], places: Places, *, debug: bool
+    log: OpLogger, outputs: Mapping[str, DeviceTensor], expected: Mapping[str, Array], places: PeSet, *, debug: bool
 ) -> Verification:
     """Replay a log, and compare tensors with arrays of the same shapes. The index in a failure is an index of the whole
     tensor."""
@@ -55,7 +55,7 @@ def _in_whole(failure: Failure, name: str, offset: tuple[int, ...]) -> Failure:
 
 
 def _pieces(
-    name: str, tensor: DeviceTensor, array: Array, places: Places
+    name: str, tensor: DeviceTensor, array: Array, places: PeSet
 ) -> Iterator[tuple[Output, Array, tuple[str, tuple[int, ...]]]]:
     """The contiguous pieces of a tensor in HBM: each with its expected elements and the offset of its indices in the whole
     tensor. A piece without a name has the indices of the piece itself."""

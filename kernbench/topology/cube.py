@@ -12,7 +12,7 @@ from kernbench.common import naming
 from kernbench.common.units import ceil_div
 from kernbench.config.system.parts import Link
 from kernbench.topology.graph import Edge, EdgeKind
-from kernbench.topology.mesh_gen import CubeMesh, Place, distance, port_names, to_footprint
+from kernbench.topology.mesh_gen import CubeMesh, PointMm, distance, port_names, to_footprint
 
 if TYPE_CHECKING:
     from kernbench.config.system import SystemConfig
@@ -77,7 +77,7 @@ class CubeNode:
     name: str
     kind: str
     pe: int | None
-    place: Place  #: from the cube's north-west corner
+    place: PointMm  #: from the cube's north-west corner
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-Place = tuple[int, int]  #: (row, col)
-Link = tuple[Place, Place]  #: directed, between neighbours
+MeshPosition = tuple[int, int]  #: (row, col)
+Link = tuple[MeshPosition, MeshPosition]  #: directed, between neighbours
 
 
 def mesh_links(rows: int, cols: int) -> list[Link]:
@@ -18,7 +18,7 @@ def mesh_links(rows: int, cols: int) -> list[Link]:
     return links
 
 
-def mesh_route(source: Place, target: Place) -> list[Link]:
+def mesh_route(source: MeshPosition, target: MeshPosition) -> list[Link]:
     """The links from `source` to `target` in the order of the data; none if both are the same node."""
     places = [source]
     row, col = source

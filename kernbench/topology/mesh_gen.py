@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 MAX_SITES_SIDE = 128  # limits of the grid of candidate positions for PEs
 
-Place = tuple[Fraction, Fraction]  #: (x, y) in mm, from the cube's north-west corner
+PointMm = tuple[Fraction, Fraction]  #: (x, y) in mm, from the cube's north-west corner
 
 
 @dataclass(frozen=True, slots=True)
 class Attached:
     """A component of a cube, and the router to which it is attached."""
 
-    place: Place
+    place: PointMm
     router: str
 
 
@@ -48,17 +48,17 @@ class Attached:
 class CubeMesh:
     """The layout of a cube; names are those inside the cube."""
 
-    routers: Mapping[str, Place]
+    routers: Mapping[str, PointMm]
     links: tuple[tuple[str, str], ...]  #: each pair once, from the west or north
     parts: Mapping[str, Attached]  #: `pe0`, ..., `m_cpu`, `sram`, `ucie_n0`, ...
 
 
-def distance(a: Place, b: Place) -> Fraction:
+def distance(a: PointMm, b: PointMm) -> Fraction:
     """Millimetres of wire: along x, then along y."""
     return abs(a[0] - b[0]) + abs(a[1] - b[1])
 
 
-def to_footprint(cube: Cube, place: Place) -> Fraction:
+def to_footprint(cube: Cube, place: PointMm) -> Fraction:
     """Millimetres of wire from a place to the nearest point of the HBM's footprint."""
     x = abs(place[0] - cube.width_mm / 2) - cube.hbm.width_mm / 2
     y = abs(place[1] - cube.height_mm / 2) - cube.hbm.height_mm / 2
@@ -89,14 +89,14 @@ def _too_big(config: SystemConfig, rule: str, remedy: str) -> Problem:
     return Problem(config.where(*fields), f"the HBM covers {value}: {rule}", "cube.hbm", remedy=remedy)
 
 
-def _grid(cube: Cube, rows: int, cols: int) -> dict[tuple[int, int], Place]:
+def _grid(cube: Cube, rows: int, cols: int) -> dict[tuple[int, int], PointMm]:
     """The middles of `rows` x `cols` equal parts of a cube, row by row."""
     xs = [cube.width_mm * (2 * col + 1) / (2 * cols) for col in range(cols)]
     ys = [cube.height_mm * (2 * row + 1) / (2 * rows) for row in range(rows)]
     return {(row, col): (xs[col], ys[row]) for row in range(rows) for col in range(cols)}
 
 
-def _in_footprint(cube: Cube, place: Place) -> bool:
+def _in_footprint(cube: Cube, place: PointMm) -> bool:
     """Whether a position is inside the footprint of the HBM, at the centre of the cube; its border is outside."""
     return (
         abs(place[0] - cube.width_mm / 2) * 2 < cube.hbm.width_mm
@@ -120,7 +120,7 @@ def part_names(cube: Cube) -> list[str]:
     return names + port_names(cube)
 
 
-def _inner_places(config: SystemConfig) -> dict[str, Place]:
+def _inner_places(config: SystemConfig) -> dict[str, PointMm]:
     """Places of PEs, M_CPU and SRAM: spread row by row over the coarsest grid with room for them around the HBM."""
     cube = config.cube
     names = part_names(cube)[: cube.pes + 2]
@@ -139,7 +139,7 @@ def _free(cube: Cube, side: int) -> int:
     return side * side - rows * cols
 
 
-def _port_places(cube: Cube) -> dict[str, Place]:
+def _port_places(cube: Cube) -> dict[str, PointMm]:
     """Places of UCIe ports, spread evenly over each side."""
     count = cube.ucie.ports_per_side
     width, height, zero = cube.width_mm, cube.height_mm, Fraction(0)
@@ -156,7 +156,7 @@ def _port_places(cube: Cube) -> dict[str, Place]:
     return places
 
 
-def _links(cube: Cube, routers: Mapping[str, Place]) -> Iterable[tuple[str, str]]:
+def _links(cube: Cube, routers: Mapping[str, PointMm]) -> Iterable[tuple[str, str]]:
     """Each router with the next one in its row and in its column, across the HBM if it is between them."""
     for row in range(cube.mesh.rows):
         line = (naming.router(row, col) for col in range(cube.mesh.cols))
@@ -166,7 +166,7 @@ def _links(cube: Cube, routers: Mapping[str, Place]) -> Iterable[tuple[str, str]
         yield from pairwise(name for name in line if name in routers)
 
 
-def _nearest(routers: Mapping[str, Place], places: Iterable[Place]) -> dict[Place, str]:
+def _nearest(routers: Mapping[str, PointMm], places: Iterable[PointMm]) -> dict[PointMm, str]:
     """The nearest router of each position, the first by name among equally near ones; integers make it fast."""
     wanted = list(places)
     unit = lcm(*(coordinate.denominator for place in (*routers.values(), *wanted) for coordinate in place))
@@ -265,7 +265,7 @@ def mesh_text(mesh: CubeMesh, source: str) -> str:
     return f"{_HEAD}{first}\ncontent_hash: {_sha256(_HEAD + body)}\n{rest}"
 
 
-def _place_text(place: Place) -> str:
+def _place_text(place: PointMm) -> str:
     return f"[{_number(place[0])}, {_number(place[1])}]"
 
 
@@ -326,7 +326,7 @@ def _list(data: dict[str, Any], key: str) -> list[Any]:
     return found
 
 
-def _link(routers: dict[str, Place], pair: Any) -> tuple[str, str]:
+def _link(routers: dict[str, PointMm], pair: Any) -> tuple[str, str]:
     if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(name, str) and name in routers for name in pair):
         raise ValueError(f"a link must be two of its routers, and one is {shown(pair)}")
     if pair[0] == pair[1]:
@@ -334,13 +334,13 @@ def _link(routers: dict[str, Place], pair: Any) -> tuple[str, str]:
     return pair[0], pair[1]
 
 
-def _attached(config: SystemConfig, routers: dict[str, Place], name: str, part: Any) -> Attached:
+def _attached(config: SystemConfig, routers: dict[str, PointMm], name: str, part: Any) -> Attached:
     if not isinstance(part, dict) or not isinstance(part.get("router"), str) or part["router"] not in routers:
         raise ValueError(f"{shown(name)} must have one of its routers")
     return Attached(_place(config, name, part.get("at")), part["router"])
 
 
-def _place(config: SystemConfig, name: str, pair: Any) -> Place:
+def _place(config: SystemConfig, name: str, pair: Any) -> PointMm:
     """A position inside the cube."""
     if not isinstance(pair, list) or len(pair) != 2:
         raise ValueError(f"{shown(name)} must have a place, [x, y] in mm")

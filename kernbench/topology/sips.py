@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kernbench.common import naming
 from kernbench.config.system.links import Pair, all_sip_pairs, grid_pairs
-from kernbench.topology.mesh_gen import Place
+from kernbench.topology.mesh_gen import PointMm
 
 if TYPE_CHECKING:
     from kernbench.config.system import SystemConfig
@@ -28,7 +28,7 @@ def sip_pairs(config: SystemConfig) -> list[Pair]:
     return [pair for pair in all_sip_pairs(config) if frozenset((pair.first, pair.second)) not in failed]
 
 
-def sip_size(config: SystemConfig) -> Place:
+def sip_size(config: SystemConfig) -> PointMm:
     """(width, height) in mm of the cubes of a SIP with the gaps between them."""
     sip, cube = config.sip, config.cube
     return (
@@ -37,13 +37,13 @@ def sip_size(config: SystemConfig) -> Place:
     )
 
 
-def cube_corner(config: SystemConfig, cube: int) -> Place:
+def cube_corner(config: SystemConfig, cube: int) -> PointMm:
     """The north-west corner of a cube in its SIP."""
     row, col = divmod(cube, config.sip.cols)
     return col * (config.cube.width_mm + config.sip.gap_mm), row * (config.cube.height_mm + config.sip.gap_mm)
 
 
-def chiplet_places(config: SystemConfig, side: str) -> dict[str, Place]:
+def chiplet_places(config: SystemConfig, side: str) -> dict[str, PointMm]:
     """The positions of the components of the IO chiplet at a side of the SIP.
 
     Its network is in the middle of the chiplet, the PCIe endpoint at the edge away from the cubes, and the processor

@@ -41,11 +41,11 @@ def _atomic(
     tile = in_shape(as_tensor(value), kind, addresses.shape)
     if chosen is not None:
         tile = where(chosen, tile, full((), _NOTHING[op](kind), kind))
-    way = lanes_of(addresses, active, kind)
-    if not way.active:
+    layout = lanes_of(addresses, active, kind)
+    if not layout.active:
         zero = tensor(current().compute("full", [0.0], addresses.shape, kind), kind) if kind.is_floating() else None
         return known_tensor(np.full(addresses.shape, 0), kind) if zero is None else zero
-    assert isinstance(way.lanes, Lanes)
+    assert isinstance(layout.lanes, Lanes)
     if chosen is None:
         stored(tile, pointers, active)
     given = tile.known
@@ -54,23 +54,23 @@ def _atomic(
         assert given is not None
         if kind == uint64 and op in ("max", "min"):
             signed, change = change, lambda old, new: signed(old ^ HIGHEST, (new[0] ^ HIGHEST, new[1])) ^ HIGHEST
-        lanes = None if addresses.size == 1 else way.lanes  # one element, such as a lock, is contiguous
+        lanes = None if addresses.size == 1 else layout.lanes  # one element, such as a lock, is contiguous
         step: Callable[[Array], Array]
         if lanes is None and kind.is_int() and op in ("xchg", "cas"):
             wanted = None if compare is None else compare.elements("the expected value").item()
             step = lambda found: given if wanted is None or found.item() == wanted else found.copy()  # noqa: E731
         else:
             step = lambda found: _steps(found, given, lanes, kind, change)[1]  # noqa: E731
-        old = current().exchange(way.base, addresses.shape, lanes, kind, step)
+        old = current().exchange(layout.base, addresses.shape, lanes, kind, step)
         if old is not None:
             return known_tensor(old if lanes is None else _steps(old, given, lanes, kind, change)[0], kind)
     if kind == uint64 and op in ("max", "min"):
         refuse(f"tl.atomic_{op} does not support uint64 values that are computed after the timing; use tl.int64")
     if compare is None and op != "xchg" and not result_is_used():
-        current().scatter(way.base, tile.handle, way.lanes, rmw=_RMW[op])
+        current().scatter(layout.base, tile.handle, layout.lanes, rmw=_RMW[op])
         return None
     beside = None if compare is None else compare.handle
-    return tensor(current().change(way.base, tile.handle, way.lanes, kind, _RMW.get(op, op), beside), kind)
+    return tensor(current().change(layout.base, tile.handle, layout.lanes, kind, _RMW.get(op, op), beside), kind)
 
 
 def _is_portable(op: str, kind: dtype) -> bool:

@@ -11,11 +11,13 @@ from kernbench.triton.program import current
 from kernbench.triton.shapes import broadcast_to, joined, part
 from kernbench.triton.tensor import FUNCTIONS, as_tensor, tensor
 
-WAYS = 64  #: through a function, at most
-_TOO_MANY = f"tl.map_elementwise: there are more than {WAYS} ways through the function; a loop on elements has no end here"
+MAX_PATHS = 64  #: through a function, at most
+_TOO_MANY = (
+    f"tl.map_elementwise: there are more than {MAX_PATHS} paths through the function; a loop on elements has no end here"
+)
 
 
-class _Ways:
+class _Path:
     """The conditions on one path through a function. The conditions of `prefix` are decided; further conditions are true."""
 
     def __init__(self, prefix: list[bool]) -> None:
@@ -26,7 +28,7 @@ class _Ways:
     def decide(self, condition: tensor) -> bool:
         """Choose one side of a branch, and record the lanes that take this side."""
         if self._at == len(self.taken):
-            if self._at == WAYS:
+            if self._at == MAX_PATHS:
                 refuse(_TOO_MANY)
             self.taken.append(True)
         side = self.taken[self._at]
@@ -67,30 +69,30 @@ def map_elementwise(scalar_fn: Callable[..., Any], *args: Any, pack: int = 1) ->
     if pack < 1 or flat[0].numel % pack:
         refuse(f"tl.map_elementwise with pack={pack} of {flat[0].numel} elements: pack must divide the number of elements")
     lanes = [part(one, 0, i, one.numel, pack) if pack > 1 else one for one in flat for i in range(pack)]
-    results, several = _all_ways(scalar_fn, lanes)
+    results, several = _all_paths(scalar_fn, lanes)
     done = [_woven(results[i : i + pack]).reshaped(shape) for i in range(0, len(results), pack)]
     return tuple(done) if several and len(done) > 1 else done[0]
 
 
-def _all_ways(function: Callable[..., Any], lanes: list[tensor]) -> tuple[list[tensor], bool]:
+def _all_paths(function: Callable[..., Any], lanes: list[tensor]) -> tuple[list[tensor], bool]:
     own = current()
     found: list[tensor] | None = None
     several = False
     prefix: list[bool] = []
-    for _ in range(WAYS):
-        outer, own.ways = own.ways, _Ways(prefix)
+    for _ in range(MAX_PATHS):
+        outer, own.path = own.path, _Path(prefix)
         try:
             made = function(*lanes)
-            ways = own.ways
+            path = own.path
         finally:
-            own.ways = outer
+            own.path = outer
         several = isinstance(made, tuple)
         values = [broadcast_to(as_tensor(one), lanes[0].shape) for one in (made if several else (made,))]
-        if found is None or ways.mask is None:
+        if found is None or path.mask is None:
             found = values
         else:
-            found = [where(ways.mask, new, old) for new, old in zip(values, found, strict=True)]
-        taken = ways.taken
+            found = [where(path.mask, new, old) for new, old in zip(values, found, strict=True)]
+        taken = path.taken
         while taken and not taken[-1]:
             taken.pop()
         if not taken:

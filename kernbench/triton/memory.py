@@ -14,7 +14,7 @@ from kernbench.triton.block_pointers import block_pointer
 from kernbench.triton.dtypes import dtype, int1, int8, int16, int32, int64, pointer_type, refuse, uint64, wanted
 from kernbench.triton.elementwise import cast, full, shape_of, where
 from kernbench.triton.masked_lanes import Marks, with_zero, without_value
-from kernbench.triton.pointers import Way, check_bounds, mask_of, note, pending_mask, stored, targets, way_of
+from kernbench.triton.pointers import TileLayout, check_bounds, layout_of, mask_of, note, pending_mask, stored, targets
 from kernbench.triton.program import current, kernel_line
 from kernbench.triton.shapes import broadcast_to
 from kernbench.triton.tensor import FUNCTIONS, as_tensor, known_tensor, tensor
@@ -161,11 +161,11 @@ def brought(
     assert base is not None
     check_bounds(base, addresses, active, kind.itemsize, f"tl.{what}".replace(" ", "_"))
     note(what, base, addresses, active, kind.itemsize)
-    way = way_of(addresses, active, kind.itemsize, fill)
+    layout = layout_of(addresses, active, kind.itemsize, fill)
     own = current()
-    if not way.active:
+    if not layout.active:
         return tensor(own.compute("full", [fill], addresses.shape, kind), kind)
-    return tensor(own.gather(way.base, addresses.shape, kind, way.lanes), kind)
+    return tensor(own.gather(layout.base, addresses.shape, kind, layout.lanes), kind)
 
 
 def store(
@@ -220,13 +220,13 @@ def sent(pointer: Any, value: Any, mask: Any, what: str) -> None:
     if chosen is not None:
         _by_choice(given, kind, addresses, active, chosen)
         return
-    way = way_of(addresses, active, kind.itemsize, 0)
-    if way.active:
+    layout = layout_of(addresses, active, kind.itemsize, 0)
+    if layout.active:
         tile = in_shape(given, kind, addresses.shape)
         stored(tile, pointers, active)
-        if isinstance(way.lanes, Lanes) and given.numel > 1:
-            _note_twice(way.lanes, pointers.base.name)
-        current().scatter(way.base, tile.handle, way.lanes)
+        if isinstance(layout.lanes, Lanes) and given.numel > 1:
+            _note_twice(layout.lanes, pointers.base.name)
+        current().scatter(layout.base, tile.handle, layout.lanes)
 
 
 def _note_twice(lanes: Lanes, name: str) -> None:
@@ -242,31 +242,31 @@ def _by_choice(value: tensor, kind: dtype, addresses: Array, active: Array | Non
     One atomic command clears the bits of the selected lanes, and a second atomic command sets them. Other lanes therefore
     keep what other programs write.
     """
-    way = lanes_of(addresses, active, kind)
-    if not way.active:
+    layout = lanes_of(addresses, active, kind)
+    if not layout.active:
         return
     bits = next(one for one in (int8, int16, int32, int64) if one.itemsize == kind.itemsize)
     wide = cast(in_shape(value, kind, addresses.shape), bits, bitcast=kind.primitive_bitwidth == bits.primitive_bitwidth)
     keep, put = (broadcast_to(one, addresses.shape) for one in (where(chosen, _of(0, bits), _of(-1, bits)), wide))
-    current().scatter(way.base, keep.handle, way.lanes, rmw="and")
-    current().scatter(way.base, where(chosen, put, _of(0, bits)).handle, way.lanes, rmw="or")
+    current().scatter(layout.base, keep.handle, layout.lanes, rmw="and")
+    current().scatter(layout.base, where(chosen, put, _of(0, bits)).handle, layout.lanes, rmw="or")
 
 
 def _of(value: int, kind: dtype) -> tensor:
     return full((), value, kind)
 
 
-def lanes_of(addresses: Array, active: Array | None, kind: dtype) -> Way:
+def lanes_of(addresses: Array, active: Array | None, kind: dtype) -> TileLayout:
     """Return a layout in which the tile travels lane by lane, for ops that change elements in place."""
     flat = addresses.reshape(-1)
     moved = flat if active is None else flat[active.reshape(-1)]
     if not moved.size:
-        return Way(0, None, 0)
+        return TileLayout(0, None, 0)
     if flat.size == 1:
-        return Way(int(flat[0]), _one(addresses.shape, kind.itemsize), 1)
+        return TileLayout(int(flat[0]), _one(addresses.shape, kind.itemsize), 1)
     base = int(moved.min())
     mask = b"" if active is None else active.tobytes()
-    return Way(base, Lanes(addresses.shape, kind.itemsize, (moved - base).tobytes(), mask, 0), moved.size)
+    return TileLayout(base, Lanes(addresses.shape, kind.itemsize, (moved - base).tobytes(), mask, 0), moved.size)
 
 
 @cache

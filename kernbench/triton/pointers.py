@@ -17,7 +17,7 @@ from kernbench.triton.tensor import FUNCTIONS, known_tensor, tensor
 LOADS = ("load", "atomic load")  #: kinds of accesses that write nothing
 
 
-class Way(NamedTuple):
+class TileLayout(NamedTuple):
     """The layout of a tile in memory from `base` on: contiguous (None), by strides [B], or lane by lane."""
 
     base: int
@@ -140,20 +140,20 @@ def pending_mask(mask: Any, pointers: tensor) -> tuple[Any, tensor | None]:
     return known_tensor((addresses >= low) & (addresses + pointers.element_ty.itemsize <= high), int1), chosen
 
 
-def way_of(addresses: Array, mask: Array | None, itemsize: int, fill: float | int) -> Way:
+def layout_of(addresses: Array, mask: Array | None, itemsize: int, fill: float | int) -> TileLayout:
     """Return the layout in which a tile of addresses travels."""
     flat = addresses.reshape(-1)
     moved = flat if mask is None else flat[mask.reshape(-1)]
     if not moved.size:
-        return Way(0, None, 0)
+        return TileLayout(0, None, 0)
     if mask is None:
         steps = _strides(addresses)
         if steps is not None and _in_order(addresses.shape, steps, itemsize):
             straight = _contiguous(addresses.shape, steps, itemsize)
-            return Way(int(flat[0]), None if straight else steps, flat.size)
+            return TileLayout(int(flat[0]), None if straight else steps, flat.size)
     base = int(moved.min())
     active = b"" if mask is None else mask.tobytes()
-    return Way(base, Lanes(addresses.shape, itemsize, (moved - base).tobytes(), active, fill), moved.size)
+    return TileLayout(base, Lanes(addresses.shape, itemsize, (moved - base).tobytes(), active, fill), moved.size)
 
 
 def _strides(addresses: Array) -> tuple[int, ...] | None:

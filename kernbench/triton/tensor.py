@@ -137,9 +137,9 @@ class tensor:
         tile = self._handle
         if tile is not None and tile.value is not None and tile.value.size == 1:
             return bool(tile.value.item())
-        ways = current().ways
-        if ways is not None and (self.numel != 1 or self.known is None):
-            return bool(ways.decide(self))
+        path = current().path
+        if path is not None and (self.numel != 1 or self.known is None):
+            return bool(path.decide(self))
         return bool(self._one("the truth value"))
 
     def __int__(self) -> int:

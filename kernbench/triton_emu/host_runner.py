@@ -14,7 +14,7 @@ from kernbench.components.builtin.host import Host
 from kernbench.sim_engine.perturbation import START, Perturbed
 from kernbench.triton_emu.errors import KernelError, check_ran
 from kernbench.triton_emu.launch import HostCopy, Launch, PeWork
-from kernbench.triton_emu.system_ways import CommandWays
+from kernbench.triton_emu.system_routes import CommandRoutes
 from kernbench.triton_emu.user_code import failure_of, strayed
 
 Thing = Launch | HostCopy
@@ -34,7 +34,7 @@ class HostRunner:
         self.copies: list[HostCopy] = []
         self.cycle = 0
         self.error: BaseException | None = None  #: what the program raised
-        self.commands: CommandWays | None = None  #: of a system
+        self.commands: CommandRoutes | None = None  #: of a system
         self.machine: HasCommands | None = None  #: machine whose trace gets descriptions of jobs
         self.perturbed: Perturbed | None = None  #: draws of when PEs start
         self.first_endpoint = 0  #: number in the core of the first DMA engine of a PCIe endpoint
@@ -89,8 +89,8 @@ class HostRunner:
         self.copies.append(made)
         self._left[id(made)] = len(pieces)
         for address, nbytes in pieces:
-            number, way = self.commands.host_route(endpoint, address, write, nbytes)
-            params = (0, int(write), address, nbytes, nbytes, 1, *way)
+            number, route = self.commands.host_route(endpoint, address, write, nbytes)
+            params = (0, int(write), address, nbytes, nbytes, 1, *route)
             job = host.submit(DMA, self.first_endpoint + number, params=params, regions=((0, nbytes, 1 - write),))
             self._jobs[job] = made, (), self._tell(job, "HOST_COPY_TILE", "", after=self._after)
         return made

@@ -29,7 +29,7 @@ from kernbench.components.builtin.pe_gemm import PeGemm
 from kernbench.components.builtin.pe_ipcq import PeIpcq
 from kernbench.components.builtin.pe_math import PeMath
 from kernbench.components.builtin.pe_scheduler import PeScheduler
-from kernbench.components.builtin.transfers import OneMemory, Ways
+from kernbench.components.builtin.transfers import MemoryRoutes, OneMemory
 from kernbench.components.parts import KernelParts
 from kernbench.config import NpuConfig, SystemConfig
 from kernbench.config.schema import Dma, Spm, Te, Ve
@@ -47,7 +47,7 @@ from kernbench.triton_emu.launch import Launch, PeFacts, PeState
 from kernbench.triton_emu.memory.perturbed import PerturbedMemory
 from kernbench.triton_emu.memory.side import MemorySide, Translation
 from kernbench.triton_emu.queues import Queues
-from kernbench.triton_emu.system_ways import CommandWays, SystemWays
+from kernbench.triton_emu.system_routes import CommandRoutes, SystemRoutes
 from kernbench.triton_emu.tl.context import TLContext
 from kernbench.triton_emu.user_code import calls_refused
 
@@ -73,7 +73,7 @@ class PeSpec:
     index: int
     parts: Mapping[str, str]  #: ids of its parts' nodes, by their kinds
     base: int  #: address of its scratchpad's first byte
-    ways: Ways
+    memory_routes: MemoryRoutes
     dma: Dma
     te: Te
     ve: Ve
@@ -108,7 +108,7 @@ def make_pe(spec: PeSpec, shared: Shared) -> tuple[PeCpu, KernelRunner]:
         base,
         align=spec.dma.alignment_bytes,
         scratchpad_bytes=spec.spm.size_bytes,
-        ways=spec.ways,
+        memory_routes=spec.memory_routes,
     )
     products = PeGemm(ids[naming.PE_GEMM], spec.engines(spec.te.engines), clock, base, spec.te)
     vectors = PeMath(ids[naming.PE_MATH], spec.engines(spec.ve.engines), clock, base, spec.ve)
@@ -163,7 +163,7 @@ class KernelSystem:
     processors: dict[str, PeCpu]  #: by the names of PEs
     queues: Queues  #: between PEs
     log: OpLogger | None = None
-    _ways: list[SystemWays] = field(default_factory=list)
+    _system_routes: list[SystemRoutes] = field(default_factory=list)
 
     def bind(self, machine: Machine) -> None:
         """Before the run: where the machine has put the components, and how it reaches its memories."""
@@ -181,9 +181,9 @@ class KernelSystem:
         reach = machine.plan.reach
         if reach is None:
             return
-        for ways in self._ways:
-            ways.reach = reach
-        commands = CommandWays(reach, [name for name in machine.plan.compute if naming.counted(name) == "cpu"])
+        for memory_routes in self._system_routes:
+            memory_routes.reach = reach
+        commands = CommandRoutes(reach, [name for name in machine.plan.compute if naming.counted(name) == "cpu"])
         for runner in self.hosts:
             runner.commands, runner.first_endpoint = commands, machine.plan.with_scratchpad
 
@@ -269,8 +269,8 @@ def kernel_system(
     side = MemorySide(store, log, memory, (sram.base, sram.end), contents)
     run = current()
     shared = Shared(side, log, Clock(config.freq_ghz), launches, strict_wait, kinds, QueueClock())
-    ways: list[SystemWays] = []
-    specs = [_npu_spec(config)] if isinstance(config, NpuConfig) else list(_system_specs(config, ways))
+    memory_routes: list[SystemRoutes] = []
+    specs = [_npu_spec(config)] if isinstance(config, NpuConfig) else list(_system_specs(config, memory_routes))
     pes = {spec.name: make_pe(spec, shared) for spec in specs}
     processors = {name: cpu for name, (cpu, _) in pes.items()}
     runners = {name: runner for name, (_, runner) in pes.items()}
@@ -289,7 +289,7 @@ def kernel_system(
     components |= {cpu.node_id: cpu for cpu in processors.values()}
     queues = Queues(config, runners, nodes, shared.time, launches)
     queues.perturbed = run
-    return KernelSystem(components, hosts, runners, launches, processors, queues, log, ways)
+    return KernelSystem(components, hosts, runners, launches, processors, queues, log, memory_routes)
 
 
 def _npu_spec(config: NpuConfig) -> PeSpec:
@@ -299,7 +299,7 @@ def _npu_spec(config: NpuConfig) -> PeSpec:
         index=0,
         parts={part: part for part in naming.PE_PARTS},
         base=0,
-        ways=OneMemory(config.dram.capacity_bytes),
+        memory_routes=OneMemory(config.dram.capacity_bytes),
         dma=config.dma,
         te=config.te,
         ve=config.ve,
@@ -313,18 +313,18 @@ def _npu_spec(config: NpuConfig) -> PeSpec:
     )
 
 
-def _system_specs(config: SystemConfig, ways: list[SystemWays]) -> Iterator[PeSpec]:
-    """The PEs of a system in the order of its topology; their ways are put into `ways`."""
+def _system_specs(config: SystemConfig, memory_routes: list[SystemRoutes]) -> Iterator[PeSpec]:
+    """The PEs of a system in the order of its topology; their ways are put into `memory_routes`."""
     memories, pe = address_map(config), config.pe
     places = product(range(config.system.sips), range(config.cubes), range(config.cube.pes))
     for index, (sip, cube, number) in enumerate(places):
-        ways.append(SystemWays(memories, index))
+        memory_routes.append(SystemRoutes(memories, index))
         yield PeSpec(
             name=naming.place(sip, cube=cube, pe=number),
             index=index,
             parts={part: naming.pe_node(sip, cube, number, part) for part in naming.PE_PARTS},
             base=memories.tcm.address(index, 0),
-            ways=ways[-1],
+            memory_routes=memory_routes[-1],
             dma=pe.dma,
             te=pe.te,
             ve=pe.ve,

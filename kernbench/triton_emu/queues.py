@@ -11,7 +11,7 @@ from kernbench.common.naming import parse_pe
 from kernbench.common.pe_commands import IpcqRecvCmd, IpcqSendCmd
 from kernbench.components.builtin.flight import Flight, Reach
 from kernbench.components.builtin.ipcq_ring import DIRECTIONS, TIERS, End, Protocol, QueueClock, Ring
-from kernbench.components.builtin.switch_queue import REDUCE, WAYS, SwitchQueue, SwitchQueueForm
+from kernbench.components.builtin.switch_queue import REDUCE, SWITCH_DIRECTIONS, SwitchQueue, SwitchQueueForm
 from kernbench.config import NpuConfig, SystemConfig
 from kernbench.config.kinds import a_system
 from kernbench.config.system.dimensions import combining_dimension, differing, sizes_of
@@ -173,8 +173,9 @@ class NeighbourTable:
                     raise InputError(Problem(WHERE, rule, remedy="neighbours must be mutual"))
         for one in self.through_switches:
             members = one.members
-            if one.way not in WAYS or one.op not in OPS or one.plane < 0:
-                rule = f"a queue through a switch is one of {', '.join(WAYS)} with one of {', '.join(OPS)}, in plane 0 or more"
+            if one.direction not in SWITCH_DIRECTIONS or one.op not in OPS or one.plane < 0:
+                kinds = f"one of {', '.join(SWITCH_DIRECTIONS)} with one of {', '.join(OPS)}"
+                rule = f"a queue through a switch is {kinds}, in plane 0 or more"
                 raise InputError(Problem(WHERE, rule, value=str(one)))
             known = set(members)
             if one.root not in known or not 2 <= len(known) == len(members) or not known <= {*range(size)}:
@@ -364,11 +365,11 @@ class Queues:
         if combining is not None and differing(sips, sizes_of(self.system)) != [combining]:
             rule = f"the members of a queue through switches must be in one line of dimension {combining}, which has them"
             raise InputError(Problem(WHERE, rule, value=str(one)))
-        combines = one.way == REDUCE
+        combines = one.direction == REDUCE
         others = [member for member in one.members if member != one.root]
         pairs = [(member, one.root) for member in one.members] if combines else [(one.root, member) for member in others]
-        port = one.plane, one.way
-        rings = {pair: self._ring(table, form, pair[0], port, pair[1], one.way) for pair in pairs}
+        port = one.plane, one.direction
+        rings = {pair: self._ring(table, form, pair[0], port, pair[1], one.direction) for pair in pairs}
         after = one.members[(one.members.index(one.root) + 1) % len(one.members)]
         lead = rings[(after, one.root) if combines else (one.root, after)]
         return SwitchQueue(list(rings.values()), lead, one.op if combines else "")
@@ -422,7 +423,7 @@ class Queues:
             ring.credit_cycles = self.system.pe.ipcq.credit_cycles + reach.peer_cycles(target, source)
             if ring.tier == "tcm":
                 ring.line = self.system.pe.spm.bank_width_bytes
-                ring.way = Reach(0, 0, reach.peer_route(source, target), target)
+                ring.reach = Reach(0, 0, reach.peer_route(source, target), target)
                 room[target] += ring.slots
         more = [max(0, new - old) for new, old in zip(room, self._room, strict=True)]
         if any(more):
@@ -443,7 +444,7 @@ class Queues:
         if ring is queue.lead:
             root = target if queue.op else source
             members = others if queue.op else [source, *others]
-            ring.way = Reach(0, 0, reach.switch_route(root, members, bool(queue.op)), target)
+            ring.reach = Reach(0, 0, reach.switch_route(root, members, bool(queue.op)), target)
             room[target] += ring.slots
 
 

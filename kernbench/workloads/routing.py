@@ -21,7 +21,7 @@ from kernbench.workloads.models import ModelShape
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ExpertRows:
     """Rows `[start, start + count)` that go through one feed-forward network together."""
 
     expert: int | None  #: None: the layer has one network
@@ -30,10 +30,10 @@ class Part:
     count: int
 
 
-def parts(model: ModelShape, rows: int) -> list[Part]:
+def parts(model: ModelShape, rows: int) -> list[ExpertRows]:
     """The parts of `rows` tokens in the order of their work."""
     if not model.experts:
-        return [Part(None, 0, 0, rows)]
+        return [ExpertRows(None, 0, 0, rows)]
     choices = rows * model.experts_per_token
     found = []
     for expert in range(model.experts):
@@ -41,7 +41,7 @@ def parts(model: ModelShape, rows: int) -> list[Part]:
         while start < end:
             choice, row = divmod(start, rows)
             count = min(end - start, rows - row)
-            found.append(Part(expert, choice, row, count))
+            found.append(ExpertRows(expert, choice, row, count))
             start += count
     return sorted(found, key=lambda part: (part.choice, part.expert or 0))
 

@@ -11,7 +11,7 @@ import pytest
 
 from kernbench.ccl.contract import Shape
 from kernbench.ccl.group import group_of
-from kernbench.ccl.measure import Asked, messages, queues_of, row
+from kernbench.ccl.measure import CclRequest, messages, queues_of, row
 from kernbench.ccl.registry import read_registry
 from kernbench.ccl.tuner import KNOWN, errors_of_model
 from kernbench.ccl.weights import FITTED
@@ -92,8 +92,8 @@ def test_the_times_of_the_package_are_those_of_simulation(groups: Any) -> None:
         group = group_of(config, Shape(*known["shape"]))
         points = [(name, size, cycles) for name, some in sorted(known["times"].items()) for size, cycles, _ in some if size]
         for name, size, cycles in random.Random(known["digest"]).sample(points, min(3, len(points))):
-            asked = Asked(config, group, entries[name], "f16", queues_of(read_registry(), entries[name]), check=False)
-            if messages(asked, size // 2)[0] > 4000:
+            request = CclRequest(config, group, entries[name], "f16", queues_of(read_registry(), entries[name]), check=False)
+            if messages(request, size // 2)[0] > 4000:
                 continue
-            made, _ = row(asked, size // 2)
+            made, _ = row(request, size // 2)
             assert made is not None and made.cycles == pytest.approx(cycles, rel=0.005), (known["machine"], name, size)

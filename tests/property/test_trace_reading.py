@@ -21,7 +21,7 @@ from kernbench.config import load_config
 from kernbench.sim_engine.machine import Machine
 from kernbench.sim_engine.recording import TraceOptions
 from kernbench.trace import Metrics, metrics, open_trace
-from kernbench.trace.metric.figures import Part
+from kernbench.trace.metric.figures import StageMetrics
 from kernbench.trace.metric.tables import csv_text, rows, to_dict
 from kernbench.trace.validate import validate
 from kernbench.trace.writer import TraceFile
@@ -85,7 +85,7 @@ def cycles(parts: list[tuple[int, int, int]], of: set[int]) -> int:
     return len({cycle for cmd, start, end in parts if cmd in of for cycle in range(start, end)})
 
 
-def check_parts(parts: tuple[Part, ...], field: str, events: list[Event]) -> None:
+def check_parts(parts: tuple[StageMetrics, ...], field: str, events: list[Event]) -> None:
     """Phases and layers, from the lists of all that happened."""
     end = events[-1]["cycles"]
     commands = spans(events, "CMD_START", "CMD_END", "cmd_id", end)

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from kernbench import load_config
 from kernbench.common.errors import InputError
 from kernbench.runtime_api.allocator import AddressSpace, HbmAllocator
-from kernbench.runtime_api.places import Places
+from kernbench.runtime_api.pe_set import PeSet
 from tests.unit.test_runtime_allocator import SLICE, SYSTEM
 
-PLACES = Places(load_config(SYSTEM))
+PLACES = PeSet(load_config(SYSTEM))
 #: A tensor's pieces: slice and bytes; few enough that all fit.
 TENSORS = st.lists(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 200)), min_size=1, max_size=4), min_size=1, max_size=6)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from kernbench.ccl.call import Queues
 from kernbench.ccl.group import group_of, shape_for
-from kernbench.ccl.measure import Asked, queues_of, row
+from kernbench.ccl.measure import CclRequest, queues_of, row
 from kernbench.ccl.registry import read_registry
 from kernbench.config import load_config
 from tests.speed.sample import Sample
@@ -53,8 +53,10 @@ def ccl_rows(quick: bool = False) -> list[CclRow]:
     registry, found = read_registry(), []
     for machine, ranks, algorithm, size, check, mark in QUICK if quick else RUNS:
         config, entry = load_config(machine), registry.find("all_reduce", algorithm)
-        asked = Asked(config, group_of(config, shape_for(config, ranks)), entry, "f16", queues_of(registry, entry), check)
-        seconds, wrong = _seconds(asked, size // 2)
+        request = CclRequest(
+            config, group_of(config, shape_for(config, ranks)), entry, "f16", queues_of(registry, entry), check
+        )
+        seconds, wrong = _seconds(request, size // 2)
         found.append(CclRow(algorithm, ranks, size, seconds, mark, wrong))
     return found
 
@@ -63,9 +65,9 @@ def send_rows(quick: bool = False) -> list[SendRow]:
     """Microseconds of CPU time a send, of rings of more and more ranks on one machine: a long run less a short one."""
     found = []
     for ranks in FLAT[:2] if quick else FLAT:
-        asked, each = _pairs(ranks), SENDS // ranks
-        _seconds(asked, MESSAGE // 2)  # what is made once in a process: routes, caches
-        spent = [[_seconds(asked, count * MESSAGE // 2)[0] for count in (1, each + 1)] for _ in range(3)]
+        request, each = _pairs(ranks), SENDS // ranks
+        _seconds(request, MESSAGE // 2)  # what is made once in a process: routes, caches
+        spent = [[_seconds(request, count * MESSAGE // 2)[0] for count in (1, each + 1)] for _ in range(3)]
         found.append(SendRow(ranks, Sample((long - short) / (each * ranks) * 1e6 for short, long in spent)))
     return found
 
@@ -75,11 +77,13 @@ def sends(ranks: int, each: int) -> None:
     _seconds(_pairs(ranks), each * MESSAGE // 2)
 
 
-def _pairs(ranks: int) -> Asked:
+def _pairs(ranks: int) -> CclRequest:
     """Neighbours in a ring that send to each other, on one machine whatever the ranks."""
     registry, config = read_registry(), load_config("pod_8sip")
     queues = Queues(registry.slots, MESSAGE, registry.tier)
-    return Asked(config, group_of(config, shape_for(config, ranks)), registry.find("send_recv"), "f16", queues, check=False)
+    return CclRequest(
+        config, group_of(config, shape_for(config, ranks)), registry.find("send_recv"), "f16", queues, check=False
+    )
 
 
 def ccl_table(rows: list[CclRow], sends: list[SendRow]) -> str:
@@ -96,10 +100,10 @@ def ccl_table(rows: list[CclRow], sends: list[SendRow]) -> str:
     return "\n".join(lines)
 
 
-def _seconds(asked: Asked, count: int) -> tuple[float, int | None]:
+def _seconds(request: CclRequest, count: int) -> tuple[float, int | None]:
     gc.collect()  # of the runs before: else their garbage is looked for in this one
     before = time.process_time()
-    found, _ = row(asked, count)
+    found, _ = row(request, count)
     assert found is not None
     return time.process_time() - before, found.wrong
 

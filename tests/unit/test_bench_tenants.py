@@ -13,7 +13,7 @@ from kernbench import load_config
 from kernbench.analysis.bench_tenants import BenchTenant, read_bench_tenant, share_benches
 from kernbench.common.errors import InputError
 from kernbench.runtime_api.bench import Bench, Param
-from kernbench.runtime_api.places import PartPlaces, Places
+from kernbench.runtime_api.pe_set import PeSet, TenantPeSet
 from kernbench.sim_engine.engine import KernelFailed
 
 SINGLE = load_config("single_cube")
@@ -112,14 +112,14 @@ def test_a_host_waits_for_its_own_launches_only() -> None:
 
 
 def test_each_tenant_has_pes_and_parts_of_slices_of_its_own() -> None:
-    whole = Places(SINGLE)
-    first, second = PartPlaces(SINGLE, 0, 3, 0, 2), PartPlaces(SINGLE, 3, 5, 1, 2)
+    whole = PeSet(SINGLE)
+    first, second = TenantPeSet(SINGLE, 0, 3, 0, 2), TenantPeSet(SINGLE, 3, 5, 1, 2)
     assert first.pes == whole.pes[:3] and second.pes == whole.pes[3:]
     for a, b, piece in zip(first.slices, second.slices, whole.slices, strict=True):
         assert (a.base, a.end, b.base, b.end) == (piece.base, piece.base + HALF, piece.base + HALF, piece.end)
     assert [second.slice_of(pe) for pe in range(5)] == [whole.slice_of(pe) for pe in range(3, 8)]
     cubes = load_config("sip_4x4")
-    assert PartPlaces(cubes, 6, 2, 0, 1).pes[:3] == ("sip0.cube0.pe6", "sip0.cube0.pe7", "sip0.cube1.pe6")
+    assert TenantPeSet(cubes, 6, 2, 0, 1).pes[:3] == ("sip0.cube0.pe6", "sip0.cube0.pe7", "sip0.cube1.pe6")
 
 
 def test_refusals_name_the_tenant_and_the_remedy() -> None:

@@ -8,7 +8,7 @@ from kernbench.ccl.call import Call, Queues, run_call
 from kernbench.ccl.collectives import COLLECTIVES
 from kernbench.ccl.contract import Shape
 from kernbench.ccl.group import group_of
-from kernbench.ccl.measure import Asked, queues_of, row
+from kernbench.ccl.measure import CclRequest, queues_of, row
 from kernbench.ccl.registry import read_registry
 from kernbench.ccl.tuner import tuner_of
 from kernbench.config import NpuConfig, SystemConfig, board_names, chip_names, load_config
@@ -89,8 +89,8 @@ def test_a_long_all_reduce_without_options_reaches_the_links(name: str, mib: int
     """Within 5 % of the bandwidth of a link; on a torus, both directions of a link may be used."""
     board, rate, registry = load_config(name, kind=SystemConfig), BOARDS[name][1], read_registry()
     group, nbytes = group_of(board, Shape(8, 1, 1)), mib << 20
-    asked = Asked(board, group, registry.find("all_reduce"), "f16", Queues(), check=False)
-    made, _ = row(asked, nbytes // 2)
+    request = CclRequest(board, group, registry.find("all_reduce"), "f16", Queues(), check=False)
+    made, _ = row(request, nbytes // 2)
     assert made is not None and made.busbw > 0.95 * rate
     ring = registry.find("all_reduce", "ring")
     usual = queues_of(registry, ring, config=board, group=group)
@@ -122,7 +122,7 @@ def test_the_tuner_chooses_well_on_a_board(name: str) -> None:
         chosen, times = tuner.choose("all_reduce", nbytes // 2, "f16").name, {}
         for one in ("ring", "bidirectional", "halving_doubling", "torus"):
             entry = registry.find("all_reduce", one)
-            made, _ = row(Asked(board, group, entry, "f16", tuner.queues(entry), check=False), nbytes // 2)
+            made, _ = row(CclRequest(board, group, entry, "f16", tuner.queues(entry), check=False), nbytes // 2)
             assert made is not None
             times[one] = made.cycles
         times["hierarchical"] = times["ring"]  # with one rank a SIP, it is a ring

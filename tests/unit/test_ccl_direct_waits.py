@@ -8,7 +8,7 @@ import pytest
 
 from kernbench.ccl import halving_doubling, pipeline, ring_collectives, ring_schedule, schedule, streams
 from kernbench.ccl.group import group_of, shape_for
-from kernbench.ccl.measure import Asked, counts_of, queues_of, row
+from kernbench.ccl.measure import CclRequest, counts_of, queues_of, row
 from kernbench.ccl.registry import read_registry
 from kernbench.config import load_config
 
@@ -19,8 +19,8 @@ USERS = (halving_doubling, ring_collectives, ring_schedule, schedule, streams)  
 def ran(collective: str, algorithm: str, ranks: int, nbytes: int) -> tuple[int, int | None, list[Any]]:
     """The cycles, the wrong elements and the op log."""
     entry = REGISTRY.find(collective, algorithm)
-    asked = Asked(MACHINE, group_of(MACHINE, shape_for(MACHINE, ranks)), entry, "f16", queues_of(REGISTRY, entry), True)
-    found, outcome = row(asked, counts_of(asked, nbytes, nbytes, 2)[0])
+    request = CclRequest(MACHINE, group_of(MACHINE, shape_for(MACHINE, ranks)), entry, "f16", queues_of(REGISTRY, entry), True)
+    found, outcome = row(request, counts_of(request, nbytes, nbytes, 2)[0])
     assert found is not None and outcome.engine.op_log is not None
     records = [
         (one.t_start, one.t_end, one.component_id, one.op_id, one.dependency_ids, one.params["line"], one.params["dst_addr"])

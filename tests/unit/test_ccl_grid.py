@@ -56,7 +56,7 @@ def _simulated(some: list[Point]) -> Times:
     times = Times()
     for point in some:
         for entry in point.entries:
-            if messages(point.asked(entry), point.count)[0] <= MAX_MESSAGES:
+            if messages(point.request(entry), point.count)[0] <= MAX_MESSAGES:
                 times.simulate(point, entry)
     return times
 

@@ -20,7 +20,7 @@ from kernbench.ccl.call import Call, Launcher, Outcome, Queues, _random, run_cal
 from kernbench.ccl.collectives import COLLECTIVES
 from kernbench.ccl.contract import Shape
 from kernbench.ccl.group import group_of, shape_for
-from kernbench.ccl.measure import Asked, row
+from kernbench.ccl.measure import CclRequest, row
 from kernbench.ccl.registry import read_registry
 from kernbench.common.errors import InputError
 from kernbench.config import SystemConfig, load_config
@@ -344,8 +344,8 @@ def test_a_long_vector_over_a_grid_fits_into_scratchpads() -> None:
     """Four slices at a time would not: fewer are begun where less is free."""
     config = load_config("two_sips", ["pe.spm.bank_size_bytes=64KiB"], kind=SystemConfig)
     entry = ENTRIES["all_reduce_torus"]
-    asked = Asked(config, group_of(config, shape_for(config, 16)), entry, "f16", Queues(16, 16384, "tcm"), check=False)
-    made, _ = row(asked, 1 << 20)
+    request = CclRequest(config, group_of(config, shape_for(config, 16)), entry, "f16", Queues(16, 16384, "tcm"), check=False)
+    made, _ = row(request, 1 << 20)
     assert made is not None and made.cycles == 89_119
 
 
@@ -354,7 +354,7 @@ def test_two_slices_over_levels_run_at_a_time_only_if_a_message_more_fits(free: 
     """`free`: KiB of the scratchpad beside four queues. With exactly the room of four tiles, two slices did not fit."""
     config = load_config("two_sips", [f"pe.spm.bank_size_bytes={(64 + free) * 1024 // 32}"], kind=SystemConfig)
     group, entry = group_of(config, Shape(2, 1, 4)), ENTRIES["all_reduce_hierarchical"]
-    made, _ = row(Asked(config, group, entry, "f16", Queues(16, 1024, "tcm"), True), 48 << 10)
+    made, _ = row(CclRequest(config, group, entry, "f16", Queues(16, 1024, "tcm"), True), 48 << 10)
     assert made is not None and (made.wrong, made.cycles) == (0, cycles)
 
 

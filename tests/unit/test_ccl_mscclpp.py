@@ -12,7 +12,7 @@ from kernbench.ccl.contract import Shape
 from kernbench.ccl.group import group_of, shape_for
 from kernbench.ccl.imports import mscclpp
 from kernbench.ccl.imports.mscclpp import read_mscclpp
-from kernbench.ccl.measure import Asked, counts_of, queues_of, row
+from kernbench.ccl.measure import CclRequest, counts_of, queues_of, row
 from kernbench.ccl.registry import read_registry
 from kernbench.common.errors import InputError
 from kernbench.config import SystemConfig, load_config
@@ -71,8 +71,8 @@ def wrong(path: Path, ranks: int, size: int = 4096) -> int | None:
     config = load_config("single_cube", kind=SystemConfig)
     entry = read_mscclpp(path).fitted(config)
     group, queues = group_of(config, shape_for(config, ranks)), queues_of(read_registry(), entry)
-    asked = Asked(config, group, entry, "f16", queues, check=True)
-    made, outcome = row(asked, counts_of(asked, size, size, 2)[0])
+    request = CclRequest(config, group, entry, "f16", queues, check=True)
+    made, outcome = row(request, counts_of(request, size, size, 2)[0])
     assert made is not None, outcome.status
     return made.wrong
 
@@ -128,10 +128,10 @@ def wrong_in_switch(path: Path, ranks: int, size: int) -> int | None:
     config = load_config("two_sips", keys, kind=SystemConfig)
     entry = read_mscclpp(path).fitted(config)
     group, queues = group_of(config, Shape(ranks, 1, 1)), queues_of(read_registry(), entry)
-    asked = Asked(config, group, entry, "f16", queues, check=True)
+    request = CclRequest(config, group, entry, "f16", queues, check=True)
     assert entry.unfit(config, group) == ""
     assert "needs switches" in entry.unfit(load_config("two_sips", kind=SystemConfig), group)
-    made, outcome = row(asked, counts_of(asked, size, size, 2)[0])
+    made, outcome = row(request, counts_of(request, size, size, 2)[0])
     assert made is not None, outcome.status
     return made.wrong
 

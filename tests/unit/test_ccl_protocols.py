@@ -11,7 +11,7 @@ import pytest
 from kernbench.ccl import dist
 from kernbench.ccl.contract import Shape
 from kernbench.ccl.group import group_of
-from kernbench.ccl.measure import Asked, queues_of, resolved, row, slot_room
+from kernbench.ccl.measure import CclRequest, queues_of, resolved, row, slot_room
 from kernbench.ccl.registry import read_registry
 from kernbench.ccl.tuner import Tuner
 from kernbench.common.errors import InputError
@@ -109,15 +109,15 @@ def test_a_machine_has_the_protocols_of_its_file() -> None:
         queued(lambda tl: None, line(2), protocol="ll")
 
 
-def asked(config: SystemConfig, algorithm: str | None, protocol: str | None = None, check: bool = False) -> Asked:
+def request(config: SystemConfig, algorithm: str | None, protocol: str | None = None, check: bool = False) -> CclRequest:
     entry, group = REGISTRY.find("all_reduce", algorithm), group_of(config, Shape(1, 1, 8))
-    return Asked(config, group, entry, "f16", queues_of(REGISTRY, entry, protocol=protocol), check)
+    return CclRequest(config, group, entry, "f16", queues_of(REGISTRY, entry, protocol=protocol), check)
 
 
 @pytest.mark.parametrize("algorithm", ["ring", "tree"])
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_results_are_right_in_every_bit(algorithm: str, protocol: str) -> None:
-    made, _ = row(asked(load_config("single_cube", [SET]), algorithm, protocol, check=True), 700)  # type: ignore[arg-type]
+    made, _ = row(request(load_config("single_cube", [SET]), algorithm, protocol, check=True), 700)  # type: ignore[arg-type]
     assert made is not None and made.wrong == 0
 
 
@@ -125,14 +125,14 @@ def test_the_tuner_takes_ll_for_short_messages_and_simple_for_long_ones() -> Non
     """For a named algorithm as well; the choice is nearly the best of the three in simulation."""
     config = load_config("single_cube", [SET], kind=SystemConfig)
     for count in (64, 32768, 1 << 19):
-        one = resolved(asked(config, "ring"), count)
+        one = resolved(request(config, "ring"), count)
         times = {}
         for protocol in PROTOCOLS:
-            made, _ = row(asked(config, "ring", protocol), count)
+            made, _ = row(request(config, "ring", protocol), count)
             assert made is not None
             times[protocol] = made.cycles
         assert times[one.queues.protocol or ""] <= 1.1 * min(times.values())
-    chosen = [resolved(asked(config, None), count).queues.protocol for count in (64, 1 << 21)]
+    chosen = [resolved(request(config, None), count).queues.protocol for count in (64, 1 << 21)]
     assert chosen == ["ll", "simple"]
 
 

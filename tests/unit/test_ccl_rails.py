@@ -9,7 +9,7 @@ import pytest
 from kernbench.ccl.contract import Shape
 from kernbench.ccl.group import group_of
 from kernbench.ccl.group_routes import latencies, routes_of
-from kernbench.ccl.measure import Asked, counts_of, queues_of, row
+from kernbench.ccl.measure import CclRequest, counts_of, queues_of, row
 from kernbench.ccl.registry import read_registry
 from kernbench.common.errors import InputError
 from kernbench.config import SystemConfig, load_config
@@ -57,8 +57,8 @@ def test_without_its_nic_a_rank_uses_another_rail(broken: str) -> None:
 def cycles(config: SystemConfig, algo: str, size: int, collective: str = "all_reduce", check: bool = False) -> int:
     registry = read_registry()
     entry, group = registry.find(collective, algo), group_of(config, Shape(8, 1, 1))
-    asked = Asked(config, group, entry, "f16", queues_of(registry, entry), check=check)
-    made, outcome = row(asked, counts_of(asked, size, size, 2)[0])
+    request = CclRequest(config, group, entry, "f16", queues_of(registry, entry), check=check)
+    made, outcome = row(request, counts_of(request, size, size, 2)[0])
     assert made is not None, outcome.status
     assert made.wrong in (0, None)
     return made.cycles

@@ -10,7 +10,7 @@ import pytest
 from kernbench.ccl import dist
 from kernbench.ccl.contract import Shape
 from kernbench.ccl.group import Group, group_of
-from kernbench.ccl.measure import Asked, counts_of, queues_of, row
+from kernbench.ccl.measure import CclRequest, counts_of, queues_of, row
 from kernbench.ccl.registry import read_registry
 from kernbench.ccl.tuner import Tuner
 from kernbench.common.errors import InputError
@@ -31,8 +31,8 @@ def wrong(collective: str, shape: Shape, size: int, dtype: str = "f16", redop: s
     small = ["sip.rows=1", f"sip.cols={shape.cubes}", f"cube.pes={shape.pes}"]
     config, registry = machine(*small, sips=shape.sips), read_registry()
     entry, group = registry.find(collective, algo), group_of(config, shape)
-    asked = Asked(config, group, entry, dtype, queues_of(registry, entry), check=True, redop=redop)
-    made, outcome = row(asked, counts_of(asked, size, size, 2)[0])
+    request = CclRequest(config, group, entry, dtype, queues_of(registry, entry), check=True, redop=redop)
+    made, outcome = row(request, counts_of(request, size, size, 2)[0])
     assert made is not None, outcome.status
     return made.wrong
 
@@ -196,7 +196,7 @@ def test_the_tuner_chooses_it_where_it_is_the_fastest() -> None:
     times = {}
     for name in ("switch", "recursive_doubling", "hierarchical"):  # the best of those without a switch
         entry = registry.find("all_reduce", name)
-        made, _ = row(Asked(config, group, entry, "f16", queues_of(registry, entry), check=False), 32768)
+        made, _ = row(CclRequest(config, group, entry, "f16", queues_of(registry, entry), check=False), 32768)
         assert made is not None
         times[name] = made.cycles
     assert choice.name == "switch" == min(times, key=lambda name: times[name])

@@ -16,7 +16,7 @@ from kernbench.ccl.collectives import COLLECTIVES
 from kernbench.ccl.contract import Shape
 from kernbench.ccl.group import group_of, shape_for
 from kernbench.ccl.group_routes import Latencies, Routes, latencies
-from kernbench.ccl.measure import Asked, queues_of, resolved, row
+from kernbench.ccl.measure import CclRequest, queues_of, resolved, row
 from kernbench.ccl.patterns import vector_schedule
 from kernbench.ccl.registry import AUTO, Entry, read_registry
 from kernbench.ccl.rings import RING
@@ -68,8 +68,8 @@ def loss(one: Tuner, collective: str, size: int, within: float = float("inf")) -
     for entry in one.candidates(collective):
         if choice.cycles[entry.name] > within * choice.cycles[choice.name]:
             continue
-        asked = Asked(one.config, one.group, entry, "f16", queues_of(REGISTRY, entry), check=False)
-        made, _ = row(asked, count)
+        request = CclRequest(one.config, one.group, entry, "f16", queues_of(REGISTRY, entry), check=False)
+        made, _ = row(request, count)
         assert made is not None
         times[entry.name] = made.cycles
     return float(times[choice.name] / min(times.values()) - 1)
@@ -126,7 +126,7 @@ def test_messages_that_wait_for_slots_are_counted() -> None:
     times = {}
     for name in (choice.name, "recursive_doubling"):
         entry = REGISTRY.find("all_reduce", name)
-        made, _ = row(Asked(one.config, one.group, entry, "f16", one.queues(entry), check=False), 1 << 17)
+        made, _ = row(CclRequest(one.config, one.group, entry, "f16", one.queues(entry), check=False), 1 << 17)
         assert made is not None
         times[name] = made.cycles
     assert times[choice.name] < times["recursive_doubling"] / 2
@@ -196,14 +196,14 @@ def test_few_channels_make_sums_longer() -> None:
     usual, few = (one.choose("all_reduce", 1024, "f16", channels) for channels in (0, 1))
     for name in (usual.name, few.name):
         entry = REGISTRY.find("all_reduce", name)
-        made, _ = row(Asked(config, group, entry, "f16", queues_of(REGISTRY, entry), check=False, channels=1), 1024)
+        made, _ = row(CclRequest(config, group, entry, "f16", queues_of(REGISTRY, entry), check=False, channels=1), 1024)
         assert made is not None
         times[name] = made.cycles
         assert few.cycles[name] == pytest.approx(made.cycles, rel=0.05)
     assert times[few.name] < 0.7 * times[usual.name]
     auto = REGISTRY.find("all_reduce", AUTO)
-    asked = Asked(config, group, auto, "f16", queues_of(REGISTRY, auto), check=False, channels=1)
-    assert resolved(asked, 1024).entry.name == few.name
+    request = CclRequest(config, group, auto, "f16", queues_of(REGISTRY, auto), check=False, channels=1)
+    assert resolved(request, 1024).entry.name == few.name
     assert one.choose("all_gather", 1024, "f16", 1).cycles["ring"] == one.choose("all_gather", 1024, "f16").cycles["ring"]
     assert one.choose("all_reduce", 1024, "f16", 8).cycles["ring"] < few.cycles["ring"]
 
@@ -278,7 +278,7 @@ def test_the_model_alone_is_near_simulations() -> None:
     for size in (1024, 65536):
         for entry in one.candidates("all_reduce"):
             count = count_of(one, "all_reduce", size)
-            made, _ = row(Asked(one.config, one.group, entry, "f16", queues_of(REGISTRY, entry), check=False), count)
+            made, _ = row(CclRequest(one.config, one.group, entry, "f16", queues_of(REGISTRY, entry), check=False), count)
             assert made is not None
             errors.append(abs(one.cycles(entry, count, 2) / made.cycles - 1))
     assert sorted(errors)[len(errors) // 2] < 0.2 and max(errors) < 0.6
@@ -306,10 +306,10 @@ def test_simulated_times_are_kept_by_content(tmp_path: Path, monkeypatch: pytest
 def test_auto_takes_what_the_tuner_chooses() -> None:
     one = tuner("single_cube", 8)
     entry = REGISTRY.find("all_reduce", AUTO)
-    asked = Asked(one.config, one.group, entry, "f16", queues_of(REGISTRY, entry), check=True)
-    names = {resolved(asked, count).entry.name for count in (16, 1 << 18)}
+    request = CclRequest(one.config, one.group, entry, "f16", queues_of(REGISTRY, entry), check=True)
+    names = {resolved(request, count).entry.name for count in (16, 1 << 18)}
     assert len(names) == 2
-    made, _ = row(asked, 100)
+    made, _ = row(request, 100)
     assert made is not None and made.wrong == 0
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kernbench.ccl.contract import Shape
 from kernbench.ccl.group import group_of
 from kernbench.ccl.group_routes import latencies, routes_of
-from kernbench.ccl.measure import Asked, queues_of, row
+from kernbench.ccl.measure import CclRequest, queues_of, row
 from kernbench.ccl.registry import read_registry
 from kernbench.ccl.rings import (
     RING,
@@ -136,7 +136,7 @@ def test_an_oversubscribed_switch_limits_what_goes_through_it() -> None:
         order = [0, 2, 4, 6, 1, 3, 5, 7]  # around the switch of each line
         pes, rows = tuple(group.pes[sip] for sip in order), tuple(group.rows[sip] for sip in order)
         moved = replace(group, kind=RING, pes=pes, rows=rows)
-        made, _ = row(Asked(config, moved, entry, "f16", queues_of(REGISTRY, entry), False), nbytes // 2)
+        made, _ = row(CclRequest(config, moved, entry, "f16", queues_of(REGISTRY, entry), False), nbytes // 2)
         assert made is not None
         times.append(made.cycles)
     assert nbytes / 8 < times[0] < 2.4 * nbytes / 8 and 3 * nbytes / 8 < times[1] < 1.2 * 4 * nbytes / 8
@@ -214,7 +214,7 @@ def cycles(config: SystemConfig, collective: str, name: str, pes: int = 1, count
     """Of an algorithm on all SIPs; its results are compared with the reference."""
     entry, group = REGISTRY.find(collective, name), group_of(config, Shape(config.system.sips, 1, pes))
     queues = queues_of(REGISTRY, entry, config=config, group=group)
-    made, _ = row(Asked(config, group, entry, "f16", queues, check), count)
+    made, _ = row(CclRequest(config, group, entry, "f16", queues, check), count)
     assert made is not None and not made.wrong
     return made.cycles
 
@@ -268,7 +268,7 @@ def test_a_queue_through_switches_stays_in_its_dimension() -> None:
     assert "needs switches that combine" in entry.unfit(config, group_of(config, Shape(4, 1, 1)))  # one ring, no switch
     flat = replace(group, kind=RING)  # as in a ring of all SIPs: the members differ in both dimensions
     with pytest.raises(InputError, match="must be in one line of dimension 1"):
-        row(Asked(config, flat, replace(entry, module="kernbench.ccl.algorithms.all_reduce_switch"), "f16",
+        row(CclRequest(config, flat, replace(entry, module="kernbench.ccl.algorithms.all_reduce_switch"), "f16",
                   queues_of(REGISTRY, entry), False), 64)  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from kernbench.cmdq.entries import DmaEntry
 from kernbench.cmdq.footprint import transfer_of, work_of
 from kernbench.config import load_config
 from kernbench.config.document import data_document
-from kernbench.workloads.blocks.programs import PartPrograms
+from kernbench.workloads.blocks.programs import BlockPrograms
 from kernbench.workloads.blocks.work import layer_work
 from kernbench.workloads.llm.floor import floor_of
 from kernbench.workloads.llm.run import run_llm
@@ -43,13 +43,13 @@ SOURCE, PROMPT, BATCH = 40, 5, 3
 
 
 @cache
-def programs(name: str, kib: int = 1280) -> PartPrograms:
+def programs(name: str, kib: int = 1280) -> BlockPrograms:
     model = model_of(data_document(SMALL[name], "config.json"), name)
     job = Job(prompt=PROMPT, tokens=1, batch=BATCH, source=SOURCE)
-    return PartPrograms(model, uniform_precision(), load_config(tiny_machine(kib)), job)
+    return BlockPrograms(model, uniform_precision(), load_config(tiny_machine(kib)), job)
 
 
-def counted(made: PartPrograms, segment: Segment) -> Counter[str]:
+def counted(made: BlockPrograms, segment: Segment) -> Counter[str]:
     """What the entries of a segment move and compute."""
     program = made.segment_program(segment)
     check_program(program, made.target)
@@ -90,7 +90,7 @@ def test_work_of_published_models_equals_its_closed_form(kind: str) -> None:
     for case in RECORDED[kind]:
         config = case["config"]
         job = Job(prompt=100, tokens=1, batch=2, source=600)
-        made = PartPrograms(model_of(data_document(config, "config.json"), kind), uniform_precision(), machine, job)
+        made = BlockPrograms(model_of(data_document(config, "config.json"), kind), uniform_precision(), machine, job)
         prefill, decode = made.steps
         shapes = made.encoder_shapes(prefill)
         for number, shape in enumerate(shapes):
@@ -131,7 +131,7 @@ def test_two_pes_share_both_stacks(tmp_path: Path) -> None:
     found = []
     for shards in (1, 2):
         job = Job(prompt=4, tokens=1, batch=2, shards=shards)
-        made = PartPrograms(load_model(str(file)), uniform_precision(), machine, job)
+        made = BlockPrograms(load_model(str(file)), uniform_precision(), machine, job)
         run = run_llm(made)
         assert list(run.steps[0].kinds) == ["source", "encoder", "embedding", "layer", "head"]
         found.append([sum(step.kinds[kind].macs for step in run.steps if kind in step.kinds) for kind in ("encoder", "layer")])

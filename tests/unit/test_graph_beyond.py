@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from kernbench.workloads.graphs.beyond import Job, parts_beyond
+from kernbench.workloads.graphs.beyond import Job, excess_causes
 
 OPS = ["Conv", "Relu"]
 ENDS = [60, 100]
@@ -21,7 +21,7 @@ JOBS = [
 
 
 def found(kind: str, bound: int, engines: int, needed: dict[int, int]) -> dict[str, tuple[int, str]]:
-    parts = parts_beyond(kind, bound, engines, JOBS, ENDS, Counter(needed), OPS)
+    parts = excess_causes(kind, bound, engines, JOBS, ENDS, Counter(needed), OPS)
     assert sum(part.cycles for part in parts) == ENDS[-1] - bound
     assert [part.cycles for part in parts] == sorted((part.cycles for part in parts), reverse=True)
     return {part.reason: (part.cycles, part.op) for part in parts}
@@ -53,10 +53,10 @@ def test_the_dram() -> None:
 
 @pytest.mark.parametrize(("reason", "count"), [("ends", 3), ("waits", 3), ("te", 0)])
 def test_reasons_inside_of_jobs_count_them(reason: str, count: int) -> None:
-    parts = parts_beyond("ve", 20, 2, JOBS, ENDS, Counter({0: 16, 1: 24}), OPS)
+    parts = excess_causes("ve", 20, 2, JOBS, ENDS, Counter({0: 16, 1: 24}), OPS)
     assert next(part.jobs for part in parts if part.reason == reason) == count
 
 
 def test_a_fraction_of_a_cycle_is_in_the_largest_part() -> None:
-    parts = parts_beyond("ve", 19, 2, JOBS, ENDS, Counter({0: 15, 1: 24}), OPS)
+    parts = excess_causes("ve", 19, 2, JOBS, ENDS, Counter({0: 15, 1: 24}), OPS)
     assert sum(part.cycles for part in parts) == 81 and parts[0].cycles == 27

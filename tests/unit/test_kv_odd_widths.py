@@ -12,7 +12,7 @@ from kernbench import Machine, Program, load_config, simulate
 from kernbench.cmdq.entries import KvEntry, TeEntry
 from kernbench.cmdq.footprint import transfer_of
 from kernbench.common.errors import InputError
-from kernbench.workloads.blocks.programs import PartPrograms
+from kernbench.workloads.blocks.programs import BlockPrograms
 from kernbench.workloads.llm.run import run_llm
 from kernbench.workloads.llm.steps import Job
 from kernbench.workloads.models.precision import uniform_precision
@@ -116,7 +116,7 @@ def test_layers_of_parts_hold_packed_caches(bits: int, name: str) -> None:
     job = Job(prompt=21, tokens=1, phases=("decode",))
     moved, cycles = [], []
     for kv in (bits, WIDER[bits]):
-        programs = PartPrograms(read(SMALL[name]), uniform_precision(kv=kv), load_config(tiny_machine(640)), job)
+        programs = BlockPrograms(read(SMALL[name]), uniform_precision(kv=kv), load_config(tiny_machine(640)), job)
         (step,) = programs.steps
         loads = 0
         for segment in list(programs.segments(step))[1:-1]:

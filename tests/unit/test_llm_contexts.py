@@ -18,7 +18,7 @@ from kernbench.cmdq.footprint import bytes_of
 from kernbench.common.errors import InputError
 from kernbench.config import load_config
 from kernbench.workloads.blocks.context import ContextShare, most_cached
-from kernbench.workloads.blocks.programs import PartPrograms
+from kernbench.workloads.blocks.programs import BlockPrograms
 from kernbench.workloads.llm.exchanges import EXCHANGES, gather_rows, scatter_rows
 from kernbench.workloads.llm.floor import floor_of
 from kernbench.workloads.llm.model import Model
@@ -60,12 +60,12 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return programs
 
 
-def layer_of(programs: PartPrograms, phase: str) -> Segment:
+def layer_of(programs: BlockPrograms, phase: str) -> Segment:
     step = next(step for step in programs.steps if step.phase == phase)
     return next(one for one in programs.segments(step) if one.kind == "layer")
 
 
-def sent_bytes(programs: PartPrograms, segment: Segment) -> Counter[str]:
+def sent_bytes(programs: BlockPrograms, segment: Segment) -> Counter[str]:
     """By phase."""
     found = Counter[str]()
     for entry in programs.segment_program(segment).entries:

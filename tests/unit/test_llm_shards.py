@@ -21,7 +21,7 @@ from kernbench.workloads.llm import steps
 from kernbench.workloads.llm.known import Known
 from kernbench.workloads.llm.reductions import ALGORITHMS, Reduction, reduction_program
 from kernbench.workloads.llm.run import run_program
-from kernbench.workloads.llm.shards import pe_places
+from kernbench.workloads.llm.shards import shard_locations
 from kernbench.workloads.llm.steps import Job, LlmPrograms, Segment
 from kernbench.workloads.models.files import load_model
 from kernbench.workloads.models.precision import uniform_precision
@@ -83,7 +83,7 @@ def test_auto_is_the_fastest_alone() -> None:
     programs = programs_of(8, "auto")
     for elements in (192, 40 * 192):
         cycles = {way: programs.reduction_cycles(elements, 8, way) for way in ALGORITHMS}
-        assert cycles[programs.way_of(elements, 8)] == min(cycles.values()) and len(set(cycles.values())) > 1  # type: ignore[index]
+        assert cycles[programs.reduction_of(elements, 8)] == min(cycles.values()) and len(set(cycles.values())) > 1  # type: ignore[index]
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 4, 6, 7, 9, 12])
@@ -105,7 +105,7 @@ def test_a_torus_of_chips_adds_with_all_links_at_once() -> None:
     machine = load_config("tpuv6e_2x4")
     found = {}
     for way in ("direct", "torus"):
-        program = reduction_program(as_npu(machine), pe_places(machine, 8), 1 << 23, 8, way, {})  # type: ignore[arg-type]
+        program = reduction_program(as_npu(machine), shard_locations(machine, 8), 1 << 23, 8, way, {})  # type: ignore[arg-type]
         result = kernbench.simulate(program, machine)
         links = [row["bytes"] for name, row in result.counters.items() if name.count("io_noc") == 2 and row["bytes"]]
         found[way] = result.cycles, len(links), max(links) / min(links)
@@ -133,7 +133,7 @@ def test_every_pe_keeps_to_its_own_slice() -> None:
     plan = lower_system(programs.segment_program(list(programs.segments(programs.steps[0]))[1]), programs.target)
     assert len(plan.dma) == 4
     config = load_config("single_cube")
-    places, view = pe_places(config, 8), as_npu(config)
+    places, view = shard_locations(config, 8), as_npu(config)
     assert [place.node for place in places] == [f"sip0.cube0.pe{i}" for i in range(8)]
     steps = [b.dram_base - a.dram_base for a, b in pairwise(places)]
     assert steps == [view.dram.capacity_bytes] * 7 and view.dram.channels == 2

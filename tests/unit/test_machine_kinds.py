@@ -15,7 +15,7 @@ from kernbench.analysis.whatif import LEVERS, RESOURCES
 from kernbench.bounds import lower_bounds, summarise
 from kernbench.cmdq.compiled import load_compiled, save_compiled
 from kernbench.policy.routing.resolver import address_map
-from kernbench.runtime_api.places import Places
+from kernbench.runtime_api.pe_set import PeSet
 from kernbench.sim_engine.recording.options import TraceOptions
 
 KINDS = pytest.mark.parametrize("name", ["npu_mobile", "single_cube"])
@@ -56,7 +56,7 @@ def test_both_kinds_answer_what_is_asked(name: str) -> None:
 
 def test_an_npu_has_one_place_and_one_memory() -> None:
     npu = load_config("npu_mobile")
-    places, memories = Places(npu), address_map(npu)
+    places, memories = PeSet(npu), address_map(npu)
     assert places.pes == ("pe0",) and tuple(places.size) == (1, 1, 1) and places.slice_of(0) == 0
     assert [(one.name, one.base, one.nbytes) for one in places.slices] == [("the DRAM", 0, npu.dram.capacity_bytes)]
     assert (memories.sram.count, memories.tcm.count) == (0, 0) and memories.region(memories.hbm.end) is None

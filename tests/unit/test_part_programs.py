@@ -19,7 +19,7 @@ from kernbench.common.errors import InputError
 from kernbench.config import load_config
 from kernbench.config.document import data_document
 from kernbench.workloads.blocks.batch import Batch, Sequences, first_key
-from kernbench.workloads.blocks.programs import PartPrograms, programs_of
+from kernbench.workloads.blocks.programs import BlockPrograms, programs_of
 from kernbench.workloads.blocks.work import layer_work
 from kernbench.workloads.llm.model import Model
 from kernbench.workloads.llm.report import report_of
@@ -48,7 +48,7 @@ def test_work_of_every_type_equals_its_closed_form(kind: str) -> None:
     """A decode step after 5,000 tokens, and a prefill of 300: of each layer that differs, from `transformers`' tensors."""
     machine = load_config("npu_server")
     for case in RECORDED[kind]:
-        programs = PartPrograms(read(case["config"]), uniform_precision(), machine, Job(prompt=1, tokens=1))
+        programs = BlockPrograms(read(case["config"]), uniform_precision(), machine, Job(prompt=1, tokens=1))
         for layer, tensors in case["layers"].items():
             shape: Any = programs.shapes[int(layer)]
             for tokens, context in ((1, 5000), (300, 0), (1, 0)):
@@ -62,10 +62,10 @@ SHORT = {"chunks", "mamba2", "jamba", "delta", "lightning"}  #: their files leav
 
 
 @cache
-def small(name: str, phase: str) -> PartPrograms:
+def small(name: str, phase: str) -> BlockPrograms:
     tokens = {"prefill": 37, "decode": 21}[phase]
     job = Job(prompt=tokens, tokens=1, phases=(phase,))  # type: ignore[arg-type]
-    return PartPrograms(read(SMALL[name]), uniform_precision(), load_config(tiny_machine(640)), job)
+    return BlockPrograms(read(SMALL[name]), uniform_precision(), load_config(tiny_machine(640)), job)
 
 
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
@@ -115,7 +115,7 @@ def test_blocks_of_rows_load_weights_again() -> None:
     runs = []
     mixer, network = ("QKV_PROJ", "OUT_PROJ"), ("MLP_GATE_UP", "MLP_DOWN")
     for kib in (640, 160):
-        programs = PartPrograms(read(SMALL["qwen3"]), uniform_precision(), load_config(tiny_machine(kib)), job)
+        programs = BlockPrograms(read(SMALL["qwen3"]), uniform_precision(), load_config(tiny_machine(kib)), job)
         segment = list(programs.segments(programs.steps[0]))[1]
         program = programs.segment_program(segment)
         parts = [weight_loads(program, *phases) for phases in (mixer, network)]
@@ -143,7 +143,7 @@ def test_shards_of_a_layer_have_the_same_weights_together() -> None:
     model = read(SMALL["qwen3"])
     work = {}
     for shards in (1, 2, 4):
-        programs = PartPrograms(model, uniform_precision(), machine, Job(prompt=8, tokens=1, shards=shards))
+        programs = BlockPrograms(model, uniform_precision(), machine, Job(prompt=8, tokens=1, shards=shards))
         shape: Any = programs.shapes[0]
         work[shards] = layer_work(shape, Batch((Sequences(1, 8),)), EVEN)
         assert run_llm(programs).steps[0].total.cycles > 0
@@ -170,9 +170,9 @@ def test_pages_of_a_cache_move_the_same_bytes_and_the_page_table(name: str) -> N
     """Two sequences of 90 tokens in pages of 16: every transfer stays in a page, and no byte of the cache is of two pages."""
     page, model, machine = 16, read(SMALL[name]), load_config(tiny_machine(640))
 
-    def made(page_tokens: int) -> PartPrograms:
+    def made(page_tokens: int) -> BlockPrograms:
         job = Job(prompt=90, tokens=1, batch=2, page_tokens=page_tokens)
-        return PartPrograms(model, uniform_precision(), machine, job)
+        return BlockPrograms(model, uniform_precision(), machine, job)
 
     plain, paged = made(0), made(page)
     for step in plain.steps:
@@ -207,7 +207,7 @@ def test_one_transfer_loads_an_expert_if_no_other_transfer_hides_its_set_up(most
     dma = {"engines": 1, "max_concurrent_transfers": most, "channels": {"act_weight": {"max_concurrent": most}}}
     machine = load_config("tpuv5e", {"dma": dma, "dram.t_setup_cycles": 4000})
     job = Job(prompt=2, tokens=1, phases=("prefill",))
-    programs = PartPrograms(load_model("qwen3-30b-a3b"), uniform_precision(), machine, job)
+    programs = BlockPrograms(load_model("qwen3-30b-a3b"), uniform_precision(), machine, job)
     (step,) = programs.steps
     segment = next(one for one in programs.segments(step) if one.kind == "layer")
     program = programs.segment_program(segment)
@@ -221,7 +221,7 @@ def test_one_transfer_loads_an_expert_if_no_other_transfer_hides_its_set_up(most
 
 
 @cache
-def mixture(*, prefetch: bool, bank: int = 65536, most: int = 1) -> PartPrograms:
+def mixture(*, prefetch: bool, bank: int = 65536, most: int = 1) -> BlockPrograms:
     """A prefill of 512 tokens, which all choose the first of two experts."""
     sizes = {"hidden_size": 256, "num_hidden_layers": 1, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 64}
     experts = {"intermediate_size": 256, "moe_intermediate_size": 16, "num_experts": 2, "num_experts_per_tok": 1}
@@ -229,10 +229,10 @@ def mixture(*, prefetch: bool, bank: int = 65536, most: int = 1) -> PartPrograms
     dma = {"engines": 1, "max_concurrent_transfers": most, "channels": {"act_weight": {"max_concurrent": most}}}
     machine = load_config("tpuv5e", {"dma": dma, "dram.t_setup_cycles": 4000, "spm.bank_size_bytes": bank})
     job = Job(prompt=512, tokens=1, phases=("prefill",), routing=Routing("file", shares=(1.0, 0.0)), prefetch_experts=prefetch)
-    return PartPrograms(model_of(data_document(config, "m.json"), "m"), uniform_precision(), machine, job)
+    return BlockPrograms(model_of(data_document(config, "m.json"), "m"), uniform_precision(), machine, job)
 
 
-def layer_of(programs: PartPrograms) -> Program:
+def layer_of(programs: BlockPrograms) -> Program:
     (step,) = programs.steps
     return programs.segment_program(next(one for one in programs.segments(step) if one.kind == "layer"))
 

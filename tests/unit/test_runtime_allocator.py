@@ -7,7 +7,7 @@ import pytest
 from kernbench import load_config
 from kernbench.common.errors import InputError
 from kernbench.runtime_api.allocator import AddressSpace, HbmAllocator
-from kernbench.runtime_api.places import Places
+from kernbench.runtime_api.pe_set import PeSet
 
 #: Two cubes of two PEs, each with a slice of 4 KiB; the windows of the two stacks are 8 KiB.
 SYSTEM = {
@@ -19,11 +19,11 @@ SLICE = 4096
 
 
 @pytest.fixture
-def places() -> Places:
-    return Places(load_config(SYSTEM))
+def places() -> PeSet:
+    return PeSet(load_config(SYSTEM))
 
 
-def test_pes_and_slices_have_names_and_addresses(places: Places) -> None:
+def test_pes_and_slices_have_names_and_addresses(places: PeSet) -> None:
     assert places.pes == ("sip0.cube0.pe0", "sip0.cube0.pe1", "sip0.cube1.pe0", "sip0.cube1.pe1")
     assert [(one.name, one.base, one.nbytes) for one in places.slices] == [
         ("slice 0 of sip0.cube0.hbm_ctrl", 0, SLICE),
@@ -37,18 +37,18 @@ def test_pes_and_slices_have_names_and_addresses(places: Places) -> None:
 
 
 def test_an_npu_is_one_pe_with_one_slice() -> None:
-    places = Places(load_config({"dram": {"capacity_bytes": 1 << 20}}))
+    places = PeSet(load_config({"dram": {"capacity_bytes": 1 << 20}}))
     assert places.pes == ("pe0",) and places.slice_of(0) == 0
     assert [(one.name, one.base, one.nbytes) for one in places.slices] == [("the DRAM", 0, 1 << 20)]
 
 
-def test_tensors_of_a_slice_begin_at_multiples_of_256(places: Places) -> None:
+def test_tensors_of_a_slice_begin_at_multiples_of_256(places: PeSet) -> None:
     hbm = HbmAllocator(places)
     assert [hbm.in_slice(1, size, "x") for size in (100, 256, 1)] == [SLICE, SLICE + 256, SLICE + 512]
     assert hbm.in_slice(2, 5, "x") == 2 * SLICE
 
 
-def test_packed_goes_on_in_the_next_slice(places: Places) -> None:
+def test_packed_goes_on_in_the_next_slice(places: PeSet) -> None:
     hbm = HbmAllocator(places)
     assert hbm.packed(3000, "a") == [(0, 3000)]
     # 3000 is rounded up to 3072: 1024 bytes are left there, and 476 go to the next slice.
@@ -56,7 +56,7 @@ def test_packed_goes_on_in_the_next_slice(places: Places) -> None:
     assert hbm.packed(SLICE, "c") == [(SLICE + 512, SLICE - 512), (2 * SLICE, 512)]
 
 
-def test_a_slice_without_room_says_who_holds_it(places: Places) -> None:
+def test_a_slice_without_room_says_who_holds_it(places: PeSet) -> None:
     hbm = HbmAllocator(places)
     for name, size in (("small", 200), ("large", 2000), ("small", 300)):
         hbm.in_slice(0, size, name)
@@ -68,7 +68,7 @@ def test_a_slice_without_room_says_who_holds_it(places: Places) -> None:
     )
 
 
-def test_bytes_at_the_end_of_a_slice_are_reserved_for_queues(places: Places) -> None:
+def test_bytes_at_the_end_of_a_slice_are_reserved_for_queues(places: PeSet) -> None:
     """Up to the last tensor and no further, in the slice that they are in alone."""
     hbm = HbmAllocator(places)
     hbm.in_slice(1, 1024, "x")
@@ -78,7 +78,7 @@ def test_bytes_at_the_end_of_a_slice_are_reserved_for_queues(places: Places) -> 
     assert [hbm.in_slice(number, SLICE, "whole") for number in (0, 2, 3)] == [0, 2 * SLICE, 3 * SLICE]
 
 
-def test_a_tensor_where_queues_want_to_be_is_named(places: Places) -> None:
+def test_a_tensor_where_queues_want_to_be_is_named(places: PeSet) -> None:
     hbm = HbmAllocator(places)
     hbm.in_slice(1, 1025, "x")
     with pytest.raises(InputError) as error:
@@ -89,7 +89,7 @@ def test_a_tensor_where_queues_want_to_be_is_named(places: Places) -> None:
     )
 
 
-def test_a_full_machine_names_the_largest(places: Places) -> None:
+def test_a_full_machine_names_the_largest(places: PeSet) -> None:
     hbm = HbmAllocator(places)
     for i in range(6):
         hbm.packed(1000 + i, f"t{i}")
@@ -103,7 +103,7 @@ def test_a_full_machine_names_the_largest(places: Places) -> None:
         HbmAllocator(places).in_slice(0, SLICE + 1, "one")
 
 
-def test_windows_hold_pieces_one_behind_the_other(places: Places) -> None:
+def test_windows_hold_pieces_one_behind_the_other(places: PeSet) -> None:
     space = AddressSpace(places)
     base = space.virtual_base
     assert space.add([(SLICE, 100), (0, 50)], "a") == [base, base + 100]
@@ -113,7 +113,7 @@ def test_windows_hold_pieces_one_behind_the_other(places: Places) -> None:
     assert space.physical(base + 256, 8) == [(512, 8)]
 
 
-def test_neighbouring_pieces_of_a_slice_are_one_run(places: Places) -> None:
+def test_neighbouring_pieces_of_a_slice_are_one_run(places: PeSet) -> None:
     space = AddressSpace(places)
     base = space.virtual_base
     space.add([(0, 256), (256, 256), (SLICE - 256, 256), (SLICE, 256)], "a")
@@ -121,14 +121,14 @@ def test_neighbouring_pieces_of_a_slice_are_one_run(places: Places) -> None:
     assert space.physical(base, 1024) == [(0, 512), (SLICE - 256, 256), (SLICE, 256)]
 
 
-def test_physical_addresses_stay_and_are_cut_at_slices(places: Places) -> None:
+def test_physical_addresses_stay_and_are_cut_at_slices(places: PeSet) -> None:
     space = AddressSpace(places)
     assert space.physical(10, 20) == [(10, 20)]
     assert space.physical(SLICE - 4, 8) == [(SLICE - 4, 4), (SLICE, 4)]
     assert space.physical(4 * SLICE + 8, 8) == [(4 * SLICE + 8, 8)]  # behind the last slice: for others to refuse
 
 
-def test_bytes_in_no_tensor_are_refused(places: Places) -> None:
+def test_bytes_in_no_tensor_are_refused(places: PeSet) -> None:
     space = AddressSpace(places)
     base = space.virtual_base
     with pytest.raises(InputError) as error:
@@ -145,7 +145,7 @@ def test_bytes_in_no_tensor_are_refused(places: Places) -> None:
     )
 
 
-def test_windows_end_with_slices(places: Places) -> None:
+def test_windows_end_with_slices(places: PeSet) -> None:
     """A piece from one slice to the next but one."""
     space = AddressSpace(places)
     (start,) = space.add([(SLICE - 256, SLICE + 512)], "t")

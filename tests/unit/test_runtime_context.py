@@ -12,7 +12,7 @@ from kernbench import load_config
 from kernbench.common.errors import InputError
 from kernbench.policy.placement import DPPolicy
 from kernbench.runtime_api.context import Context
-from kernbench.runtime_api.places import Places, check_call, chosen_pes, deal, grid_of
+from kernbench.runtime_api.pe_set import PeSet, check_call, chosen_pes, deal, grid_of
 from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.op_log import OpLogger
 from tests.unit.test_runtime_allocator import SLICE, SYSTEM
@@ -43,7 +43,7 @@ class FakeHost:
 
 def context(log: bool = True) -> Context:
     store = MemoryStore()
-    made = Context(Places(load_config(SYSTEM)), {}, store, OpLogger(store) if log else None)
+    made = Context(PeSet(load_config(SYSTEM)), {}, store, OpLogger(store) if log else None)
     made.host = FakeHost()  # type: ignore[assignment]
     return made
 
@@ -212,7 +212,7 @@ def test_a_wrong_call_of_the_context_is_refused(call: Any, text: str) -> None:
 
 def test_an_npu_has_no_pcie() -> None:
     store = MemoryStore()
-    ctx = Context(Places(load_config({})), {}, store, None)
+    ctx = Context(PeSet(load_config({})), {}, store, None)
     with pytest.raises(InputError) as error:
         ctx.deploy_tensor(ctx.zeros((2,), name="x"), through="pcie")
     assert str(error.value) == (
@@ -247,7 +247,7 @@ def test_results_need_an_op_log() -> None:
 )
 def test_refused_pes(pes: Any, text: str) -> None:
     with pytest.raises(InputError) as error:
-        chosen_pes("launch k", pes, Places(load_config(SYSTEM)))
+        chosen_pes("launch k", pes, PeSet(load_config(SYSTEM)))
     assert str(error.value) == text
 
 

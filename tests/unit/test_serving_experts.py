@@ -33,7 +33,7 @@ from kernbench.serving import (
     simulate_fleet,
 )
 from kernbench.workloads.blocks.batch import Batch, Sequences
-from kernbench.workloads.blocks.programs import PartPrograms
+from kernbench.workloads.blocks.programs import BlockPrograms
 from kernbench.workloads.blocks.timer import StepTimer
 from kernbench.workloads.llm.model import Model
 from kernbench.workloads.llm.steps import Job
@@ -117,7 +117,7 @@ def test_a_step_is_that_of_kbsim_llm(mixture: Model, tp: int) -> None:
 def test_rows_of_unequal_replicas_go_to_the_experts(mixture: Model, replicas: list[list[Sequences]]) -> None:
     """Each row goes to `top_k` experts, over links where another PE has them; attention is that of each replica alone."""
     job = Job(prompt=1, tokens=1, batch=2, expert_parallel=True, sharers=2)
-    programs = PartPrograms(mixture, BITS, MACHINE, job, batches=[Batch(tuple(one)) for one in replicas])
+    programs = BlockPrograms(mixture, BITS, MACHINE, job, batches=[Batch(tuple(one)) for one in replicas])
     phase = programs.steps[0].phase
     segment, owned = layer_of(programs, phase), [sum(one.tokens * one.count for one in some) for some in replicas]
     sent = sent_bytes(programs, segment)
@@ -134,7 +134,7 @@ def test_rows_of_unequal_replicas_go_to_the_experts(mixture: Model, replicas: li
     assert macs["routed"] == sum(owned) * HIDDEN * (3 * (TOP_K * width + shared) + 1)  # the shared network has a gate
     alone = 0
     for some in replicas:
-        one = PartPrograms(mixture, BITS, MACHINE, Job(prompt=1, tokens=1), batches=[Batch(tuple(some))])
+        one = BlockPrograms(mixture, BITS, MACHINE, Job(prompt=1, tokens=1), batches=[Batch(tuple(some))])
         entries = one.segment_program(layer_of(one, one.steps[0].phase)).entries
         alone += sum(e.m * e.n * e.k for e in entries if isinstance(e, TeEntry) and e.opcode == "TE_QKT_TILE")
     assert macs["scores"] == alone > 0

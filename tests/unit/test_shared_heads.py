@@ -9,8 +9,8 @@ import pytest
 from kernbench.common.errors import InputError
 from kernbench.config import load_config
 from kernbench.config.document import data_document
-from kernbench.workloads.blocks.memory import place_parts
-from kernbench.workloads.blocks.programs import PartPrograms
+from kernbench.workloads.blocks.memory import place_blocks
+from kernbench.workloads.blocks.programs import BlockPrograms
 from kernbench.workloads.llm.floor import floor_of
 from kernbench.workloads.llm.model import Model
 from kernbench.workloads.llm.run import segment_tally
@@ -79,13 +79,13 @@ def test_memory_of_a_pe_is_its_part(name: str) -> None:
     """Regions that begin at multiples of 1 byte have no gaps."""
     keys = CASES[name]
     shape = programs_of(keys).shapes[0]
-    if not isinstance(programs_of(keys), PartPrograms):  # whole heads of a plain decoder: the planner of layers
+    if not isinstance(programs_of(keys), BlockPrograms):  # whole heads of a plain decoder: the planner of layers
         assert name == "a whole head"
         return
     experts, hidden = keys.get("num_local_experts", 0), keys["hidden_size"]
     weights = oracle.attention_weights(keys, PES) + oracle.network_weights(keys, PES) + experts * hidden + 2 * hidden
     cache = oracle.kv_bytes(keys, PES, 63, SEQUENCES) // PES
-    assert place_parts(shape, 0, 1, 64, SEQUENCES).end == weights + cache
+    assert place_blocks(shape, 0, 1, 64, SEQUENCES).end == weights + cache
     job = Job(prompt=63, tokens=1, batch=SEQUENCES)
     assert cache_bytes(read(keys), BITS, job, Layout(PES)) == cache
     assert least_bytes(read(keys), BITS, job, Layout(PES)) < programs_of(keys, prompt=63, layers=2).dram.end

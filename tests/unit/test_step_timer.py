@@ -11,7 +11,7 @@ from kernbench.common.errors import InputError
 from kernbench.config import load_config
 from kernbench.config.document import data_document
 from kernbench.workloads.blocks.batch import Batch, Sequences
-from kernbench.workloads.blocks.programs import PartPrograms, programs_of
+from kernbench.workloads.blocks.programs import BlockPrograms, programs_of
 from kernbench.workloads.blocks.timer import StepTimer
 from kernbench.workloads.blocks.work import layer_work
 from kernbench.workloads.llm.run import CYCLES, run_llm
@@ -32,7 +32,7 @@ def timer() -> StepTimer:
 
 def test_a_batch_of_equal_sequences_takes_what_the_job_takes() -> None:
     job = Job(prompt=40, tokens=1, batch=3, phases=("decode",))
-    want = run_llm(PartPrograms(MODEL, uniform_precision(), MACHINE, job)).steps[0].total.cycles
+    want = run_llm(BlockPrograms(MODEL, uniform_precision(), MACHINE, job)).steps[0].total.cycles
     made = timer()
     assert made.step_cycles([Sequences(1, 40, 3)]) == want
     assert made.step_cycles([Sequences(1, 40), Sequences(1, 40, 2)]) == want and made.simulated == 1
@@ -51,7 +51,7 @@ def test_a_mixed_step_shares_its_weights() -> None:
 def test_bytes_and_macs_of_a_mixed_step_add_up() -> None:
     """Cache bytes and scores are those of the sequences alone; weights are there once."""
     batch = Batch((Sequences(1, 30, 2), Sequences(16, 8)))
-    programs = PartPrograms(MODEL, uniform_precision(), MACHINE, Job(prompt=1, tokens=1), batches=[batch])
+    programs = BlockPrograms(MODEL, uniform_precision(), MACHINE, Job(prompt=1, tokens=1), batches=[batch])
     shape: Any = programs.shapes[0]
     groups = batch.groups, batch.groups[:1], batch.groups[1:]
     whole, one, two = (layer_work(shape, Batch(some), Routing()) for some in groups)
@@ -77,7 +77,7 @@ def test_part_by_part_is_near_the_planner_of_layers() -> None:
     """Llama-3-8B decodes a token, one layer: both are bound by the same bytes."""
     model, machine = load_model("llama3-8b"), load_config("npu_server")
     job = Job(prompt=512, tokens=1, layers=1, phases=("decode",))
-    planned, parts = (made(model, uniform_precision(), machine, job) for made in (LlmPrograms, PartPrograms))
+    planned, parts = (made(model, uniform_precision(), machine, job) for made in (LlmPrograms, BlockPrograms))
     cycles = [run_llm(programs).steps[0].kinds["layer"].cycles for programs in (planned, parts)]
     assert cycles[1] == pytest.approx(cycles[0], rel=0.03)
 
@@ -119,7 +119,7 @@ def test_whole_experts_over_pes() -> None:
     runs = []
     for whole in (False, True):
         job = Job(prompt=16, tokens=1, phases=("prefill",), shards=4, expert_parallel=whole)
-        runs.append(run_llm(PartPrograms(model, uniform_precision(), machine, job)).steps[0].total)
+        runs.append(run_llm(BlockPrograms(model, uniform_precision(), machine, job)).steps[0].total)
     assert runs[0].bytes["weights"] == runs[1].bytes["weights"] and runs[0].macs == runs[1].macs
 
 
@@ -128,7 +128,7 @@ def test_a_timer_knows_only_cycles_and_they_are_those_of_a_run() -> None:
     made = timer()
     for some in ([Sequences(1, 70, 3)], [Sequences(20, 5)], [Sequences(1, 33), Sequences(12, 8), Sequences(1, 71)]):
         batch = Batch(tuple(sorted(some)))
-        programs = PartPrograms(MODEL, uniform_precision(), MACHINE, Job(prompt=1, tokens=1), batches=[batch])
+        programs = BlockPrograms(MODEL, uniform_precision(), MACHINE, Job(prompt=1, tokens=1), batches=[batch])
         assert made.step_cycles(some) == run_llm(programs).steps[0].total.cycles
     made.step_cycles([Sequences(1, 200, 3)])
     before = len(CYCLES)

@@ -8,7 +8,7 @@ import pytest
 
 from kernbench.ccl.call import Queues
 from kernbench.ccl.group import group_of, shape_for
-from kernbench.ccl.measure import Asked, row
+from kernbench.ccl.measure import CclRequest, row
 from kernbench.ccl.registry import read_registry
 from kernbench.common.errors import InputError
 from kernbench.config import load_config
@@ -55,7 +55,7 @@ def test_points_are_what_the_command_measures(tmp_path: Path) -> None:
         config = load_config("single_cube", {"cube.mesh.link.bytes_per_cycle": link}, kind=SystemConfig)
         group = group_of(config, shape_for(config, 4), None)
         entry = read_registry().find("all_reduce", "ring")
-        made, outcome = row(Asked(config, group, entry, "f32", Queues(4, 2048, "tcm"), False), nbytes // 4)
+        made, outcome = row(CclRequest(config, group, entry, "f32", Queues(4, 2048, "tcm"), False), nbytes // 4)
         assert made is not None
         found = rows[point.task.key]
         assert (found.status, found.jobs, found.metrics["verified"]) == ("done", 4, True)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kernbench.ccl.contract import Shape
 from kernbench.ccl.group import group_of
-from kernbench.ccl.measure import Asked, queues_of, row
+from kernbench.ccl.measure import CclRequest, queues_of, row
 from kernbench.ccl.registry import read_registry
 from kernbench.common import naming
 from kernbench.common.errors import InputError
@@ -104,8 +104,8 @@ def gather(config: SystemConfig, nbytes: int = 1 << 17) -> int:
     """Cycles until SIP 0 has a block of every other SIP."""
     entry = REGISTRY.find("gather", "direct")
     group = group_of(config, Shape(config.system.sips, 1, 1))
-    asked = Asked(config, group, entry, "f16", queues_of(REGISTRY, entry), False)
-    made, _ = row(asked, nbytes // 2)
+    request = CclRequest(config, group, entry, "f16", queues_of(REGISTRY, entry), False)
+    made, _ = row(request, nbytes // 2)
     assert made is not None
     return made.cycles
 
@@ -168,7 +168,7 @@ def shift(config: SystemConfig, distance: int, nbytes: int = 1 << 17) -> int:
     group = group_of(config, Shape(config.system.sips, 1, 1))
     order = [sip for first in range(distance) for sip in (first, first + distance)]
     moved = replace(group, pes=tuple(group.pes[sip] for sip in order), rows=tuple(group.rows[sip] for sip in order))
-    made, _ = row(Asked(config, moved, entry, "f16", queues_of(REGISTRY, entry), False), nbytes // 2)
+    made, _ = row(CclRequest(config, moved, entry, "f16", queues_of(REGISTRY, entry), False), nbytes // 2)
     assert made is not None
     return made.cycles
 

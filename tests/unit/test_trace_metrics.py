@@ -25,7 +25,7 @@ from kernbench.trace import Metrics, frame, metrics, metrics_frame, open_trace
 from kernbench.trace.columns import IdMap
 from kernbench.trace.events import Record
 from kernbench.trace.metric.collect import Activity
-from kernbench.trace.metric.figures import Engine, Part, Spread, Stall
+from kernbench.trace.metric.figures import Engine, Spread, StageMetrics, Stall
 from kernbench.trace.metric.tables import csv_text, parquet_bytes, rows, to_dict
 from kernbench.trace.writer import TraceFile
 from tests.trace_samples import UNITS, lawful, lines, meta, one_of_each, record, write_trace
@@ -70,9 +70,9 @@ def test_phases_and_layers_of_a_run_by_hand(tmp_path: Path) -> None:
     end = dict.fromkeys(qkv, 0)
     for parts, names in ((found.phases, ("QKV", "LN", None)), (found.layers, (0, 1, None))):
         assert parts == (
-            Part(names[0], commands=2, ended=2, first=0, last=17, stalls={"bank_conflict": 1}, **qkv),
-            Part(names[1], commands=2, ended=2, first=17, last=29, stalls={}, **norm),
-            Part(names[2], commands=1, ended=1, first=29, last=29, stalls={}, **end),
+            StageMetrics(names[0], commands=2, ended=2, first=0, last=17, stalls={"bank_conflict": 1}, **qkv),
+            StageMetrics(names[1], commands=2, ended=2, first=17, last=29, stalls={}, **norm),
+            StageMetrics(names[2], commands=1, ended=1, first=29, last=29, stalls={}, **end),
         )
         assert [part.latency for part in parts] == [17, 12, 0]
 

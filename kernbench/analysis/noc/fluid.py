@@ -19,10 +19,10 @@ class FluidTraffic(ComponentBase):
         self.born, source, target = load.packets(side)
         self.ends = np.full(len(self.born), -1)
         self.flows, self.jobs = max(len(self.born), 1), 1
-        self._ways = [_way(side, *ends) for ends in zip(source.tolist(), target.tolist(), strict=True)]
+        self._routes = [_route(side, *ends) for ends in zip(source.tolist(), target.tolist(), strict=True)]
         self._due: dict[int, list[int]] = {}
-        for k, (born, way) in enumerate(zip(self.born.tolist(), self._ways, strict=True)):
-            self._due.setdefault(born + (ROUTER + 1) * (len(way) - 1) + 1, []).append(k)
+        for k, (born, route) in enumerate(zip(self.born.tolist(), self._routes, strict=True)):
+            self._due.setdefault(born + (ROUTER + 1) * (len(route) - 1) + 1, []).append(k)
         self.links = (PORTS + 1) * side * side
         self._open: dict[int, int] = {}
         self._job = -1
@@ -32,7 +32,7 @@ class FluidTraffic(ComponentBase):
         if now == 0:
             self.submit(COMPONENT, 0)
         for k in self._due.pop(now, ()):
-            self._open[self.open_flow(1, self._ways[k])] = k
+            self._open[self.open_flow(1, self._routes[k])] = k
         return self._next(now)
 
     def _next(self, now: int) -> int:
@@ -55,12 +55,12 @@ class FluidTraffic(ComponentBase):
         return self._next(now)
 
 
-def _way(side: int, source: int, target: int) -> list[int]:
+def _route(side: int, source: int, target: int) -> list[int]:
     """The link from its node, those between routers, and the one to its node."""
-    near, ways = neighbours(side), directions(side)
+    near, routes = neighbours(side), directions(side)
     at, out = source, [PORTS * side * side + source + 1]  # resource 0 is the channel that every machine has
     while at != target:
-        port = int(ways[at, target])
+        port = int(routes[at, target])
         out.append(at * PORTS + port + 1)
         at = int(near[at, port])
     return [*out, target * PORTS + 1]

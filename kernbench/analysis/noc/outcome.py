@@ -89,7 +89,7 @@ def _slowest(replay: Replay, device: Device, count: int) -> Iterable[Slow]:
 
 def _slow(packet: Packet, replay: Replay, capacities: Sequence[Fraction]) -> Slow:
     transfer = packet.transfer
-    rate = min(capacities[resource] for way in packet.ways for resource in way)
+    rate = min(capacities[resource] for route in packet.routes for resource in route)
     alone = max(ceil_div(Fraction(packet.nbytes) / rate, 1), packet.sending)
     kind = "read" if transfer.read else "write"
     targets = _place(transfer.targets[0]) if len(transfer.targets) == 1 else f"{len(transfer.targets)} tiles"

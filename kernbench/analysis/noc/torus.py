@@ -36,7 +36,7 @@ class Torus:
         """
         nocs, tiles = self.device.nocs.items(), [divmod(k, self.device.columns)[::-1] for k in range(self._tiles)]
         out = [f"dram{k}" for k in range(len(self.device.controllers))]
-        out += [f"{noc}.{way}.{x},{y}" for noc, ways in nocs for way in ways for x, y in tiles]
+        out += [f"{noc}.{route}.{x},{y}" for noc, routes in nocs for route in routes for x, y in tiles]
         return out + [f"{noc}.into.{x},{y}" for noc in self._noc for x, y in tiles]
 
     def capacities(self) -> list[Fraction]:
@@ -57,9 +57,9 @@ class Torus:
         x, y = source
         size = {"x": self.device.columns, "y": self.device.rows}
         out = []
-        for k, way in enumerate(self.device.nocs[noc]):
-            dx, dy = STEPS[way]
-            axis, side = AXES[way], 0
+        for k, route in enumerate(self.device.nocs[noc]):
+            dx, dy = STEPS[route]
+            axis, side = AXES[route], 0
             while (x, y)[axis == "y"] != target[axis == "y"]:
                 out.append(Hop(self._links + (2 * self._noc[noc] + k) * self._tiles + y * size["x"] + x, side))
                 nx, ny = (x + dx) % size["x"], (y + dy) % size["y"]

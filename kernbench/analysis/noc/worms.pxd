@@ -12,7 +12,7 @@ cdef class Packet:
     cdef readonly object transfer
     cdef readonly long long nbytes
     cdef Py_ssize_t endpoint
-    cdef readonly list ways
+    cdef readonly list routes
     cdef readonly list holds
     cdef long long kept
     cdef readonly long long sending
@@ -77,12 +77,12 @@ cdef class Worms(Typed):
 
     cdef _unblock(self, Packet packet, long long now)
 
-    @cython.locals(link=Py_ssize_t, holders="long long", way=list, first="long long")
+    @cython.locals(link=Py_ssize_t, holders="long long", route=list, first="long long")
     cdef _advance(self, Packet packet, long long now)
 
-    cdef _open(self, Packet packet, long long nbytes, long long rest, list way)
+    cdef _open(self, Packet packet, long long nbytes, long long rest, list route)
 
-    @cython.locals(packet=Packet, rest="long long", way=list)
+    @cython.locals(packet=Packet, rest="long long", route=list)
     cdef _ended(self, long long flow, long long now)
 
     @cython.locals(following=Packet, link=Py_ssize_t)

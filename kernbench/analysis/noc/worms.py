@@ -33,7 +33,7 @@ class Packet:
         self.nbytes = nbytes
         #: the number of its endpoint; the resources of each of its flows; the numbers of the links that it must hold, in order;
         #: [B] that buffers hold for its endpoint; [cycle] that its endpoint needs
-        self.endpoint, self.ways, self.holds, self.kept, self.sending = shape
+        self.endpoint, self.routes, self.holds, self.kept, self.sending = shape
         self.answer = answer  #: [cycle] from its last byte's arrival on an idle network to the end
         self.held = 0
         self.flows = 0  #: not ended
@@ -145,10 +145,10 @@ class Worms(Typed):
     def send(self, transfer: Transfer, now: int) -> None:
         """Send it as packets; this happens once for each transfer."""
         most, left, count = self._packet_bytes, transfer.nbytes, 0
-        way = transfer.noc, transfer.owner, transfer.source, transfer.targets, transfer.read
+        route = transfer.noc, transfer.owner, transfer.source, transfer.targets, transfer.read
         while left:
             size = min(left, most)
-            kind = way, size
+            kind = route, size
             known = self._known.get(kind)
             if known is None:  # packets of one kind have the same way, which is computed once
                 known = self._known[kind] = (*latencies(self.device, self.torus, transfer), self._shape(transfer, size))
@@ -171,15 +171,15 @@ class Worms(Typed):
         memory = torus.controllers([source, *targets])
         hops = torus.hops(noc, source, targets[0]) if len(targets) == 1 else []
         if len(targets) == 1:
-            ways = [[*memory, *[hop.resource for hop in hops], torus.door(noc, targets[0])]]
+            routes = [[*memory, *[hop.resource for hop in hops], torus.door(noc, targets[0])]]
         else:
-            ways = torus.tree(noc, source, targets)
+            routes = torus.tree(noc, source, targets)
         last = hops[-ceil_div(nbytes, device.hold_bytes) :]
         links, endpoints = self._links, self._endpoints
         holds = [links.setdefault((hop.resource, hop.side, transfer.read), len(links)) for hop in last]
         endpoint = endpoints.setdefault((noc, source, transfer.read), len(endpoints))
         kept = min(nbytes, device.buffer_bytes * len(hops))
-        return endpoint, ways, holds, kept, device.injection_cycles(nbytes, source)
+        return endpoint, routes, holds, kept, device.injection_cycles(nbytes, source)
 
     def _queue(self, packet: Packet, now: int) -> None:
         packet.queued_at = now
@@ -190,7 +190,7 @@ class Worms(Typed):
 
     def _start(self, packet: Packet, now: int) -> None:
         packet.sent_at = now
-        packet.flows = len(packet.ways)
+        packet.flows = len(packet.routes)
         packet.blocks = 1 + (packet.kept < packet.nbytes)
         self.clock.at(now + packet.sending, self._on_sent, packet)
         self._advance(packet, now)
@@ -222,17 +222,17 @@ class Worms(Typed):
             packet.held += 1
         packet.flows_at = now
         first = packet.nbytes - packet.kept
-        for way in packet.ways:
-            self._open(packet, first or packet.kept, packet.kept if first else 0, way)
+        for route in packet.routes:
+            self._open(packet, first or packet.kept, packet.kept if first else 0, route)
 
-    def _open(self, packet: Packet, nbytes: int, rest: int, way: list[int]) -> None:
-        self._flows[self.open_flow(nbytes, way)] = (packet, rest, way)
+    def _open(self, packet: Packet, nbytes: int, rest: int, route: list[int]) -> None:
+        self._flows[self.open_flow(nbytes, route)] = (packet, rest, route)
 
     def _ended(self, flow: int, now: int) -> None:
         """A flow's last byte has moved before cycle `now`."""
-        packet, rest, way = self._flows.pop(flow)
+        packet, rest, route = self._flows.pop(flow)
         if rest:  # the rest is in the buffers
-            self._open(packet, rest, 0, way)
+            self._open(packet, rest, 0, route)
             self._unblock(packet, now)
             return
         packet.flows -= 1

@@ -35,7 +35,7 @@ At = tuple[Key, int]  #: a step of one
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ChunkRange:
     """Chunks of a buffer of a rank."""
 
     rank: int
@@ -231,7 +231,7 @@ class Plan:
             rule = f"an op without reduce_op is a sum, and other ops of the plan have {self.redop}"
             raise self.refused(self.unnamed, rule, remedy=f'give it "reduce_op": "{self.redop}"')
 
-    def _came(self, sources: Sequence[Place]) -> bool:
+    def _came(self, sources: Sequence[ChunkRange]) -> bool:
         """Return whether all packets are there that an op reads from scratch memory."""
         packets = [one for one in sources if one.ref.buffer == "s"]
         return all(chunk in self.written[one.rank] for one in packets for chunk in one.chunks)
@@ -333,7 +333,7 @@ class Plan:
             if one.rank != rank:
                 self._add(one.rank, ("copied", group), Row(-1, -1, number, group), "r", None, one, by)
 
-    def _members(self, rank: int, at: Where, where: Where, op: dict[str, Any], key: str) -> list[Place]:
+    def _members(self, rank: int, at: Where, where: Where, op: dict[str, Any], key: str) -> list[ChunkRange]:
         """Return the chunks of a buffer of all members of a switch channel."""
         one = op[key][0]
         block = self.gpus[rank]["threadblocks"][at[3]]
@@ -355,7 +355,7 @@ class Plan:
         index, count = self._number(one, "index", where), self._number(one, "size", where)
         return [self._checked(where, owner, buffer, index, count) for owner in sorted(ranks)]
 
-    def _place(self, rank: int, at: Where, op: dict[str, Any], key: str, number: int) -> Place:
+    def _place(self, rank: int, at: Where, op: dict[str, Any], key: str, number: int) -> ChunkRange:
         """Return the chunks that an op names, on its own rank or on another rank."""
         where = (*at, "ops")
         one = op[key][number]
@@ -374,18 +374,18 @@ class Plan:
             owner, buffer = self._number(remote, "rank", ("gpus", rank), len(self.gpus) - 1), remote.get("type")
         return self._checked(where, owner, buffer, index, count)
 
-    def _checked(self, where: Where, owner: int, buffer: Any, index: int, count: int) -> Place:
+    def _checked(self, where: Where, owner: int, buffer: Any, index: int, count: int) -> ChunkRange:
         """Return chunks after a check that the rank has them."""
         limits = {"i": self.made.sizes()[0], "o": self.made.sizes()[1], "s": self.made.scratch}
         if not isinstance(buffer, str) or buffer not in limits or not count or index + count > limits[buffer]:
             there = limits.get(str(buffer), 0)
             rule = f"chunks {index} to {index + count - 1} of {buffer} are used, and rank {owner} has {there}"
             raise self.refused(where, rule)
-        return Place(owner, Ref(buffer, index), count)
+        return ChunkRange(owner, Ref(buffer, index), count)
 
     # The steps --------------------------------------------------------------------------------------------------------
 
-    def _move(self, rank: int, number: int, source: Place, target: Place, where: Where) -> None:
+    def _move(self, rank: int, number: int, source: ChunkRange, target: ChunkRange, where: Where) -> None:
         """Add a copy, or a message if the source and the target are on different ranks."""
         if source.count != target.count:
             raise self.refused(
@@ -397,13 +397,13 @@ class Plan:
             self._send(source, target.rank, "r", None, target, (rank, number))
 
     def _send(
-        self, source: Place, to: int, kind: str, added: Place | None, target: Place, by: tuple[int, int]
+        self, source: ChunkRange, to: int, kind: str, added: ChunkRange | None, target: ChunkRange, by: tuple[int, int]
     ) -> None:
         channel, here = by[1], source.rank
         self._add(here, ("send", to, channel), Row(to, -1, channel), "s", source, None, by)
         self._add(to, ("recv", here, channel), Row(-1, here, channel), kind, added, target, by)
 
-    def _sum(self, rank: int, number: int, sources: list[Place], targets: list[Place], where: Where) -> None:
+    def _sum(self, rank: int, number: int, sources: list[ChunkRange], targets: list[ChunkRange], where: Where) -> None:
         """Add the sum of all sources to the first target on the rank itself, and copies of the sum to the other targets."""
         mine = [one for one in targets if one.rank == rank]
         if not mine or any(one.count != mine[0].count for one in (*sources, *targets)):
@@ -428,7 +428,14 @@ class Plan:
                 self._move(rank, number, total, one, where)
 
     def _add(
-        self, rank: int, key: Key, new: Row, kind: str, source: Place | None, target: Place | None, by: tuple[int, int]
+        self,
+        rank: int,
+        key: Key,
+        new: Row,
+        kind: str,
+        source: ChunkRange | None,
+        target: ChunkRange | None,
+        by: tuple[int, int],
     ) -> None:
         """Add a step of a rank. The step waits for earlier steps that use the same chunks."""
         self.steps += 1
@@ -460,7 +467,7 @@ class Plan:
         if by[0] == rank:
             self.last[by] = me
 
-    def _shared(self, rank: int, place: Place) -> Sequence[tuple[str, int]]:
+    def _shared(self, rank: int, place: ChunkRange) -> Sequence[tuple[str, int]]:
         """Return chunks by the name of their memory. In a plan in place, elements and results have the same memory."""
         if not self.made.in_place or place.ref.buffer == "s":
             return list(place.chunks)

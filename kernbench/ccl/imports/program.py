@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from kernbench.ccl.collectives import COLLECTIVES, Collective
-from kernbench.ccl.contract import KernelArgs, Shape, Table, Way, kernel_args
+from kernbench.ccl.contract import KernelArgs, QueueKey, Shape, Table, kernel_args
 from kernbench.ccl.group import Group
 from kernbench.ccl.reduction import combine_of, plus
 from kernbench.ccl.registry import Entry
@@ -340,19 +340,19 @@ class Interpreter:
         self.program = program
 
     @cached_property
-    def ways(self) -> dict[tuple[int, int, int], Way]:
+    def queue_keys(self) -> dict[tuple[int, int, int], QueueKey]:
         """The plane and direction of the queues, by (rank, peer, channel)."""
-        found: dict[tuple[int, int, int], Way] = {}
-        taken: set[tuple[int, Way]] = set()
+        found: dict[tuple[int, int, int], QueueKey] = {}
+        taken: set[tuple[int, QueueKey]] = set()
         for rank, peer, channel in self._links():
             plane = 0
             while True:
-                way = next((d for d in OPPOSITE if not {(rank, (plane, d)), (peer, (plane, OPPOSITE[d]))} & taken), None)
-                if way is not None:
+                direction = next((d for d in OPPOSITE if not {(rank, (plane, d)), (peer, (plane, OPPOSITE[d]))} & taken), None)
+                if direction is not None:
                     break
                 plane += 1
-            found[rank, peer, channel], found[peer, rank, channel] = (plane, way), (plane, OPPOSITE[way])
-            taken |= {(rank, (plane, way)), (peer, (plane, OPPOSITE[way]))}
+            found[rank, peer, channel], found[peer, rank, channel] = (plane, direction), (plane, OPPOSITE[direction])
+            taken |= {(rank, (plane, direction)), (peer, (plane, OPPOSITE[direction]))}
         return found
 
     def _links(self) -> list[tuple[int, int, int]]:
@@ -366,26 +366,30 @@ class Interpreter:
 
     def neighbours(self, kind: int, shape: Shape) -> Table:
         """Return the queues that the thread blocks use."""
-        table: dict[int, dict[Way, tuple[int, str]]] = {}
-        for (rank, peer, channel), way in self.ways.items():
-            table.setdefault(rank, {})[way] = peer, self.ways[peer, rank, channel][1]
+        table: dict[int, dict[QueueKey, tuple[int, str]]] = {}
+        for (rank, peer, channel), key in self.queue_keys.items():
+            table.setdefault(rank, {})[key] = peer, self.queue_keys[peer, rank, channel][1]
         return table
 
     def through_switches(self, kind: int, shape: Shape) -> list[SwitchQueueForm]:
         """Return the two queues of each group. Each group has its own plane, after the planes of pairs."""
         groups = enumerate(self.program.groups)
-        return [SwitchQueueForm(number, way, one.root, one.members) for number, one in groups for way in (REDUCE, MULTICAST)]
+        return [
+            SwitchQueueForm(number, direction, one.root, one.members)
+            for number, one in groups
+            for direction in (REDUCE, MULTICAST)
+        ]
 
-    def way_in(self, rank: int, block: Block) -> Way:
+    def queue_in(self, rank: int, block: Block) -> QueueKey:
         """Return the plane and direction of the queue from which a thread block receives."""
         if block.group < 0:
-            return self.ways[rank, block.recv, block.channel]
+            return self.queue_keys[rank, block.recv, block.channel]
         return block.group, REDUCE if rank == self.program.groups[block.group].root else MULTICAST
 
-    def way_out(self, rank: int, block: Block) -> Way:
+    def queue_out(self, rank: int, block: Block) -> QueueKey:
         """Return the plane and direction of the queue to which a thread block sends."""
         if block.group < 0:
-            return self.ways[rank, block.send, block.channel]
+            return self.queue_keys[rank, block.send, block.channel]
         return block.group, MULTICAST if block.copies else REDUCE
 
     @property
@@ -518,7 +522,7 @@ class _Rank:
         """Start the transfers that a piece needs: a message, its source, and the elements to which it is added."""
         message = source = target = None
         if step.receives:
-            plane, back = self.algorithm.way_in(self.tl.rank, block)
+            plane, back = self.algorithm.queue_in(self.tl.rank, block)
             message = self.tl.recv_async(back, (count,), self.dtype, plane=plane)
         if step.reads:
             source = self.tl.load(self._at(step.source, place, first), (count,), self.dtype, wait=False)
@@ -544,7 +548,7 @@ class _Rank:
         if step.writes:
             stores.append(self.tl.store(self._at(step.target, place, first), value))
         if step.sends:
-            plane, out = self.algorithm.way_out(self.tl.rank, block)
+            plane, out = self.algorithm.queue_out(self.tl.rank, block)
             self.tl.send(out, value, plane=plane)
 
 
@@ -590,8 +594,8 @@ class ProgramEntry(Entry):
     def fitted(self, config: SystemConfig) -> ProgramEntry:
         """Return the entry with queues that leave room for its tiles in the scratchpads of a machine."""
         assert self.program is not None
-        ways = Interpreter(self.program).ways
-        mine = [sum(one[0] == rank for one in ways) for rank in range(len(self.program.ranks))]
+        queue_keys = Interpreter(self.program).queue_keys
+        mine = [sum(one[0] == rank for one in queue_keys) for rank in range(len(self.program.ranks))]
         queues = max(many + sum(rank in one.members for one in self.program.groups) for rank, many in enumerate(mine))
         blocks = max(len(one) for one in self.program.ranks)
         there = config.pe.spm.num_banks * config.pe.spm.bank_size_bytes

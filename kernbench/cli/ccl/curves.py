@@ -16,9 +16,9 @@ from kernbench.common.look.css import look_js, page_css
 from kernbench.common.look.page import page_html, page_json
 
 if TYPE_CHECKING:
-    from kernbench.ccl.measure import Asked, InPlace, Row
+    from kernbench.ccl.measure import CclRequest, InPlace, Row
 
-Series = tuple[str, "Asked", Sequence["Row"]]  #: a name, the parameters of the runs, and their rows
+Series = tuple[str, "CclRequest", Sequence["Row"]]  #: a name, the parameters of the runs, and their rows
 SLOTS = 7  #: colours that can be told apart; further curves are dashed in the same colours
 
 _BODY = """\
@@ -45,13 +45,13 @@ def page_bytes(title: str, series: Sequence[Series]) -> bytes:
     own, last = (resources.files("kernbench.cli").joinpath("ccl", name).read_text(encoding="utf-8") for name in FILES)
     script = '"use strict";\n(() => {\n' + look_js() + last + "})();\n"
     wrong = sum(_wrong(row) for _, _, rows in series for row in rows)
-    checked = all(asked.check for _, asked, _ in series)
-    asked = series[0][1]
+    checked = all(request.check for _, request, _ in series)
+    request = series[0][1]
     values = {
         "TITLE": escape(title),
         "CHIP": "bad" if wrong else "done" if checked else "aborted",
         "STATUS": f"{counted(wrong, 'element')} wrong" if wrong else "verified" if checked else "not verified",
-        "FACTS": escape(f"{asked.group.shape} {asked.group.arranged}, {counted(len(series), 'curve')}"),
+        "FACTS": escape(f"{request.group.shape} {request.group.arranged}, {counted(len(series), 'curve')}"),
         "ANSWER": escape(answer(series)),
         **_bar(series),
         "ROWS": counted(sum(len(rows) for _, _, rows in series), "row"),
@@ -134,7 +134,7 @@ def _key(place: int, name: str) -> str:
     return f'<button class="key" data-curve="{place}" aria-pressed="true">{swatch} {escape(name)}</button>'
 
 
-def _data(name: str, asked: Asked, rows: Sequence[Row]) -> dict[str, object]:
+def _data(name: str, request: CclRequest, rows: Sequence[Row]) -> dict[str, object]:
     points = [[row.size, row.time_us, row.algbw, row.busbw] for row in rows]
     return {"name": name, "points": points}
 
@@ -149,10 +149,10 @@ def _table(series: Sequence[Series]) -> Iterator[str]:
     yield '<table class="data"><thead><tr>'
     yield "".join(f"<th{_kind(name)}>{name}</th>" for name in (*COLUMNS, *more))
     yield "</tr></thead><tbody>"
-    for name, asked, rows in series:
+    for name, request, rows in series:
         for row in rows:
             root = str(row.root) if row.root >= 0 else "none"
-            cells = [asked.entry.name, f"{row.size:,}", row.dtype, root, _four(row.time_us), _four(row.algbw)]
+            cells = [request.entry.name, f"{row.size:,}", row.dtype, root, _four(row.time_us), _four(row.algbw)]
             cells += [_four(row.busbw), _wrong_text(row), f"{row.bound} {row.bound_share:.0%}"]
             if places:
                 there = row.in_place

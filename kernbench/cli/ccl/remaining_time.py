@@ -14,7 +14,7 @@ from kernbench.cli.progress import ProgressBar
 
 if TYPE_CHECKING:
 
-    from kernbench.ccl.measure import Asked, Forecast
+    from kernbench.ccl.measure import CclRequest, Forecast
     from kernbench.ccl.registry import Registry
     from kernbench.sim_engine.machine import Machine
 
@@ -26,12 +26,12 @@ LONG = 60.0  # [s] shorter times are not reported
 class RemainingTime:
     """Reports the remaining time if it is long, and again if the estimate doubles."""
 
-    def __init__(self, asked: Asked, counts: Sequence[int], registry: Registry, *, quiet: bool) -> None:
+    def __init__(self, request: CclRequest, counts: Sequence[int], registry: Registry, *, quiet: bool) -> None:
         from kernbench.ccl.measure import Forecast, messages
 
-        self.forecast = Forecast(asked, counts)
-        self._asked, self._counts, self._registry, self._quiet = asked, counts, registry, quiet
-        self._least = "" if messages(asked, counts[0])[1] else "at least "
+        self.forecast = Forecast(request, counts)
+        self._asked, self._counts, self._registry, self._quiet = request, counts, registry, quiet
+        self._least = "" if messages(request, counts[0])[1] else "at least "
         self._reported = LONG / 2  # [s]
 
     @contextmanager
@@ -62,12 +62,12 @@ class RemainingTime:
         """Another algorithm of the collective that needs at most half as many messages."""
         from kernbench.ccl.measure import messages, queues_of
 
-        asked, left = self._asked, self._counts[self.forecast.done :]
+        request, left = self._asked, self._counts[self.forecast.done :]
         found = []
         for entry in self._registry.entries:
-            if entry.collective == asked.entry.collective and not entry.unfit(asked.config, asked.group):
-                own = queues_of(self._registry, entry, config=asked.config, group=asked.group)
-                other = replace(asked, entry=entry, queues=own)
+            if entry.collective == request.entry.collective and not entry.unfit(request.config, request.group):
+                own = queues_of(self._registry, entry, config=request.config, group=request.group)
+                other = replace(request, entry=entry, queues=own)
                 each = [messages(other, count) for count in left]
                 if all(exact for _, exact in each):
                     found.append((sum(number for number, _ in each), entry.name))

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from kernbench.ccl.call import Queues
     from kernbench.ccl.group import Group
-    from kernbench.ccl.measure import Asked
+    from kernbench.ccl.measure import CclRequest
     from kernbench.ccl.registry import Entry, Registry
     from kernbench.config import SystemConfig
     from kernbench.sim_engine.engine import Around
@@ -324,7 +324,7 @@ def run(
 ) -> int:
     """Run a collective between PEs for each size, and print its time, its bandwidths and the number of wrong elements."""
     from kernbench.ccl.call import check_channels
-    from kernbench.ccl.measure import Asked, HostCost, counts_of
+    from kernbench.ccl.measure import CclRequest, HostCost, counts_of
     from kernbench.ccl.registry import read_registry
 
     if config in ("0", "1"):
@@ -362,15 +362,17 @@ def run(
         for queues, kind in [(replace(own, protocol=name), kind) for name, kind in given_each]:
             for reduction in _operations(entry, op, kind):
                 for one in roots:
-                    asked = Asked(machine, group, entry, kind, queues, check, seed, one, warmup, iters, in_place, reduction)
-                    asked = replace(asked, host=host, channels=channels)
-                    batches.append(Batch(asked, counts_of(asked, *sizes)))
+                    request = CclRequest(
+                        machine, group, entry, kind, queues, check, seed, one, warmup, iters, in_place, reduction
+                    )
+                    request = replace(request, host=host, channels=channels)
+                    batches.append(Batch(request, counts_of(request, *sizes)))
     if csv == Path("-") and as_json:
         raise InputError(Problem("kbsim ccl run", "--csv - and --json both write to stdout", remedy="leave one out"))
     if chakra is not None:
         from kernbench.ccl.recording import check_recorded
 
-        check_recorded(chakra, [(batch.asked, len(batch.counts)) for batch in batches])
+        check_recorded(chakra, [(batch.request, len(batch.counts)) for batch in batches])
     results = RunOutput(batches, as_json, quiet or csv == Path("-"), plot, csv, chakra=chakra)
     if report is not None and sum(len(batch.counts) for batch in batches) > 1:
         results.page, report = report, None
@@ -536,7 +538,7 @@ def _run_sizes(results: RunOutput, registry: Registry, around: Around) -> int:
     if results.plot is not None:
         check_plot(results.plot)
     for batch in results.batches:
-        check_room(batch.asked, batch.counts)
+        check_room(batch.request, batch.counts)
     as_json = results.as_json
     try:
         stopped = _run_all(results, registry, around)
@@ -558,10 +560,10 @@ def _run_all(results: RunOutput, registry: Registry, around: Around) -> Result |
     from kernbench.ccl.measure import row
 
     for batch in results.batches:
-        remaining = RemainingTime(batch.asked, batch.counts, registry, quiet=results.quiet)
+        remaining = RemainingTime(batch.request, batch.counts, registry, quiet=results.quiet)
         for count in batch.counts:
-            with remaining.size() as progress, _kernels_named(batch.asked):
-                made, outcome = row(batch.asked, count, progress, around)
+            with remaining.size() as progress, _kernels_named(batch.request):
+                made, outcome = row(batch.request, count, progress, around)
             if made is None:
                 return outcome.engine.machine.result()
             results.row(batch, made)
@@ -571,7 +573,7 @@ def _run_all(results: RunOutput, registry: Registry, around: Around) -> Result |
 
 
 @contextmanager
-def _kernels_named(asked: Asked) -> Iterator[None]:
+def _kernels_named(request: CclRequest) -> Iterator[None]:
     """An exception of a kernel is reported with its traceback and the line of the algorithm."""
     from kernbench.ccl.call import place_in
     from kernbench.sim_engine.engine import KernelFailed
@@ -580,7 +582,7 @@ def _kernels_named(asked: Asked) -> Iterator[None]:
         yield
     except KernelFailed as error:
         output.note(error.traceback.rstrip("\n"))
-        place = place_in(asked.entry.load(), error.__cause__) if asked.entry.registry is None else ""
+        place = place_in(request.entry.load(), error.__cause__) if request.entry.registry is None else ""
         if not place:
             raise
         said = f"{place}: {type(error.__cause__).__name__}: {error.__cause__}"

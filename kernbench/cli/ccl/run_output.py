@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
 
-    from kernbench.ccl.measure import Asked, Row
+    from kernbench.ccl.measure import CclRequest, Row
     from kernbench.sim_engine.result import Result
 
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 class Batch:
     """The sizes of one algorithm, element type and root."""
 
-    asked: Asked
+    request: CclRequest
     counts: list[int]
     rows: list[Row] = field(default_factory=list)
 
@@ -60,13 +60,13 @@ class RunOutput:
     page: Path | None = None  #: of curves
     chakra: Path | None = None  #: directory of an execution trace
     shown: int = 0  #: of the rows
-    headed: Asked | None = None  #: parameters of the last header
+    headed: CclRequest | None = None  #: parameters of the last header
     read: bool = True  #: whether the reader of stdout still exists
 
     @property
-    def rows(self) -> list[tuple[Asked, Row]]:
+    def rows(self) -> list[tuple[CclRequest, Row]]:
         """All rows so far."""
-        return [(batch.asked, row) for batch in self.batches for row in batch.rows]
+        return [(batch.request, row) for batch in self.batches for row in batch.rows]
 
     def row(self, batch: Batch, row: Row) -> None:
         """Handle a finished size."""
@@ -79,13 +79,13 @@ class RunOutput:
         result, because a refused run has none, and again where the algorithm changes.
         """
         width = output.console(sys.stdout).width
-        lines: list[Text] = [] if self.rows else list(head(self.batches[0].asked, width))
-        for asked, row in self.rows[self.shown :]:
-            new = self.headed is None or (self.headed.entry, self.headed.queues) != (asked.entry, asked.queues)
-            if new or (asked.in_place and self.headed is not asked):
-                lines += head(asked, width)
-            self.headed = asked
-            lines.append(line(row, asked, width))
+        lines: list[Text] = [] if self.rows else list(head(self.batches[0].request, width))
+        for request, row in self.rows[self.shown :]:
+            new = self.headed is None or (self.headed.entry, self.headed.queues) != (request.entry, request.queues)
+            if new or (request.in_place and self.headed is not request):
+                lines += head(request, width)
+            self.headed = request
+            lines.append(line(row, request, width))
         self.read = output.show(lines, whole=True) and self.read
         self.shown = len(self.rows)
 
@@ -98,12 +98,14 @@ class RunOutput:
         elif not self.quiet:
             self._show_end(ending, stopped)
         if self.plot is not None and self.rows:
-            draw({_label(batch.asked, self.batches): batch.rows for batch in self.batches if batch.rows}, self.title, self.plot)
+            draw(
+                {_label(batch.request, self.batches): batch.rows for batch in self.batches if batch.rows}, self.title, self.plot
+            )
         if self.page is not None and self.rows:
             from kernbench.cli.ccl.curves import page_bytes
             from kernbench.common.files import write_whole
 
-            series = [(_label(batch.asked, self.batches), batch.asked, batch.rows) for batch in self.batches if batch.rows]
+            series = [(_label(batch.request, self.batches), batch.request, batch.rows) for batch in self.batches if batch.rows]
             write_whole(self.page, page_bytes(self.title, series))
         if self.chakra is not None and self.rows:
             from kernbench.ccl.recording import record
@@ -113,12 +115,12 @@ class RunOutput:
     @property
     def title(self) -> str:
         """The title of a run, on one line."""
-        asked = self.batches[0].asked
-        algorithms = {batch.asked.entry.full_name for batch in self.batches}
-        one = len(algorithms) == 1 and asked.entry.registry is None
-        name = asked.entry.full_name if one else asked.entry.collective
-        dtypes = ", ".join(dict.fromkeys(batch.asked.dtype for batch in self.batches))
-        return f"{name}, {counted(asked.group.size, 'rank')} of {asked.config.source}, {dtypes}"
+        request = self.batches[0].request
+        algorithms = {batch.request.entry.full_name for batch in self.batches}
+        one = len(algorithms) == 1 and request.entry.registry is None
+        name = request.entry.full_name if one else request.entry.collective
+        dtypes = ", ".join(dict.fromkeys(batch.request.dtype for batch in self.batches))
+        return f"{name}, {counted(request.group.size, 'rank')} of {request.config.source}, {dtypes}"
 
     def _json(self, ending: Ending, stopped: Result | None) -> dict[str, Any]:
         """One object for one batch, or a list of them; batches that did not start have the status with which the run ended."""
@@ -128,7 +130,7 @@ class RunOutput:
         for batch in self.batches:
             last = not over and batch.left
             status = ending.status if last or over else "done"
-            made = to_json(batch.asked, batch.counts, batch.rows, status, ending.message if last else "")
+            made = to_json(batch.request, batch.counts, batch.rows, status, ending.message if last else "")
             found.append({**made, "result": stopped.to_dict()} if last and stopped is not None else made)
             over = over or last
         return found[0] if len(found) == 1 else {"status": ending.status, "runs": found}
@@ -148,7 +150,7 @@ class RunOutput:
         if self.shown < len(rows) or (not rows and stopped is not None):
             self._show_rows()
         each = groupby(self.rows, lambda one: (one[0].entry, one[0].queues.protocol))
-        several = len({asked.queues.protocol for asked, _ in self.rows}) > 1
+        several = len({request.queues.protocol for request, _ in self.rows}) > 1
         by_algorithm = [
             (f"{entry.name}, {protocol_name(protocol)}" if several else entry.name, list(found))
             for (entry, protocol), found in each
@@ -157,7 +159,7 @@ class RunOutput:
             output.show(notes([row for _, row in found], name if len(by_algorithm) > 1 else ""), whole=True)
         output.show(_chosen(self.batches), whole=True)
         output.show(average(rows), whole=True)
-        output.show([one for batch in self.batches for one in slot_advice(batch.asked, batch.rows)], whole=True)
+        output.show([one for batch in self.batches for one in slot_advice(batch.request, batch.rows)], whole=True)
         if rows and ending.status != "done":
             output.show([unfinished(ending.status, len(rows), sum(len(batch.counts) for batch in self.batches))], whole=True)
         if stopped is not None:
@@ -167,23 +169,23 @@ class RunOutput:
 def _chosen(batches: Sequence[Batch]) -> Iterator[RenderableType]:
     """What the tuner has chosen for each batch; once if it is the same for all of them."""
     tuned = [batch for batch in batches if batch.rows]
-    each = [list(chosen(batch.asked, batch.rows)) for batch in tuned]
+    each = [list(chosen(batch.request, batch.rows)) for batch in tuned]
     if all(one == each[0] for one in each):
         tuned = tuned[:1]
     for batch in tuned:
-        label = _label(batch.asked, batches).partition(", ")[2] if len(tuned) > 1 else ""
-        yield from chosen(batch.asked, batch.rows, label)
+        label = _label(batch.request, batches).partition(", ")[2] if len(tuned) > 1 else ""
+        yield from chosen(batch.request, batch.rows, label)
 
 
-def _label(asked: Asked, batches: Sequence[Batch]) -> str:
+def _label(request: CclRequest, batches: Sequence[Batch]) -> str:
     """What distinguishes a batch from the others: its algorithm, its element type, its root."""
-    parts = [asked.entry.name]
-    if len({batch.asked.queues.protocol for batch in batches}) > 1:
-        parts.append(protocol_name(asked.queues.protocol))
-    if len({batch.asked.dtype for batch in batches}) > 1:
-        parts.append(asked.dtype)
-    if len({batch.asked.redop for batch in batches}) > 1:
-        parts.append(asked.redop)
-    if len({batch.asked.root for batch in batches}) > 1:
-        parts.append(f"root {asked.root}")
+    parts = [request.entry.name]
+    if len({batch.request.queues.protocol for batch in batches}) > 1:
+        parts.append(protocol_name(request.queues.protocol))
+    if len({batch.request.dtype for batch in batches}) > 1:
+        parts.append(request.dtype)
+    if len({batch.request.redop for batch in batches}) > 1:
+        parts.append(request.redop)
+    if len({batch.request.root for batch in batches}) > 1:
+        parts.append(f"root {request.root}")
     return ", ".join(parts)

@@ -15,7 +15,7 @@ from kernbench.common.json_shapes import counted
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from kernbench.ccl.measure import Asked, InPlace, Row
+    from kernbench.ccl.measure import CclRequest, InPlace, Row
     from kernbench.ccl.registry import Registry
     from kernbench.sim_engine.result import Result
 
@@ -30,12 +30,12 @@ NARROW = (("time", "(us)", 9), ("algbw", "(GB/s)", 9), ("busbw", "(GB/s)", 8), (
 WHOLE = sum(width for _, _, width in (*SIZE, *KIND, *RESULT, *RESULT))  #: of lines with results in place
 
 
-def columns(asked: Asked, width: int) -> tuple[tuple[str, str, int], ...]:
+def columns(request: CclRequest, width: int) -> tuple[tuple[str, str, int], ...]:
     """The columns of a run: the size, and the results, out of place and in place if both are measured.
 
     In place, a narrow terminal leaves out the columns that the lines above the table already give.
     """
-    if not asked.in_place:
+    if not request.in_place:
         return (*SIZE, *KIND, *RESULT)
     if width >= WHOLE:
         return (*SIZE, *KIND, *RESULT, *RESULT)
@@ -71,43 +71,43 @@ def algorithm_list(registry: Registry, width: int) -> Iterator[RenderableType]:
             yield widgets.Text(f"of {one.full_name}: {counted(slots, 'slot')} of {size_text(nbytes)}", "dim")
 
 
-def head(asked: Asked, width: int) -> Iterator[widgets.Text]:
+def head(request: CclRequest, width: int) -> Iterator[widgets.Text]:
     """The header: what runs, and the columns."""
     from kernbench.ccl.measure import chooses_protocol, has_protocols
 
-    group, queues = asked.group, asked.queues
+    group, queues = request.group, request.queues
     sips, cubes, pes = group.shape
     where = f"{counted(sips, 'SIP')} x {counted(cubes, 'cube')} x {counted(pes, 'PE')}, {group.arranged}"
     built = f"queues of {counted(queues.slots or 0, 'slot')} of {size_text(queues.slot_bytes or 0)} in {queues.tier}"
-    if asked.queues.protocol is not None and has_protocols(asked.config):
-        built = f"{protocol_name(asked.queues.protocol)}, {built}"
-    name = asked.entry.full_name
-    if asked.entry.registry is not None:
-        both = " and protocol" if chooses_protocol(asked) else ""
-        name, built = asked.entry.collective, f"the tuner chooses each algorithm{both}"
-        if not both and has_protocols(asked.config):
-            built = f"{protocol_name(asked.queues.protocol)}, {built}"
-    elif chooses_protocol(asked):
+    if request.queues.protocol is not None and has_protocols(request.config):
+        built = f"{protocol_name(request.queues.protocol)}, {built}"
+    name = request.entry.full_name
+    if request.entry.registry is not None:
+        both = " and protocol" if chooses_protocol(request) else ""
+        name, built = request.entry.collective, f"the tuner chooses each algorithm{both}"
+        if not both and has_protocols(request.config):
+            built = f"{protocol_name(request.queues.protocol)}, {built}"
+    elif chooses_protocol(request):
         built = f"the tuner chooses each protocol; {built}"
-    yield widgets.Text(f"# {name} of {counted(group.size, 'rank')} on {asked.config.source}")
+    yield widgets.Text(f"# {name} of {counted(group.size, 'rank')} on {request.config.source}")
     yield widgets.Text(f"# {where}; {built}", "dim")
-    if asked.entry.only_in_place:
+    if request.entry.only_in_place:
         yield widgets.Text("# in place, as its file says", "dim")
-    if (asked.warmup, asked.iters) != (0, 1):
-        yield widgets.Text(f"# mean of {counted(asked.iters, 'iteration')} after {asked.warmup:,} to warm up", "dim")
-    if asked.host is not None:
-        host = asked.host
+    if (request.warmup, request.iters) != (0, 1):
+        yield widgets.Text(f"# mean of {counted(request.iters, 'iteration')} after {request.warmup:,} to warm up", "dim")
+    if request.host is not None:
+        host = request.host
         parts = [
             (host.before_ns, "before the kernel"), (host.kernel_ns, "in the kernel outside its steps"),
             (host.beside_ns, "of the host in parallel"), (host.after_ns, "after the kernel"),
         ]  # fmt: skip
         costs = ", ".join(f"{_number(float(ns) / 1e3)} us {where}" for ns, where in parts if ns) or "no time"
         yield widgets.Text(f"# each launch with {host.profile}: {costs}", "dim")
-    shown = columns(asked, width)
-    if asked.in_place:
+    shown = columns(request, width)
+    if request.in_place:
         if KIND[0] not in shown:
-            root = f", root {asked.root}" if _rooted(asked) else ""
-            yield widgets.Text(f"# {asked.dtype}, {_redop(asked)}{root}", "dim")
+            root = f", root {request.root}" if _rooted(request) else ""
+            yield widgets.Text(f"# {request.dtype}, {_redop(request)}{root}", "dim")
         each = sum(width for _, _, width in shown[-len(RESULT) :])
         before = sum(width for _, _, width in shown) - 2 * each
         yield widgets.Text("#" + " " * (before - 1) + f"{'out of place':>{each}}{'in place':>{each}}", "dim")
@@ -115,26 +115,26 @@ def head(asked: Asked, width: int) -> Iterator[widgets.Text]:
     yield widgets.Text("#" + "".join(f"{unit:>{width}}" for _, unit, width in shown)[1:].rstrip(), "dim")
 
 
-def _rooted(asked: Asked) -> bool:
+def _rooted(request: CclRequest) -> bool:
     from kernbench.ccl.collectives import COLLECTIVES
 
-    return COLLECTIVES[asked.entry.collective].rooted
+    return COLLECTIVES[request.entry.collective].rooted
 
 
-def _redop(asked: Asked) -> str:
+def _redop(request: CclRequest) -> str:
     from kernbench.ccl.collectives import COLLECTIVES
 
-    return asked.redop if COLLECTIVES[asked.entry.collective].reduces else "no reduction"
+    return request.redop if COLLECTIVES[request.entry.collective].reduces else "no reduction"
 
 
-def line(row: Row, asked: Asked, width: int) -> widgets.Text:
+def line(row: Row, request: CclRequest, width: int) -> widgets.Text:
     """One size."""
-    shown = columns(asked, width)
+    shown = columns(request, width)
     cells = [str(row.size)]
     if KIND[0] in shown:
         cells += [str(row.count), row.dtype, row.redop, str(row.root)]
     made = widgets.Text()
-    results: list[Row | InPlace | None] = [row, row.in_place] if asked.in_place else [row]
+    results: list[Row | InPlace | None] = [row, row.in_place] if request.in_place else [row]
     for result in results:
         if result is None:
             cells += ["N/A"] * len(RESULT)
@@ -165,16 +165,16 @@ def notes(rows: Sequence[Row], algorithm: str = "") -> Iterator[widgets.Text]:
         yield widgets.Text(f"# {counted(wrong, 'element')} {'is' if wrong == 1 else 'are'} wrong", f"bold {BAD}")
 
 
-def chosen(asked: Asked, rows: Sequence[Row], label: str = "") -> Iterator[widgets.Text]:
+def chosen(request: CclRequest, rows: Sequence[Row], label: str = "") -> Iterator[widgets.Text]:
     """What the tuner has chosen for the runs `label`: one line for consecutive sizes with the same algorithm and protocol."""
     runs = f" for {label}" if label else ""
     from kernbench.ccl.measure import chooses_protocol, resolved
 
     def choice(row: Row) -> str:
-        made = resolved(asked, max(1, row.count))
-        return f"{made.entry.name}, {protocol_name(made.queues.protocol)}" if chooses_protocol(asked) else made.entry.name
+        made = resolved(request, max(1, row.count))
+        return f"{made.entry.name}, {protocol_name(made.queues.protocol)}" if chooses_protocol(request) else made.entry.name
 
-    if asked.entry.registry is None and not chooses_protocol(asked):
+    if request.entry.registry is None and not chooses_protocol(request):
         return
     for name, group in groupby(rows, choice):
         yield widgets.Text(f"# chosen{runs} up to {list(group)[-1].size:,} B: {name}", "dim")
@@ -187,23 +187,23 @@ def average(rows: Sequence[Row]) -> Iterator[widgets.Text]:
         yield widgets.Text(f"# average bus bandwidth {_number(sum(values) / len(values))} GB/s")
 
 
-def slot_advice(asked: Asked, rows: Sequence[Row]) -> Iterator[widgets.Text]:
+def slot_advice(request: CclRequest, rows: Sequence[Row]) -> Iterator[widgets.Text]:
     """Larger slots, if a ring's messages on their way are fewer bytes than a link between SIPs holds, and the link idles."""
     from kernbench.ccl.contract import WIDTH
     from kernbench.ccl.measure import resolved
     from kernbench.config.system.dimensions import sip_links
 
-    if not rows or asked.group.shape.sips == 1:
+    if not rows or request.group.shape.sips == 1:
         return
-    row, found = rows[-1], sip_links(asked.config).values()
+    row, found = rows[-1], sip_links(request.config).values()
     link = max(found, key=lambda one: one.cycles * one.bytes_per_cycle)
-    slot = resolved(asked, max(1, row.count)).queues.slot_bytes
+    slot = resolved(request, max(1, row.count)).queues.slot_bytes
     held = int(2 * link.cycles * link.bytes_per_cycle)  # until the credit of a message is back
-    rate = float(link.bytes_per_cycle * asked.config.freq_ghz)
-    if slot is None or 4 * WIDTH * slot >= held or row.size < asked.group.size * WIDTH * slot or row.busbw > rate / 2:
+    rate = float(link.bytes_per_cycle * request.config.freq_ghz)
+    if slot is None or 4 * WIDTH * slot >= held or row.size < request.group.size * WIDTH * slot or row.busbw > rate / 2:
         return
     larger = 1 << (-(-held // WIDTH) - 1).bit_length()
-    if 4 * 32 * larger > asked.config.pe.spm.size_bytes:  # two queues, and as much room for the kernel
+    if 4 * 32 * larger > request.config.pe.spm.size_bytes:  # two queues, and as much room for the kernel
         return
     yield widgets.Text(
         f"# {WIDTH} messages of {size_text(slot)} on their way fill {percent(WIDTH * slot / held)} of a link between SIPs; "
@@ -231,9 +231,9 @@ def _unreceived(rows: Sequence[Row]) -> Iterator[widgets.Text]:
             yield widgets.Text(f"# and of {counted(more, 'queue')} more (all are in --json)", f"bold {WAIT}")
 
 
-def unfinished(status: str, done: int, asked: int) -> widgets.Text:
+def unfinished(status: str, done: int, request: int) -> widgets.Text:
     """A line for a run that did not finish all sizes."""
-    return widgets.Text(f"# {status}: {done} of {counted(asked, 'size')} done", f"bold {WAIT}")
+    return widgets.Text(f"# {status}: {done} of {counted(request, 'size')} done", f"bold {WAIT}")
 
 
 def ended(result: Result) -> Iterator[RenderableType]:

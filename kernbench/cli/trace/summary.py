@@ -15,7 +15,7 @@ from kernbench.cli import output, widgets
 from kernbench.cli.options import Json
 from kernbench.cli.summary import banks_line, engine_table, resource_table
 from kernbench.cli.text import BAD, WAIT, duration, headed, percent, rational, scaled, short, status_text, unit
-from kernbench.cli.trace.tables import part_table, safe, stall_table, track
+from kernbench.cli.trace.tables import safe, stage_table, stall_table, track
 from kernbench.common.json_shapes import counted
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def trace_summary(metrics: Metrics, width: int) -> Iterator[RenderableType]:
         for title, parts in (("Phases", metrics.phases), ("Layers", metrics.layers)):
             if any(part.name is not None and part.latency is not None for part in parts):
                 yield ""
-                yield part_table(title, parts, width)
+                yield stage_table(title, parts, width)
         if metrics.stalls:
             yield ""
             yield stall_table(metrics.stalls, width)

@@ -27,7 +27,7 @@ from kernbench.cli.text import (
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from kernbench.trace.metric.figures import Part, Stall
+    from kernbench.trace.metric.figures import StageMetrics, Stall
 
 MAX_PARTS = 16
 MAX_STALLS = 12
@@ -56,7 +56,7 @@ def near(unit: str, most: int = 34) -> str:
     return safe(first + dash + second, most)
 
 
-def part_table(title: str, parts: Sequence[Part], width: int) -> Table:
+def stage_table(title: str, parts: Sequence[StageMetrics], width: int) -> Table:
     """Latency of phases or layers, and the busy share of TE, VE and DMA. If there are many, only the longest, in order."""
     wide = width >= WIDE
     started = [part for part in parts if part.latency is not None and (part.name is not None or part.latency)]
@@ -75,7 +75,7 @@ def part_table(title: str, parts: Sequence[Part], width: int) -> Table:
     return made
 
 
-def _part_cells(part: Part, wide: bool) -> list[str | widgets.Text | Bar]:
+def _part_cells(part: StageMetrics, wide: bool) -> list[str | widgets.Text | Bar]:
     latency = part.latency or 0
     name = "(none)" if part.name is None else safe(str(part.name), 28 if wide else 17)
     cells: list[str | widgets.Text | Bar] = [name, widgets.Text(short(latency), "bold"), short(part.active)]

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from kernbench.trace.why import Story, Why
-    from kernbench.trace.why.causes import Part, Span
+    from kernbench.trace.why.causes import CauseShare, Span
     from kernbench.trace.why.history import Command
 
 
@@ -200,7 +200,7 @@ def _totals_table(story: Story, width: int) -> Table:
     return made
 
 
-def _wait_table(waits: Sequence[tuple[int, int, Sequence[Part]]], most: int) -> Table:
+def _wait_table(waits: Sequence[tuple[int, int, Sequence[CauseShare]]], most: int) -> Table:
     """The waits in order of time. If there are many, only the longest."""
     longest = sorted(waits, key=lambda wait: (-_sum(wait[2]), wait[0]))[:most]
     note = f"the longest {most} of {len(waits)}" if len(waits) > most else "in order of time"
@@ -213,12 +213,12 @@ def _wait_table(waits: Sequence[tuple[int, int, Sequence[Part]]], most: int) -> 
     return made
 
 
-def _waits(story: Story) -> list[tuple[int, int, Sequence[Part]]]:
+def _waits(story: Story) -> list[tuple[int, int, Sequence[CauseShare]]]:
     """Intervals of equal waits: start, end, cause."""
     from kernbench.trace.why import merged
     from kernbench.trace.why.causes import WORK
 
-    found: list[tuple[int, int, Sequence[Part]]] = []
+    found: list[tuple[int, int, Sequence[CauseShare]]] = []
     for start, end, spans in _alike(story.spans):
         parts = [part for part in merged(spans) if part.cause not in WORK]
         if parts:
@@ -247,7 +247,7 @@ def _kinds(span: Span) -> set[tuple[str, str, tuple[int, ...], int | None]]:
     return {(part.cause, part.resource, part.by, part.bank) for part in span.parts}
 
 
-def _mostly(parts: Sequence[Part], width: int) -> str:
+def _mostly(parts: Sequence[CauseShare], width: int) -> str:
     """The largest parts in words: `75% share dram.ch0, 25% transfer dram.ch0`."""
     whole = _sum(parts)
     order = sorted(_by_cause(parts).items(), key=lambda item: -_sum(item[1]))
@@ -259,7 +259,7 @@ def _mostly(parts: Sequence[Part], width: int) -> str:
     return ", ".join(words)
 
 
-def _waited_for(parts: Sequence[Part]) -> str:
+def _waited_for(parts: Sequence[CauseShare]) -> str:
     """Causes, resources and commands in the way: `share dram.ch0 by 3: 12, 4: 12`."""
     words = []
     for (cause, resource), some in _by_cause(parts).items():
@@ -270,14 +270,14 @@ def _waited_for(parts: Sequence[Part]) -> str:
     return ", ".join(words)
 
 
-def _by_cause(parts: Sequence[Part]) -> dict[tuple[str, str], list[Part]]:
-    found: dict[tuple[str, str], list[Part]] = {}
+def _by_cause(parts: Sequence[CauseShare]) -> dict[tuple[str, str], list[CauseShare]]:
+    found: dict[tuple[str, str], list[CauseShare]] = {}
     for part in parts:
         found.setdefault((part.cause, part.resource), []).append(part)
     return found
 
 
-def _blockers(parts: Sequence[Part]) -> str:
+def _blockers(parts: Sequence[CauseShare]) -> str:
     """The blocking commands, the most expensive first, with their cycles if they are known for each."""
     found: dict[tuple[int, ...], Fraction] = {}
     for part in parts:
@@ -300,7 +300,7 @@ def _name(command: Command) -> str:
     return f"{command.id} {safe(command.opcode, 24)}"
 
 
-def _sum(parts: Sequence[Part]) -> Fraction:
+def _sum(parts: Sequence[CauseShare]) -> Fraction:
     return sum((part.cycles for part in parts), Fraction(0))
 
 

@@ -11,10 +11,10 @@ from kernbench.cmdq.columns import Columns, place_problem
 from kernbench.cmdq.entries import DmaEntry, Entry, HostEntry, KvEntry, PairEntry
 from kernbench.cmdq.program import Program
 from kernbench.cmdq.read_entry import FieldProblem
-from kernbench.cmdq.system.places import Places
+from kernbench.cmdq.system.nodes import SystemNodes
 
 
-def columns_on_system(program: Program, places: Places) -> Columns:
+def columns_on_system(program: Program, places: SystemNodes) -> Columns:
     """The columns of a valid program; InputError with all problems of any other program."""
     columns = Columns(program, places.pe)
     problems = columns.structure
@@ -29,7 +29,7 @@ def columns_on_system(program: Program, places: Places) -> Columns:
     return columns
 
 
-def _elsewhere(entry: Entry, index: int, columns: Columns, places: Places) -> Iterator[FieldProblem]:
+def _elsewhere(entry: Entry, index: int, columns: Columns, places: SystemNodes) -> Iterator[FieldProblem]:
     """The problems with the location of the bytes of a transfer outside of its PE."""
     if isinstance(entry, PairEntry):
         yield from _pair_problems(entry, int(columns.dma["nbytes"][columns.job[index]]), places)
@@ -44,7 +44,7 @@ def _of_pe(problem: FieldProblem) -> FieldProblem:
     return FieldProblem(problem.path, rule, problem.value, problem.remedy)
 
 
-def _pair_problems(entry: PairEntry, nbytes: int, places: Places) -> Iterator[FieldProblem]:
+def _pair_problems(entry: PairEntry, nbytes: int, places: SystemNodes) -> Iterator[FieldProblem]:
     pe, width = places.pe, places.pe.spm.bank_width_bytes
     if entry.dma_id >= pe.dma.engines:
         yield FieldProblem(("dma_id",), f"a PE has {pe.dma.engines} (pe.dma.engines in {pe.source})", entry.dma_id)

@@ -25,7 +25,7 @@ from kernbench.cmdq.lower import (
 from kernbench.cmdq.plan import Plan
 from kernbench.cmdq.program import Program
 from kernbench.cmdq.system.check import columns_on_system
-from kernbench.cmdq.system.places import ELSEWHERE, Places
+from kernbench.cmdq.system.nodes import ELSEWHERE, SystemNodes
 from kernbench.cmdq.system.routes import Resources, RouteTable, RuntimeRoutes, launch_cycles, resources_of
 from kernbench.common import naming
 from kernbench.config import SystemConfig
@@ -43,7 +43,7 @@ def lower_system(program: Program, config: SystemConfig, *, whole: bool = False,
 
     `regular`: InternalError if reading cannot produce one of the entries.
     """
-    places = Places(config)
+    places = SystemNodes(config)
     columns = columns_on_system(program, places)
     if regular:
         columns.check_regular(program.source)
@@ -53,7 +53,7 @@ def lower_system(program: Program, config: SystemConfig, *, whole: bool = False,
 class _Lowering:
     """The nodes in use, numbered, and the columns that depend on them."""
 
-    def __init__(self, columns: Columns, places: Places, whole: bool) -> None:
+    def __init__(self, columns: Columns, places: SystemNodes, whole: bool) -> None:
         self.columns = columns
         self.entries = entries = columns.entries
         self.places = places

@@ -12,7 +12,7 @@ from typing import Any
 
 from kernbench.cmdq.columns import column
 from kernbench.cmdq.lower import cache_table, interleave_of
-from kernbench.cmdq.system.places import PePlace, Places
+from kernbench.cmdq.system.nodes import PeCoordinates, SystemNodes
 from kernbench.common import naming
 from kernbench.common.errors import InputError, Problem
 from kernbench.components.parts import nodes_along
@@ -65,7 +65,7 @@ class Route:
 class RouteTable:
     """The memories and routes that a program uses, numbered in the order of their first use."""
 
-    def __init__(self, places: Places) -> None:
+    def __init__(self, places: SystemNodes) -> None:
         self.places = places
         self.memories: list[Memory] = []
         self.caches: dict[str, int] = {}  #: last-level caches by name
@@ -122,7 +122,7 @@ class RouteTable:
             self._route_of(key, memory, host_route(self.places, endpoint, address, to_device))
         return memory, self._route[key]
 
-    def to_peer(self, source: PePlace, target: PePlace) -> tuple[int, int]:
+    def to_peer(self, source: PeCoordinates, target: PeCoordinates) -> tuple[int, int]:
         """(memory, route) of a tile from one PE's scratchpad to another's."""
         memory = self.between()
         key = (source, target)
@@ -146,14 +146,14 @@ class RouteTable:
             self.memory_at(sram.address(window, 0))
 
 
-def mesh_of_routers(places: Places) -> RouterMesh[str] | None:
+def mesh_of_routers(places: SystemNodes) -> RouterMesh[str] | None:
     """The routers of all cubes; None if links are fluid."""
     if places.config.cube.mesh.model != "flit":
         return None
     return cube_meshes(places.topology, places.parts.rate)
 
 
-def memory_route(places: Places, dma: str, address: int, write: bool) -> Route:
+def memory_route(places: SystemNodes, dma: str, address: int, write: bool) -> Route:
     """The route between a PE's DMA engine, which serves the PE's scratchpad, and the memory that holds `address`."""
     edges = places.router.route(places.router.find_memory_path(dma, address, read=not write)).edges
     pe = places.topology.by_id[dma]
@@ -163,7 +163,7 @@ def memory_route(places: Places, dma: str, address: int, write: bool) -> Route:
     return Route(edges, places.parts.cycles("memory", nodes))
 
 
-def peer_route(places: Places, source: PePlace, target: PePlace) -> Route:
+def peer_route(places: SystemNodes, source: PeCoordinates, target: PeCoordinates) -> Route:
     """The route from one PE's scratchpad to another's."""
     router = places.router
     edges = router.route(router.find_path(source.part(naming.PE_DMA), target.part(naming.PE_DMA))).edges
@@ -171,7 +171,7 @@ def peer_route(places: Places, source: PePlace, target: PePlace) -> Route:
     return Route(edges, places.parts.cycles("peer", nodes))
 
 
-def host_route(places: Places, endpoint: str, address: int, to_device: bool) -> Route:
+def host_route(places: SystemNodes, endpoint: str, address: int, to_device: bool) -> Route:
     """The route between the host and the memory of an address, through an endpoint."""
     router, edge = places.router, places.topology.edge
     inside = router.route(router.find_memory_path(endpoint, address, read=not to_device)).edges
@@ -180,7 +180,7 @@ def host_route(places: Places, endpoint: str, address: int, to_device: bool) -> 
     return Route(edges, places.parts.cycles("host", nodes_along(edges)))
 
 
-def launch_cycles(places: Places, m_cpu: str) -> int:
+def launch_cycles(places: SystemNodes, m_cpu: str) -> int:
     """[cycle] From the host over PCIe and the IO CPU to the M_CPU of a cube, which has then accepted the launch."""
     node = places.topology.by_id[m_cpu]
     assert node.sip is not None
@@ -273,8 +273,8 @@ class RuntimeRoutes:
 
     def __init__(
         self,
-        places: Places,
-        pes: Sequence[PePlace],
+        places: SystemNodes,
+        pes: Sequence[PeCoordinates],
         endpoints: Sequence[str],
         links: Mapping[tuple[str, str], int],
         mesh: RouterMesh[str] | None = None,

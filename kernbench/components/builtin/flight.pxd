@@ -26,7 +26,7 @@ cdef class Flight:
     cdef public Flight parent
     cdef public bint plain
     cdef public Flight behind
-    cdef public object way
+    cdef public object reach
     cdef public int channel
     cdef public bint write
     cdef public long long addr

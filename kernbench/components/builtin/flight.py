@@ -15,10 +15,10 @@ Order = tuple[Sequence[int], Sequence[Region]]  #: a job for an engine of the co
 class Reach:
     """Bytes `[start, end)` of one memory or scratchpad, and the route of a DMA engine to them, or -1."""
 
-    def __init__(self, start: int, end: int, way: Sequence[int], peer: int = -1) -> None:
+    def __init__(self, start: int, end: int, reach: Sequence[int], peer: int = -1) -> None:
         self.start = start
         self.end = end
-        self.memory, self.route = way or (-1, -1)
+        self.memory, self.route = reach or (-1, -1)
         self.peer = peer  #: a scratchpad's number, -1: it is a memory
 
 
@@ -42,7 +42,7 @@ class Flight:
         self.parent: Flight | None = None  #: of a tile: the composite op
         self.plain = False  #: it is one job, which its component can submit (`PePart.send`) without `orders`
         self.behind: Flight | None = None  #: next command in the queue to be handed over
-        self.way: Any = None  #: of such a job: the route to the memory, or the time of the product
+        self.reach: Any = None  #: of such a job: the route to the memory, or the time of the product
         self.channel = 0  #: of a transfer: the DMA engine's,
         self.write = False
         self.addr = self.nbytes = 0  #: in memory,

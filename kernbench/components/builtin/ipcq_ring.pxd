@@ -17,7 +17,7 @@ cdef class Ring:
     cdef public long long flag_cycles, data_bytes, line_bytes, slot_room
     cdef public object protocol
     cdef public tuple addresses
-    cdef public Reach way
+    cdef public Reach reach
     cdef public set freed
     cdef public list finished
     cdef public dict freed_by

@@ -84,7 +84,7 @@ class Ring:
         self.addresses: tuple[int, ...] = ()  #: of the slots
         self.room = 0  #: [byte] from one slot to the next
         self.line = 1  #: [byte] of the scratchpads
-        self.way: Reach | None = None  #: to the receiver's scratchpad
+        self.reach: Reach | None = None  #: to the receiver's scratchpad
         self.credit_cycles = 0  #: [cycle] until a credit is back
         self.switch: Any = None  #: the `SwitchQueue` that it is a part of
         self.finished: list[Any] = []  #: messages of it that a switch has combined with others

@@ -12,7 +12,7 @@ from kernbench.common.pe_ops import DmaReadCmd, DmaWriteCmd
 from kernbench.components.base import DMA, Clock, Typed
 from kernbench.components.builtin.flight import Flight, Order, Reach
 from kernbench.components.builtin.part import PePart, Serving
-from kernbench.components.builtin.transfers import Rows, Ways, cut, footprint, rows_of
+from kernbench.components.builtin.transfers import MemoryRoutes, Rows, cut, footprint, rows_of
 from kernbench_core.numbers import TRANSFER_CHANNELS as CHANNELS
 
 _NUMBER = {name: number for number, name in enumerate(CHANNELS)}
@@ -36,12 +36,12 @@ class Transfers(Serving):
         *,
         align: int,
         scratchpad_bytes: int,
-        ways: Ways,
+        memory_routes: MemoryRoutes,
     ) -> None:
         super().__init__(node_id, engines, clock, base)
         self._align = align
         self._room = scratchpad_bytes
-        self.ways = ways
+        self.memory_routes = memory_routes
         self._own_orders = type(self).orders is not Transfers.orders  # of a class that replaces PE_DMA
         self._read = self._written = Reach(0, 0, ())
 
@@ -54,30 +54,38 @@ class Transfers(Serving):
             if read.lanes is not None or read.src_strides is not None:
                 return False
             tile, addr, nbytes, channel = read.handle, read.src_addr, read.nbytes, read.channel
-            flight.write, way = False, self._read
+            flight.write, reach = False, self._read
         elif type(msg) is DmaWriteCmd:
             written: DmaWriteCmd = msg
             if written.lanes is not None or written.dst_strides is not None:
                 return False
             tile, addr, nbytes, channel = written.handle, written.dst_addr, written.nbytes, written.channel
-            flight.write, way = True, self._written
+            flight.write, reach = True, self._written
         else:
             return False
-        if not way.start <= addr <= way.end - nbytes:
-            way = self._way(flight.write)
-        flight.way, flight.channel, flight.addr, flight.nbytes = way, _NUMBER[channel], addr, nbytes
+        if not reach.start <= addr <= reach.end - nbytes:
+            reach = self._reach(flight.write)
+        flight.reach, flight.channel, flight.addr, flight.nbytes = reach, _NUMBER[channel], addr, nbytes
         flight.place = tile.addr - self.base
         flight.travel = self._travel(addr, nbytes)
-        if not way.start <= addr <= way.end - nbytes or flight.place + flight.travel > self._room:
+        if not reach.start <= addr <= reach.end - nbytes or flight.place + flight.travel > self._room:
             return False
         flight.plain = True
         return True
 
     def send(self, processor: Typed, flight: Flight) -> int:
-        way: Reach = flight.way
+        reach: Reach = flight.reach
         engine = self.engines[flight.engine]
         return processor.submit_transfer(
-            engine, flight.channel, flight.write, flight.addr, flight.nbytes, way.memory, way.route, flight.place, flight.travel
+            engine,
+            flight.channel,
+            flight.write,
+            flight.addr,
+            flight.nbytes,
+            reach.memory,
+            reach.route,
+            flight.place,
+            flight.travel,
         )
 
     def orders(self, msg: Any) -> Sequence[Order]:
@@ -90,7 +98,7 @@ class Transfers(Serving):
         place = tile.addr - self.base
         if msg.lanes is not None:
             writes = (0, 1) if getattr(msg, "rmw", "") else (write,)
-            return [order for way in writes for order in self._lane_orders(channel, way, place, addr, msg)]
+            return [order for reach in writes for order in self._lane_orders(channel, reach, place, addr, msg)]
         if strides is None:
             return self.piece(channel, write, place, addr, msg.nbytes, msg.line)
         orders: list[Order] = []
@@ -121,22 +129,22 @@ class Transfers(Serving):
 
     def _straight(self, channel: int, write: int, place: int, first: int, nbytes: int) -> Sequence[Order] | None:
         """Bytes in one piece, as most transfers are; None if they are not in one memory, or not in the scratchpad."""
-        way, travel = self._way(bool(write)), self._travel(first, nbytes)
-        if not way.start <= first <= way.end - nbytes or place + travel > self._room:
+        reach, travel = self._reach(bool(write)), self._travel(first, nbytes)
+        if not reach.start <= first <= reach.end - nbytes or place + travel > self._room:
             return None
         params = (channel, write, first, nbytes, 0, 1)
-        if way.memory >= 0:
-            params = (*params, way.memory, way.route)  # type: ignore[assignment]  # longer
+        if reach.memory >= 0:
+            params = (*params, reach.memory, reach.route)  # type: ignore[assignment]  # longer
         return ((params, ((place, travel, 1 - write),)),)
 
-    def _way(self, write: bool) -> Reach:
+    def _reach(self, write: bool) -> Reach:
         """To the memory that was found last in this direction."""
-        way = Reach(*self.ways.last[write])
+        reach = Reach(*self.memory_routes.last[write])
         if write:
-            self._written = way
+            self._written = reach
         else:
-            self._read = way
-        return way
+            self._read = reach
+        return reach
 
     def _travel(self, first: int, nbytes: int) -> int:
         """Bytes with what alignment adds."""
@@ -158,10 +166,10 @@ class Transfers(Serving):
         """Rows at their addresses, to or from a flat scratchpad address."""
         orders: list[Order] = []
         try:
-            pieces = cut(rows, self.ways, bool(write))
+            pieces = cut(rows, self.memory_routes, bool(write))
         except ValueError as error:
             raise TransferError(f"{line}: bytes [{rows.offset:#x}, {rows.end:#x}) are in no memory: {error}") from None
-        for (first, row_bytes, stride, count), way in pieces:
+        for (first, row_bytes, stride, count), reach in pieces:
             travel = footprint(first, row_bytes, stride, count, self._align)
             # Alignment may carry the traffic past the scratchpad's end: it then touches the last lines instead.
             start = min(place, self._room - travel)
@@ -171,7 +179,7 @@ class Transfers(Serving):
                     f"{self._align}, and the scratchpad has {self._room}; "
                     "move fewer rows at a time, or rows that are contiguous in memory"
                 )
-            orders.append(((channel, write, first, row_bytes, stride, count, *way), ((start, travel, 1 - write),)))
+            orders.append(((channel, write, first, row_bytes, stride, count, *reach), ((start, travel, 1 - write),)))
             place += row_bytes * count
         return orders
 

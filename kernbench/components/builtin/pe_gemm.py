@@ -55,12 +55,12 @@ class Products(Serving):
     def plan(self, flight: Flight) -> bool:
         if self._own_orders or type(flight.msg) is not GemmCmd:
             return False
-        flight.way = self._timing(flight.msg)
+        flight.reach = self._timing(flight.msg)
         flight.plain = True
         return True
 
     def send(self, processor: Typed, flight: Flight) -> int:
-        time: Timing = flight.way
+        time: Timing = flight.reach
         msg: GemmCmd = flight.msg
         base = self.base
         a, b, out = msg.a, msg.b, msg.out

@@ -26,7 +26,7 @@ cdef class QueueControl(Serving):
     @cython.locals(message=IpcqSendCmd, tile=TensorHandle, ready="long long", ring=Ring, lead=Ring)
     cpdef begin(self, Flight flight, long long now)
 
-    @cython.locals(way=Reach)
+    @cython.locals(reach=Reach)
     cpdef int64_t send(self, Typed processor, Flight flight) except? -1
 
     cpdef look(self, long long cycle, object ring)

@@ -180,16 +180,16 @@ class QueueControl(Serving):
         if first + travel > self._dma._room:  # the lines of a protocol are longer than the tile: the last lines instead
             first = (self._dma._room - travel) // ring.line * ring.line
         receiver: Serving = ring.receiver
-        flight.addr, flight.place, flight.travel, flight.way = message.slot - receiver.base, first, travel, ring.way
+        flight.addr, flight.place, flight.travel, flight.reach = message.slot - receiver.base, first, travel, ring.reach
         flight.plain = True
         self.scheduler.hand_over(flight)
 
     def send(self, processor: Typed, flight: Flight) -> int:
         """A message from scratchpad to scratchpad."""
-        way: Reach = flight.way
+        reach: Reach = flight.reach
         engine, travel = self.engines[flight.engine], flight.travel
         return processor.submit_transfer(
-            engine, COMM, True, flight.addr, travel, way.memory, way.route, flight.place, travel, way.peer
+            engine, COMM, True, flight.addr, travel, reach.memory, reach.route, flight.place, travel, reach.peer
         )
 
     def _receive(self, ring: Ring, now: int) -> None:

@@ -52,12 +52,12 @@ class VectorWork(Serving):
         inputs = flight.msg.handles
         if not 1 <= len(inputs) <= 2:
             return False
-        flight.way = (self._params_of(flight.msg, inputs[0]), inputs[0], inputs[-1] if len(inputs) > 1 else None)
+        flight.reach = (self._params_of(flight.msg, inputs[0]), inputs[0], inputs[-1] if len(inputs) > 1 else None)
         flight.plain = True
         return True
 
     def send(self, processor: Typed, flight: Flight) -> int:
-        params, first, second = flight.way
+        params, first, second = flight.reach
         a: TensorHandle = first
         b: TensorHandle | None = second
         out: TensorHandle = flight.msg.out

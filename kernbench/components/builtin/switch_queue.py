@@ -13,7 +13,7 @@ from kernbench.components.base import NEVER
 from kernbench.components.builtin.ipcq_ring import Ring
 
 REDUCE, MULTICAST = "REDUCE", "MULTICAST"  #: the directions of such queues
-WAYS = (REDUCE, MULTICAST)
+SWITCH_DIRECTIONS = (REDUCE, MULTICAST)
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class SwitchQueueForm:
     """
 
     plane: int
-    way: str  #: REDUCE or MULTICAST
+    direction: str  #: REDUCE or MULTICAST
     root: int
     members: tuple[int, ...]
     op: str = "add"  #: op that combines messages: add, mul, maximum, minimum, and, or, xor

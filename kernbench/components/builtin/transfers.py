@@ -29,7 +29,7 @@ class Rows(NamedTuple):
 Memory = tuple[int, int, tuple[int, ...]]  #: first byte, end, and the job parameters of the route
 
 
-class Ways(Protocol):
+class MemoryRoutes(Protocol):
     """The memories that the DMA engines of a PE reach."""
 
     last: list[Memory]  #: the last results of `of`, for reading and for writing
@@ -54,19 +54,19 @@ class OneMemory:
         return self._nbytes, ()
 
 
-def cut(rows: Rows, ways: Ways, write: bool) -> list[tuple[Rows, tuple[int, ...]]]:
+def cut(rows: Rows, memory_routes: MemoryRoutes, write: bool) -> list[tuple[Rows, tuple[int, ...]]]:
     """The transfers of rows at their addresses; no transfer crosses the end of a memory, and each has its route."""
-    end, way = ways.of(rows.offset, write)
+    end, route = memory_routes.of(rows.offset, write)
     if rows.end <= end:
-        return [(rows, way)]
+        return [(rows, route)]
     if rows.rows > 1:
         first, rest = Rows(*rows[:3], 1), Rows(rows.offset + rows.stride, *rows[1:3], rows.rows - 1)
         inside = (end - rows.offset - rows.row_bytes) // rows.stride + 1  # rows before the end
         if inside > 1:
             first, rest = Rows(*rows[:3], inside), Rows(rows.offset + inside * rows.stride, *rows[1:3], rows.rows - inside)
-        return cut(first, ways, write) + cut(rest, ways, write)
+        return cut(first, memory_routes, write) + cut(rest, memory_routes, write)
     inside = end - rows.offset
-    return [(Rows(rows.offset, inside, 0, 1), way), *cut(Rows(end, rows.row_bytes - inside, 0, 1), ways, write)]
+    return [(Rows(rows.offset, inside, 0, 1), route), *cut(Rows(end, rows.row_bytes - inside, 0, 1), memory_routes, write)]
 
 
 def footprint(first: int, row_bytes: int, stride: int, rows: int, align: int) -> int:

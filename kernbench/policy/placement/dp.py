@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, get_args
 
 from kernbench.common.errors import InputError, Problem
 
-Way = Literal["replicate", "row_wise", "column_wise", "tiled"]
+Distribution = Literal["replicate", "row_wise", "column_wise", "tiled"]
 Range = tuple[int, int]  #: first index, and number of indices, along an axis
 
 
@@ -58,19 +58,19 @@ class DPPolicy:
     'replicate'
     """
 
-    sip: Way = "replicate"
-    cube: Way = "replicate"
-    pe: Way = "replicate"
+    sip: Distribution = "replicate"
+    cube: Distribution = "replicate"
+    pe: Distribution = "replicate"
     sips: int | None = None
     cubes: int | None = None  #: of each SIP
     pes: int | None = None  #: of each cube
 
     def __post_init__(self) -> None:
-        ways = get_args(Way)
+        allowed = get_args(Distribution)
         problems = [
-            Problem("DPPolicy", f"it must be one of {', '.join(ways)}", level, getattr(self, level))
+            Problem("DPPolicy", f"it must be one of {', '.join(allowed)}", level, getattr(self, level))
             for level in ("sip", "cube", "pe")
-            if getattr(self, level) not in ways
+            if getattr(self, level) not in allowed
         ]
         problems += [
             Problem("DPPolicy", "it must be an integer of at least 1, or None for all", level, count)
@@ -115,12 +115,12 @@ class DPPolicy:
                 raise InputError(Problem("DPPolicy", rule, level, getattr(self, level), remedy))
 
 
-def _cut(whole: tuple[Range, ...], way: Way, count: int) -> Iterator[tuple[Range, ...]]:
+def _cut(whole: tuple[Range, ...], distribution: Distribution, count: int) -> Iterator[tuple[Range, ...]]:
     """The parts of a block for `count` units, in order."""
-    rows = {"replicate": 1, "row_wise": count, "column_wise": 1, "tiled": _grid_rows(count)}[way]
-    columns = 1 if way in ("replicate", "row_wise") else count // rows
+    rows = {"replicate": 1, "row_wise": count, "column_wise": 1, "tiled": _grid_rows(count)}[distribution]
+    columns = 1 if distribution in ("replicate", "row_wise") else count // rows
     for unit in range(count):
-        row, column = (0, 0) if way == "replicate" else divmod(unit, columns)
+        row, column = (0, 0) if distribution == "replicate" else divmod(unit, columns)
         part = list(whole)
         if rows > 1:
             part[0] = _piece(part[0], row, rows)

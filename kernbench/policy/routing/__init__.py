@@ -1,6 +1,6 @@
 """The location of addresses, and the routes of data and commands: `AddressResolver` and `PathRouter`."""
 
-from kernbench.policy.routing.resolver import AddressResolver, HbmPlace, VirtualMap, VirtualRange
+from kernbench.policy.routing.resolver import AddressResolver, HbmLocation, VirtualMap, VirtualRange
 from kernbench.policy.routing.router import NoPath, PathRouter, Route
 from kernbench.topology.graph import LEFT_OUT, Graph, Measure
 
@@ -8,7 +8,7 @@ __all__ = [
     "LEFT_OUT",
     "AddressResolver",
     "Graph",
-    "HbmPlace",
+    "HbmLocation",
     "Measure",
     "NoPath",
     "PathRouter",

@@ -15,7 +15,7 @@ from kernbench.config import NpuConfig, SystemConfig
 from kernbench.topology.graph import Topology
 
 
-class HbmPlace(NamedTuple):
+class HbmLocation(NamedTuple):
     """A byte of HBM."""
 
     sip: int
@@ -219,20 +219,20 @@ class AddressResolver:
         """The node that has a byte: an `hbm_ctrl`, `sram` or `pe_tcm`."""
         return self.locate(address, through=through)[0]
 
-    def slice_of(self, address: int, *, through: VirtualMap | None = None) -> HbmPlace:
+    def slice_of(self, address: int, *, through: VirtualMap | None = None) -> HbmLocation:
         """The SIP, the cube, the slice and the offset in the slice of a byte of HBM."""
         node, place = self.locate(address, through=through)
         if place is None:
             raise self._refusal(f"the address {address:#x} is in {node}, and slices are of HBM")
         return place
 
-    def locate(self, address: int, *, through: VirtualMap | None = None) -> tuple[str, HbmPlace | None]:
+    def locate(self, address: int, *, through: VirtualMap | None = None) -> tuple[str, HbmLocation | None]:
         """The node that has a byte, and for HBM also the result of `slice_of`."""
         region, window, offset = self._split(address, through)
         node = self._holder(region, window)
         if region is not self.map.hbm:
             return node, None
-        return node, HbmPlace(*divmod(window, self.map.cubes), *divmod(offset, self.map.slice_bytes))
+        return node, HbmLocation(*divmod(window, self.map.cubes), *divmod(offset, self.map.slice_bytes))
 
     def address(self, sip: int, cube: int, slice: int, offset: int = 0) -> int:
         """The physical address of a byte of HBM; the inverse of `slice_of`."""

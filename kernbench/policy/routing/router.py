@@ -19,7 +19,7 @@ from kernbench.common.errors import InputError, Problem
 from kernbench.common.spelling import meant
 from kernbench.config.system.dimensions import DIMENSIONS
 from kernbench.policy.routing.dimension_order import DimensionOrder
-from kernbench.policy.routing.resolver import AddressResolver, HbmPlace, VirtualMap
+from kernbench.policy.routing.resolver import AddressResolver, HbmLocation, VirtualMap
 from kernbench.policy.routing.search import Adjacency, Search
 from kernbench.topology.builder import assemble, check_components
 from kernbench.topology.graph import LEFT_OUT, Edge, Graph, Measure, Node, Topology
@@ -162,7 +162,7 @@ class PathRouter:
         here, there = self._check(source), self.topology.by_id[memory]
         return Graph.LOCAL if (here.sip, here.cube) == (there.sip, there.cube) else Graph.DATA
 
-    def _hbm_path(self, source: str, memory: str, place: HbmPlace, graph: Graph, by: Measure, read: bool) -> Path:
+    def _hbm_path(self, source: str, memory: str, place: HbmLocation, graph: Graph, by: Measure, read: bool) -> Path:
         """The best path over the routers to which the slice is attached; usually there is one router."""
         if source == memory:
             return (memory,)

@@ -22,7 +22,7 @@ from kernbench.config.allowed_code import AllowCode
 from kernbench.config.machine import MachineConfig
 from kernbench.runtime_api.bench import Bench
 from kernbench.runtime_api.context import Context
-from kernbench.runtime_api.places import Places
+from kernbench.runtime_api.pe_set import PeSet
 from kernbench.runtime_api.report import idle_engines
 from kernbench.runtime_api.triton.addresses import resolved
 from kernbench.runtime_api.triton.buffers import Buffers
@@ -129,7 +129,7 @@ def machine_tunes() -> bool:
 def device_properties() -> dict[str, int]:
     """The machine on which launches run, with the names of Triton's `driver.active.utils.get_device_properties`."""
     config = _machine().config
-    places = Places(config)
+    places = PeSet(config)
     pe = places.config
     nbytes = pe.pe.spm.size_bytes
     clock = int(float(pe.freq_ghz) * 1e6)
@@ -214,7 +214,7 @@ class KernelRun:
     @property
     def t_ns(self) -> float:
         """The same in nanoseconds."""
-        return float(cycles_to_ns(self.cycles, Places(self.engine.config).config.freq_ghz))
+        return float(cycles_to_ns(self.cycles, PeSet(self.engine.config).config.freq_ghz))
 
     def __repr__(self) -> str:
         return f"{self.name}: {counted(self.cycles, 'cycle')}, {self.t_ns:,.0f} ns"
@@ -324,7 +324,7 @@ def run_kernel(kernel: JITFunction, grid: tuple[int, ...], arguments: dict[str, 
     if 0 in grid:
         return _nothing(kernel, arguments, hints)
     chosen = _machine()
-    freq = Places(chosen.config).config.freq_ghz
+    freq = PeSet(chosen.config).config.freq_ghz
     checks = chosen.checks
     options = Options(portable=chosen.portable, races="races" in checks, poison="memory" in checks, freq_ghz=float(freq))
     arguments = resolved(kernel.__name__, arguments)

@@ -4,7 +4,7 @@ from kernbench.sim_engine.memory_store cimport MemoryStore
 from kernbench.sim_engine.ops.params cimport Template
 from kernbench.sim_engine.ops.ranges cimport ReplayOp
 
-cdef class Place:
+cdef class TemplateOperand:
     cdef readonly Py_ssize_t where
     cdef readonly object space, dtype
     cdef readonly tuple shape
@@ -16,7 +16,7 @@ cdef class Move:
     cdef tuple _shape
     cdef object _dtype, _space, _snapshot, _read_strides, _write_strides, _read_lanes, _write_lanes, _rmw, _old
     cdef list _targets
-    cdef Place _source, _plain, _compare
+    cdef TemplateOperand _source, _plain, _compare
 
     @cython.locals(values=tuple)
     cdef tuple run(self, MemoryStore store, ReplayOp op)
@@ -29,7 +29,7 @@ cdef class Math:
     cdef object _snapshots, _scalars, _pair
     cdef readonly tuple target
 
-    @cython.locals(values=tuple, place=Place)
+    @cython.locals(values=tuple, place=TemplateOperand)
     cdef list operands(self, MemoryStore store, ReplayOp op)
 
     cpdef result(self, ReplayOp op, list read)

@@ -38,7 +38,7 @@ def _not_computed(op: ReplayOp, error: ValueError) -> InputError:
     return InputError(Problem(str(op), f"it cannot be computed: {error}"))
 
 
-class Place:
+class TemplateOperand:
     """An operand of all ops of a template: `where` its address is among an op's values, its space, shape and type."""
 
     def __init__(self, where: int, space: str, shape: tuple[int, ...], dtype: str) -> None:
@@ -62,7 +62,7 @@ class Move:
         self._shape, self._dtype = copy_size(params)
         self._source = None
         if params.get("src_addr") is not None:
-            self._source = Place(_index(params, "src_addr"), params.get("src_space", "hbm"), self._shape, self._dtype)
+            self._source = TemplateOperand(_index(params, "src_addr"), params.get("src_space", "hbm"), self._shape, self._dtype)
         self._snapshot = varying.get("snapshot")
         self._space: str = params.get("dst_space", "tcm")
         self._targets = [_index(params, key) for key in ("dst_addr", "virtual_addr") if key in varying]
@@ -77,7 +77,7 @@ class Move:
         self._old = varying.get("old_addr")
         self._compare = None
         if params.get("compare_addr") is not None:
-            self._compare = Place(_index(params, "compare_addr"), params["src_space"], self._shape, self._dtype)
+            self._compare = TemplateOperand(_index(params, "compare_addr"), params["src_space"], self._shape, self._dtype)
 
     def run(self, store: MemoryStore, op: ReplayOp) -> tuple[Sequence[Array], Array | None]:
         """Move the bytes of an op. Returns the data that it read and wrote (None without a destination)."""
@@ -126,13 +126,13 @@ class Gemm:
         usual = params.get("addr_space") or "tcm"
         self.form = GemmForm(params)
         dtype = params["dtype_in"]
-        self._a = Place(_index(params, "src_a_addr"), params.get("src_a_space", usual), self.form.lie_a, dtype)
+        self._a = TemplateOperand(_index(params, "src_a_addr"), params.get("src_a_space", usual), self.form.lie_a, dtype)
         second = params.get("dtype_b") or dtype
-        self._b = Place(_index(params, "src_b_addr"), params.get("src_b_space", usual), self.form.lie_b, second)
+        self._b = TemplateOperand(_index(params, "src_b_addr"), params.get("src_b_space", usual), self.form.lie_b, second)
         self._acc = None
         if params.get("acc_addr") is not None:
             shape = lying(tuple(params["acc_shape"]), self.form.columns_out)
-            self._acc = Place(_index(params, "acc_addr"), params["acc_space"], shape, params["acc_dtype"])
+            self._acc = TemplateOperand(_index(params, "acc_addr"), params["acc_space"], shape, params["acc_dtype"])
         self.target = _index(params, "dst_addr"), params.get("dst_space", usual)
         self._epilogues = "epilogue" in params
         self.stacks = self.form.small and not self._epilogues
@@ -188,7 +188,9 @@ class Math:
         taken = params.template.varying.get("input_snapshots")
         spaces, dtypes = math_inputs(params)
         shapes = [tuple(shape) for shape in params.get("input_shapes", ())]
-        self._inputs = [Place(where.start + i, *one) for i, one in enumerate(zip(spaces, shapes, dtypes, strict=True))]
+        self._inputs = [
+            TemplateOperand(where.start + i, *one) for i, one in enumerate(zip(spaces, shapes, dtypes, strict=True))
+        ]
         self.operand_bytes = sum([prod(shape) * dtype_of(dtype).bits // 8 for shape, dtype in zip(shapes, dtypes, strict=True)])
         self._snapshots = taken.start if isinstance(taken, slice) and taken.stop > taken.start else None
         self.target = _index(params, "dst_addr"), params.get("dst_space", params.get("addr_space") or "tcm")

@@ -11,7 +11,7 @@ from typing import Any
 
 from kernbench.ccl.collectives import CCL_DTYPES, COLLECTIVES
 from kernbench.ccl.group import group_of, shape_for
-from kernbench.ccl.measure import Asked, machine_of, queues_of, row
+from kernbench.ccl.measure import CclRequest, machine_of, queues_of, row
 from kernbench.ccl.registry import TIERS, Entry, Registry, read_registry
 from kernbench.ccl.rings import TOPO_NAME_TO_KIND
 from kernbench.ccl.tuner import times_digest
@@ -73,9 +73,9 @@ class CclTarget:
         return f"ccl {self.collective} {package_digest('kernbench.ccl')} {times_digest()}{verified}"
 
     def longest(self, config: MachineConfig, params: Mapping[str, Any]) -> tuple[str, Machine]:
-        return "", machine_of(*self.asked(config, params))
+        return "", machine_of(*self.request(config, params))
 
-    def asked(self, config: MachineConfig, params: Mapping[str, Any]) -> tuple[Asked, int]:
+    def request(self, config: MachineConfig, params: Mapping[str, Any]) -> tuple[CclRequest, int]:
         """The call, and its number of elements."""
         given = self.checked(params)
         entry = self._entry(given)
@@ -90,13 +90,13 @@ class CclTarget:
         queues = queues_of(self._registry, entry, *sizes, config=system, group=group)
         what, itemsize = COLLECTIVES[self.collective], dtype_of(given["dtype"]).bits // 8
         count = what.count_of(parse_size(given["size"]), group.size, itemsize) if what.moves else 1
-        return Asked(system, group, entry, given["dtype"], queues, self.verify), count
+        return CclRequest(system, group, entry, given["dtype"], queues, self.verify), count
 
     def simulate(self, config: MachineConfig, params: Mapping[str, Any]) -> dict[str, Any]:
-        asked, count = self.asked(config, params)
-        made, outcome = row(asked, count)
+        request, count = self.request(config, params)
+        made, outcome = row(request, count)
         timing = outcome.engine.get_timing_result()
-        fields = measured(timing.result, asked.config.freq_ghz)
+        fields = measured(timing.result, request.config.freq_ghz)
         fields["jobs"], fields["jobs_hash"] = _hash_of_ranks(timing)
         if made is not None:
             fields["metrics"] |= {"bound": round(made.bound_share * made.cycles), "bound_by": made.bound, "busbw": made.busbw}

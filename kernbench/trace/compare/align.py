@@ -384,7 +384,7 @@ _T = TypeVar("_T")
 # The merged trace -------------------------------------------------------------------------------------------------
 
 
-class _Place(msgspec.Struct):
+class _LineHead(msgspec.Struct):
     event_type: str
     t_cycle: int
 
@@ -406,8 +406,8 @@ def merge(aligned: Aligned, out: BinaryIO) -> None:
         out.write(line)
 
 
-def _lines(path: str) -> Iterator[tuple[bytes, _Place]]:
-    decoder, number = msgspec.json.Decoder(_Place), 0
+def _lines(path: str) -> Iterator[tuple[bytes, _LineHead]]:
+    decoder, number = msgspec.json.Decoder(_LineHead), 0
     for block in blocks(path):
         for line in block.splitlines(keepends=True):
             number += 1

@@ -149,7 +149,7 @@ class Banks:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class StageMetrics:
     """A phase or a layer."""
 
     name: str | int | None  #: None for commands without a phase or layer
@@ -273,8 +273,8 @@ class Metrics:
     channels: tuple[Channel, ...]
     links: tuple[Channel, ...]
     banks: Banks
-    phases: tuple[Part, ...]
-    layers: tuple[Part, ...]
+    phases: tuple[StageMetrics, ...]
+    layers: tuple[StageMetrics, ...]
     stalls: tuple[Stall, ...]
     tokens: Tokens
     energy_pj: dict[str, Fraction]  #: by part, with `total`

@@ -14,9 +14,9 @@ from kernbench.trace.metric.figures import (
     Channel,
     Engine,
     Metrics,
-    Part,
     Roofline,
     Run,
+    StageMetrics,
     Stall,
     Transfers,
 )
@@ -141,8 +141,8 @@ def _banks(sums: Collector, meta: Record) -> Banks:
     )
 
 
-def _part(group: Group, end: int) -> Part:
-    return Part(
+def _part(group: Group, end: int) -> StageMetrics:
+    return StageMetrics(
         name=group.name,
         commands=group.commands,
         ended=group.ended,

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from kernbench.common.errors import InputError, Problem
 from kernbench.trace.exporters.csv import DANGEROUS
-from kernbench.trace.metric.figures import Metrics, Part, Stall
+from kernbench.trace.metric.figures import Metrics, StageMetrics, Stall
 
 COLUMNS = ("table", "name", "metric", "unit", "value", "exact")
 _UNITS = {
@@ -112,7 +112,7 @@ def _name(item: Any) -> str:
     """The name of an item of a table: its unit, for a stall also the reason; or the name of its phase or layer."""
     if isinstance(item, Stall):
         return f"{item.unit}.{item.reason}"
-    name = item.name if isinstance(item, Part) else item.unit
+    name = item.name if isinstance(item, StageMetrics) else item.unit
     return "" if name is None else str(name)
 
 

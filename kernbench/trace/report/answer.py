@@ -14,7 +14,7 @@ from kernbench.trace.columns import Column, Pack, Table
 from kernbench.trace.report.views import heatmaps
 from kernbench.trace.timeline import Timeline
 from kernbench.trace.why import Why, merged
-from kernbench.trace.why.causes import Part
+from kernbench.trace.why.causes import CauseShare
 
 MAX_STORIES = 20_000  #: commands; in longer traces, only commands on the critical path have causes
 MAX_BY = 6  #: the most commands that a cause names as blockers
@@ -61,7 +61,7 @@ def _causes(why: Why, rows: dict[int, int]) -> Table:
     chosen = why.history.commands
     if len(chosen) > MAX_STORIES:
         chosen = [stretch.command for stretch in why.path if stretch.command is not None]
-    found: list[tuple[int, Part]] = []
+    found: list[tuple[int, CauseShare]] = []
     for command in chosen:
         if command.id in rows:
             parts = _by_cause(merged(why.story(command.id).spans))
@@ -77,18 +77,18 @@ def _causes(why: Why, rows: dict[int, int]) -> Table:
     return Table(columns | _looks([part for _, part in found]), len(found))
 
 
-def _by_cause(parts: Iterable[Part]) -> list[Part]:
+def _by_cause(parts: Iterable[CauseShare]) -> list[CauseShare]:
     """The parts added up by cause and resource, the longest first; the blockers of the longest part come first."""
-    found: dict[tuple[str, str], Part] = {}
+    found: dict[tuple[str, str], CauseShare] = {}
     for part in sorted(parts, key=lambda one: -one.cycles):
         key = (part.cause, part.resource)
         known = found.get(key)
         by = part.by if known is None else tuple(dict.fromkeys((*known.by, *part.by)))
-        found[key] = Part(*key, part.cycles + (known.cycles if known is not None else 0), by)
+        found[key] = CauseShare(*key, part.cycles + (known.cycles if known is not None else 0), by)
     return sorted(found.values(), key=lambda one: -one.cycles)
 
 
-def _looks(parts: list[Part]) -> dict[str, Column]:
+def _looks(parts: list[CauseShare]) -> dict[str, Column]:
     """Cause, resource, hue and fill of parts, as columns."""
     looks = [(part.cause, part.resource, *cause_look(part.cause, part.resource)) for part in parts]
     return {name: _texts([look[i] for look in looks]) for i, name in enumerate(("cause", "resource", "hue", "fill"))}

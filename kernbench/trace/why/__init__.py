@@ -15,7 +15,7 @@ from kernbench.common import naming
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.look.palette import cause_look
 from kernbench.trace.reader import Trace
-from kernbench.trace.why.causes import Part, Span, totals
+from kernbench.trace.why.causes import CauseShare, Span, totals
 from kernbench.trace.why.critical_path import Stretch, UnlawfulError, critical_path
 from kernbench.trace.why.history import Command, History, check_lawful, read_history, unlawful
 from kernbench.trace.why.spans import Stories
@@ -101,7 +101,7 @@ def explain_or_error(trace: Trace) -> Why | InputError:
         return error
 
 
-def merged(spans: Iterable[Span]) -> list[Part]:
+def merged(spans: Iterable[Span]) -> list[CauseShare]:
     """The parts of some spans, in order of appearance; parts with equal cause, resource, blockers and bank are added up."""
     # numerators by denominator: integers add up faster than fractions
     found: dict[tuple[str, str, tuple[int, ...], int | None], dict[int, int]] = {}
@@ -110,7 +110,7 @@ def merged(spans: Iterable[Span]) -> list[Part]:
             sums = found.setdefault((part.cause, part.resource, part.by, part.bank), {})
             sums[part.cycles.denominator] = sums.get(part.cycles.denominator, 0) + part.cycles.numerator
     return [
-        Part(cause, resource, sum((Fraction(top, below) for below, top in sums.items()), Fraction(0)), by, bank)
+        CauseShare(cause, resource, sum((Fraction(top, below) for below, top in sums.items()), Fraction(0)), by, bank)
         for (cause, resource, by, bank), sums in found.items()
     ]
 

@@ -40,7 +40,7 @@ WORK = ("work", "transfer", "granularity")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class CauseShare:
     """The cycles of one cause. The number may be a fraction, because a shared channel gives a flow only a part of every
     cycle."""
 
@@ -57,7 +57,7 @@ class Span:
 
     start: int
     end: int
-    parts: tuple[Part, ...]
+    parts: tuple[CauseShare, ...]
 
     @property
     def cycles(self) -> int:
@@ -67,7 +67,7 @@ class Span:
 
 def whole(start: int, end: int, cause: str, resource: str, by: tuple[int, ...] = (), bank: int | None = None) -> Span:
     """A span that has only one cause."""
-    return Span(start, end, (Part(cause, resource, Fraction(end - start), by, bank),))
+    return Span(start, end, (CauseShare(cause, resource, Fraction(end - start), by, bank),))
 
 
 def totals(spans: Iterable[Span]) -> dict[tuple[str, str], Fraction]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from kernbench.common.units import plain_number
 from kernbench.trace.why import Story, Why, merged
-from kernbench.trace.why.causes import Part, Span, totals
+from kernbench.trace.why.causes import CauseShare, Span, totals
 from kernbench.trace.why.critical_path import Stretch
 from kernbench.trace.why.history import Command
 
@@ -77,7 +77,7 @@ def _parts(spans: Iterable[Span]) -> list[dict[str, Any]]:
     return [_part(part) for part in merged(spans)]
 
 
-def _part(part: Part) -> dict[str, Any]:
+def _part(part: CauseShare) -> dict[str, Any]:
     plain: dict[str, Any] = {"cause": part.cause, "resource": part.resource, "cycles": plain_number(part.cycles)}
     plain |= {"by": list(part.by)} if part.by else {}
     return plain if part.bank is None else {**plain, "bank": part.bank}

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
-from kernbench.trace.why.causes import Part, Span, whole
+from kernbench.trace.why.causes import CauseShare, Span, whole
 from kernbench.trace.why.history import CONTROL, Command, Flow, History, Hold, Job, WriteBack
 from kernbench.trace.why.shares import Share, Shares
 from kernbench_core.numbers import COMM_CHANNEL
@@ -340,36 +340,36 @@ def pieces(flow: Flow) -> Iterator[tuple[int, int, Hold | None, str]]:
         yield a, b, hold, "" if out is None else out.reason
 
 
-def _over_routers(flow: Flow, cycles: Fraction) -> tuple[Part, ...]:
+def _over_routers(flow: Flow, cycles: Fraction) -> tuple[CauseShare, ...]:
     """The cycles that bytes take through routers, divided in the same proportions as the time of the packets."""
     waited = cycles * (flow.congested or 0)
     unit = flow.job.command.unit
-    parts = Part("hops", unit, cycles - waited), Part("congestion", unit, waited)
+    parts = CauseShare("hops", unit, cycles - waited), CauseShare("congestion", unit, waited)
     return tuple(part for part in parts if part.cycles)
 
 
 def _parted(
     flow: Flow, share: Share, full: Fraction, unit: str, left: Fraction, pad: str
-) -> tuple[tuple[Part, ...], Fraction]:
+) -> tuple[tuple[CauseShare, ...], Fraction]:
     """The parts of some cycles at one rate, and the remaining time at the full rate after these cycles."""
     cycles = share.end - share.start
     used = cycles * share.rate / full
     moved = min(used, left)
-    rest = (Part("granularity", pad, used - moved),) if flow.congested is None else _over_routers(flow, used - moved)
-    parts = [Part("transfer", unit, moved), *rest, *_lost(share, cycles - used)]
+    rest = (CauseShare("granularity", pad, used - moved),) if flow.congested is None else _over_routers(flow, used - moved)
+    parts = [CauseShare("transfer", unit, moved), *rest, *_lost(share, cycles - used)]
     return tuple(part for part in parts if part.cycles), left - moved
 
 
-def _lost(share: Share, cycles: Fraction) -> Iterator[Part]:
+def _lost(share: Share, cycles: Fraction) -> Iterator[CauseShare]:
     """The cycles lost to other flows, by command, and the cycles lost to write-backs of a cache."""
     by: dict[int, int] = {}  # sums of weights: integers add up faster than fractions
     for other, weight in share.others:
         if isinstance(other, WriteBack):
-            yield Part("write_back", share.limit, cycles * Fraction(weight, share.weight))
+            yield CauseShare("write_back", share.limit, cycles * Fraction(weight, share.weight))
             continue
         command = other.job.command.id
         by[command] = by.get(command, 0) + weight
     # computed once for each weight, because most weights are equal
     taken = {weight: cycles * Fraction(weight, share.weight) for weight in set(by.values())}
     for command, weight in by.items():
-        yield Part("share", share.limit, taken[weight], (command,))
+        yield CauseShare("share", share.limit, taken[weight], (command,))

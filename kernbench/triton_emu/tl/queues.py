@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 from kernbench.common.queue_ops import IpcqRecvCmd, IpcqSendCmd
 from kernbench.components.builtin.ipcq_ring import DIRECTIONS, Ring, SlotBlock
 from kernbench.components.builtin.pe_ipcq import QueueControl
-from kernbench.components.builtin.switch_queue import WAYS
+from kernbench.components.builtin.switch_queue import SWITCH_DIRECTIONS
 from kernbench.triton_emu.errors import KernelError
 from kernbench.triton_emu.frames import caller, line_at
 from kernbench.triton_emu.handle import KernelTensor
@@ -214,7 +214,7 @@ class TlQueues(TlWaits):
         return ring
 
     def _refuse_way(self, queues: dict[tuple[int, str], Ring], direction: str, plane: int, line: str) -> NoReturn:
-        if direction in WAYS and self._runner.group.rank is not None:
+        if direction in SWITCH_DIRECTIONS and self._runner.group.rank is not None:
             raise KernelError(
                 f"{line}: rank {self._runner.group.rank} ({self._runner.pe.name}) has no queue {direction} through switches in "
                 f"plane {plane!r}; install the queue (through_switches) before the launch"

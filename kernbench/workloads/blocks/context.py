@@ -17,7 +17,7 @@ from kernbench.cmdq.footprint import bytes_of, unpacked_bits
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import ceil_div, even_parts
 from kernbench.workloads.blocks.batch import Batch, Piece, Sequences, first_key
-from kernbench.workloads.blocks.layer import PartLayer
+from kernbench.workloads.blocks.layer import BlockLayer
 from kernbench.workloads.blocks.meetings import GatheredRows, KeptRows, Meeting
 from kernbench.workloads.layer.buffers import chunk_bytes
 from kernbench.workloads.layer.dram import Span
@@ -90,7 +90,7 @@ def check_context(name: str, blocks: Sequence[Block], ranks: int, prompt: int, *
         raise InputError(Problem("kbsim llm", rule, "prompt", prompt, f"take --cp {max(1, prompt // 2)}, or a longer --prompt"))
 
 
-class ContextLayer(PartLayer):
+class ContextLayer(BlockLayer):
     """A layer of one rank. `share`: its tokens; `gathered`: where keys and values of all tokens are in memory in prefill."""
 
     share: ContextShare

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kernbench.cmdq.footprint import bytes_of
-from kernbench.workloads.blocks.layer import PartLayer
+from kernbench.workloads.blocks.layer import BlockLayer
 from kernbench.workloads.blocks.meetings import Meeting
-from kernbench.workloads.blocks.shape import PartShape
+from kernbench.workloads.blocks.shape import BlockShape
 from kernbench.workloads.models.parts import Convolution
 
 
@@ -33,7 +33,7 @@ def stages_of(convolutions: tuple[Convolution, ...], sources: int) -> list[int]:
     return found
 
 
-class Front(PartLayer):
+class Front(BlockLayer):
     """The convolutions in the making: blocks of outputs, each loaded, put side by side, multiplied, and stored."""
 
     stages: tuple[FrontStage, ...] = ()
@@ -65,7 +65,7 @@ class Front(PartLayer):
         yield from ()
 
 
-def front_work(shape: PartShape, convolutions: tuple[Convolution, ...], sequences: int) -> tuple[int, int, int]:
+def front_work(shape: BlockShape, convolutions: tuple[Convolution, ...], sequences: int) -> tuple[int, int, int]:
     """Bytes of weights, bytes of activations and MACs of all convolutions: inputs and outputs of each go through memory."""
     weights = activations = macs = 0
     for one, outputs in zip(convolutions, stages_of(convolutions, shape.sources), strict=True):

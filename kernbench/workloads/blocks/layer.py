@@ -20,8 +20,8 @@ from kernbench.config.schema import NpuConfig
 from kernbench.workloads.blocks.arena import Arena
 from kernbench.workloads.blocks.batch import QUERY_TOKENS, Batch, Piece, Sequences, first_key
 from kernbench.workloads.blocks.meetings import ALONE, GatheredRows, Meeting, ScatteredRows, Seat
-from kernbench.workloads.blocks.memory import PartMemory
-from kernbench.workloads.blocks.shape import PartShape
+from kernbench.workloads.blocks.memory import BlockMemory
+from kernbench.workloads.blocks.shape import BlockShape
 from kernbench.workloads.hazards import Emitter
 from kernbench.workloads.layer.buffers import chunk_bytes
 from kernbench.workloads.layer.dram import Span
@@ -51,7 +51,7 @@ def _as_elements(count: int, bits: int) -> tuple[int, int]:
     return (bits, count) if bits == unpacked_bits(bits) else (8, bytes_of(count, bits))
 
 
-class PartLayer:
+class BlockLayer:
     """A layer of one shard in the making. `rows`: [token] of a block, at most. `ends`: where the layer reads and writes.
 
     `encoded`: the address of the encoder's output. `words`: of the rows of the embedding, for a block that predicts.
@@ -61,7 +61,7 @@ class PartLayer:
     """
 
     def __init__(
-        self, shape: PartShape, config: NpuConfig, emit: Emitter, memory: PartMemory, batch: Batch, rows: int,
+        self, shape: BlockShape, config: NpuConfig, emit: Emitter, memory: BlockMemory, batch: Batch, rows: int,
         ends: tuple[int, int, int], routing: Routing, encoded: int = 0, words: int = 0, seat: Seat = ALONE,
         splits_rows: bool = False, prefetches: bool = False, deep: bool = False, network_rows: int = 0,
     ) -> None:  # fmt: skip
@@ -929,12 +929,12 @@ class PartLayer:
         return found
 
 
-def longest_column(shape: PartShape) -> int:
+def longest_column(shape: BlockShape) -> int:
     """[bit] The column of a matrix that takes most."""
     return max(shape.stored(weight, weight.rows) * shape.bits_of(weight) for weight in shape.block.weights(shape.hidden))
 
 
-def expert_transfer(shape: PartShape, config: NpuConfig) -> int:
+def expert_transfer(shape: BlockShape, config: NpuConfig) -> int:
     """[byte] The matrices of an expert that one transfer loads, at most: a tile. 0 where setups of transfers hardly count, or
     where other transfers hide them."""
     return weight_ring(config, longest_column(shape))[0] if setup_bytes(config) and in_flight(config) == 1 else 0
@@ -957,4 +957,4 @@ def weight_ring(config: NpuConfig, column_bits: int, *, deep: bool = False) -> t
     raise InputError(beyond_scratchpad(config, rule))
 
 
-__all__ = ["DoesNotFit", "PartLayer", "expert_transfer", "weight_ring"]
+__all__ = ["BlockLayer", "DoesNotFit", "expert_transfer", "weight_ring"]

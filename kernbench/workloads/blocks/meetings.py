@@ -25,7 +25,7 @@ from kernbench.workloads.llm.exchanges import (
 from kernbench.workloads.llm.reductions import Reduction, all_reduce
 
 if TYPE_CHECKING:
-    from kernbench.workloads.blocks.layer import PartLayer
+    from kernbench.workloads.blocks.layer import BlockLayer
     from kernbench.workloads.llm.exchanges import Exchange
 
 
@@ -105,22 +105,22 @@ class SentRows:
 Meeting = PartialRows | GatheredRows | ScatteredRows | KeptRows | SentRows
 
 
-class Ways(Protocol):
+class CollectiveChoices(Protocol):
     """What decides about collectives, and keeps which ones there were."""
 
     reduced: list[Sent]
 
-    def way_of(self, elements: int, bits: int) -> Reduction:
+    def reduction_of(self, elements: int, bits: int) -> Reduction:
         """The algorithm of an all-reduce between shards."""
 
     def exchange(self, sent: Sent) -> Exchange | None:
         """The algorithm of another collective; None if it is left out, to see its cost."""
 
-    def group_way(self, elements: int, bits: int) -> Reduction | None:
+    def group_reduction(self, elements: int, bits: int) -> Reduction | None:
         """The algorithm of an all-reduce between groups; None if it is left out."""
 
 
-def run_together(layers: Sequence[PartLayer], ways: Ways) -> None:
+def run_together(layers: Sequence[BlockLayer], choices: CollectiveChoices) -> None:
     """The same layer on all PEs. A collective is emitted when all PEs that take part have come to it."""
     running = [layer.emit_all() for layer in layers]
     arrived: list[Meeting | None] = [None] * len(layers)
@@ -135,10 +135,10 @@ def run_together(layers: Sequence[PartLayer], ways: Ways) -> None:
         if not ready:
             break
         for members, meetings in ready:
-            before = len(ways.reduced)
-            _meet([layers[number] for number in members], meetings, ways)
+            before = len(choices.reduced)
+            _meet([layers[number] for number in members], meetings, choices)
             if members[0]:  # reports count those of one PE
-                del ways.reduced[before:]
+                del choices.reduced[before:]
             for number in members:
                 arrived[number] = None
     if len(ended) < len(layers):
@@ -147,7 +147,7 @@ def run_together(layers: Sequence[PartLayer], ways: Ways) -> None:
 
 
 def _complete(
-    layers: Sequence[PartLayer], arrived: Sequence[Meeting | None]
+    layers: Sequence[BlockLayer], arrived: Sequence[Meeting | None]
 ) -> Iterator[tuple[list[int], list[Meeting]]]:
     """The meetings to which all members have come."""
     for number, meeting in enumerate(arrived):
@@ -161,18 +161,22 @@ def _complete(
             yield members, there
 
 
-def _meet(layers: list[PartLayer], meetings: list[Meeting], ways: Ways) -> None:
+def _meet(layers: list[BlockLayer], meetings: list[Meeting], choices: CollectiveChoices) -> None:
     """Emits a collective."""
     first = meetings[0]
     meta = {**first.meta, "phase": PHASES.get(first.name, "ALL_REDUCE")}
     if isinstance(first, PartialRows):
         bits = layers[0].act_bits
-        way = ways.way_of(first.elements, bits) if first.among == "shards" else ways.group_way(first.elements, bits)
-        if way is not None:
-            all_reduce(layers, [one for one in meetings if isinstance(one, PartialRows)], way)
+        algorithm = (
+            choices.reduction_of(first.elements, bits)
+            if first.among == "shards"
+            else choices.group_reduction(first.elements, bits)
+        )
+        if algorithm is not None:
+            all_reduce(layers, [one for one in meetings if isinstance(one, PartialRows)], algorithm)
         return
     sent = _sent(layers, meetings)
-    chosen = ways.exchange(sent)
+    chosen = choices.exchange(sent)
     if chosen is None:
         return
     if isinstance(first, GatheredRows):
@@ -189,7 +193,7 @@ def _meet(layers: list[PartLayer], meetings: list[Meeting], ways: Ways) -> None:
         send_rows(layers, [one.departures for one in some], [one.arrivals for one in some], first.bits, meta)
 
 
-def _sent(layers: list[PartLayer], meetings: list[Meeting]) -> Sent:
+def _sent(layers: list[BlockLayer], meetings: list[Meeting]) -> Sent:
     """What a collective moves, for reports; its algorithm is not chosen yet."""
     first, count = meetings[0], len(meetings)
     assert not isinstance(first, PartialRows)

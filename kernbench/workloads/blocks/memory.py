@@ -8,13 +8,13 @@ from itertools import accumulate
 
 from kernbench.cmdq.footprint import bytes_of
 from kernbench.common.units import ceil_div
-from kernbench.workloads.blocks.shape import PartShape
+from kernbench.workloads.blocks.shape import BlockShape
 from kernbench.workloads.layer.kv import PAGE_NUMBER_BITS, PageTable
 from kernbench.workloads.models.parts import Weight
 
 
 @dataclass(slots=True)
-class PartMemory:
+class BlockMemory:
     """Addresses of one layer. `end`: one past its last byte."""
 
     end: int = 0
@@ -31,7 +31,7 @@ class PartMemory:
     pages: PageTable | None = None
     page_table: int = 0  #: its address
 
-    def cache_address(self, shape: PartShape, name: str, sequence: int, head: int, token: int) -> int:
+    def cache_address(self, shape: BlockShape, name: str, sequence: int, head: int, token: int) -> int:
         """Of a token of a head: `[sequence][head][token][element]`, or `[page][head][token][element]`."""
         heads, dim = next((heads, dim) for known, heads, dim in (*shape.cached, *shape.crossed) if known == name)
         if name.startswith("cross_"):
@@ -44,15 +44,15 @@ class PartMemory:
         return self.caches[name] + bytes_of(((sequence * heads + head) * self.positions + token) * dim, shape.kv_bits)
 
 
-def place_parts(
-    shape: PartShape, base: int, step: int, positions: int, sequences: int, page_tokens: int = 0, transfer: int = 0
-) -> PartMemory:
+def place_blocks(
+    shape: BlockShape, base: int, step: int, positions: int, sequences: int, page_tokens: int = 0, transfer: int = 0
+) -> BlockMemory:
     """Place a layer from `base` on; regions begin at multiples of `step`. `positions`: [token] of the longest sequence.
 
     `transfer`: [byte] the matrices of an expert that lie next to each other have at most so many. With 0, each matrix has a
     region with the copies of all experts.
     """
-    found = PartMemory(end=base, positions=ceil_div(positions, 64) * 64)
+    found = BlockMemory(end=base, positions=ceil_div(positions, 64) * 64)
     if page_tokens and shape.cached:
         found.page_tokens, found.pages = page_tokens, PageTable(sequences, ceil_div(positions, page_tokens))
         found.positions = found.pages.pages * page_tokens
@@ -86,7 +86,7 @@ def place_parts(
     return found
 
 
-def _groups(shape: PartShape, step: int, transfer: int) -> Iterator[list[Weight]]:
+def _groups(shape: BlockShape, step: int, transfer: int) -> Iterator[list[Weight]]:
     """The matrices of a layer in order; those of an expert in groups that fit a transfer."""
     group: list[Weight] = []
     room = 0

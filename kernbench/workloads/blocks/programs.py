@@ -19,10 +19,10 @@ from kernbench.config.system import SystemConfig
 from kernbench.workloads.blocks.batch import Batch, Sequences
 from kernbench.workloads.blocks.context import ContextLayer, ContextShare, check_context, most_cached
 from kernbench.workloads.blocks.front import Front, FrontStage, stages_of
-from kernbench.workloads.blocks.layer import PartLayer, expert_transfer
+from kernbench.workloads.blocks.layer import BlockLayer, expert_transfer
 from kernbench.workloads.blocks.meetings import Seat, run_together, seats_of
-from kernbench.workloads.blocks.memory import PartMemory, place_parts
-from kernbench.workloads.blocks.shape import PartShape, shard_of_parts, shares_heads
+from kernbench.workloads.blocks.memory import BlockMemory, place_blocks
+from kernbench.workloads.blocks.shape import BlockShape, shard_of_parts, shares_heads
 from kernbench.workloads.blocks.shared_experts import SharedExpertsLayer
 from kernbench.workloads.hazards import Emitter
 from kernbench.workloads.llm.dram import Ends, LlmDram, Table, TooLarge, emit_embedding, emit_head, head_steps
@@ -46,7 +46,7 @@ class _Blocks:
     network_rows: int = 0  #: of a block of the network, if it has larger ones than the mixer; 0: each block goes through both
 
 
-class PartPrograms(LlmPrograms):
+class BlockPrograms(LlmPrograms):
     """The programs of a job, part by part. `batches`: steps of any sequences; without them the steps of the job are run.
     Where replicas share experts, a step has as many batches as replicas, one after another.
 
@@ -85,7 +85,7 @@ class PartPrograms(LlmPrograms):
         if job.splits_rows or job.groups > 1:
             option = "sp" if job.splits_rows else "cp" if job.contexts > 1 else "ep"
             check_rows(description.hidden, self.shapes[0].activation_bits, self.machine, option)
-        self._rows: dict[tuple[str, PartShape, Batch], _Blocks] = {}
+        self._rows: dict[tuple[str, BlockShape, Batch], _Blocks] = {}
         if self._batches:
             starts = range(0, len(self._batches), job.sharers)
             steps = [self._batches[first : first + job.sharers] for first in starts]
@@ -96,7 +96,7 @@ class PartPrograms(LlmPrograms):
         """The parts of the first shard: they have what ends and reports ask of a shape."""
         return cast("list[ModelShape]", [self._shard(layer, 0) for layer in self.numbers])
 
-    def _shard(self, layer: int, number: int) -> PartShape:
+    def _shard(self, layer: int, number: int) -> BlockShape:
         bits = self.precision.applied(self.model.shape, layer)
         if bits.head_bits:
             raise InputError(
@@ -108,9 +108,9 @@ class PartPrograms(LlmPrograms):
 
     def _part(
         self, block: Block, bits: ModelShape, number: int, *, encoder: bool = False, closing: Norm | None = None
-    ) -> PartShape:
+    ) -> BlockShape:
         """A share of a layer."""
-        whole = PartShape(
+        whole = BlockShape(
             name=self.model.name, block=block, hidden=self.description.hidden, sources=self.sources, encoder=encoder,
             closing=closing,
             weight_bits=bits.weight_bits, activation_bits=bits.activation_bits, kv_bits=bits.kv_bits, gain_bits=bits.gain_bits,
@@ -118,11 +118,11 @@ class PartPrograms(LlmPrograms):
         )  # fmt: skip
         return shard_of_parts(whole, self.job.shards, number, self.job.expert_parallel, self.job.sharers)
 
-    def encoder_shapes(self, step: Step) -> list[PartShape]:
+    def encoder_shapes(self, step: Step) -> list[BlockShape]:
         """The layers of the encoder, which runs before the first tokens of the decoder."""
         return self._encoder(0) if step.phase == "prefill" else []
 
-    def _encoder(self, number: int) -> list[PartShape]:
+    def _encoder(self, number: int) -> list[BlockShape]:
         """The layers of the encoder of one shard, with the bits of the whole model; the last one has the norm behind them."""
         stack = self.description.encoder
         if stack is None:
@@ -134,11 +134,11 @@ class PartPrograms(LlmPrograms):
             found[-1] = self._part(blocks[-1], bits, number, encoder=True, closing=stack.final_norm)
         return found
 
-    def draft_shapes(self) -> list[PartShape]:
+    def draft_shapes(self) -> list[BlockShape]:
         """The blocks that predict further tokens, of the first shard."""
         return self._drafts(0)
 
-    def _drafts(self, number: int) -> list[PartShape]:
+    def _drafts(self, number: int) -> list[BlockShape]:
         """The blocks that predict further tokens, of one shard, with the bits of the last layer."""
         count = self.description.predicting if self.job.predicting else 0
         bits = self.precision.applied(self.model.shape, self.model.layers - 1)
@@ -193,7 +193,7 @@ class PartPrograms(LlmPrograms):
         return max(self.group_batch(step, group).tokens for step in self.steps for group in range(self.job.groups))
 
     @cached_property
-    def _memories(self) -> list[PartMemory]:
+    def _memories(self) -> list[BlockMemory]:
         """Of each layer of a shard; all shards have the same addresses in their own memory."""
         self.dram  # noqa: B018  # places them
         return self._placed
@@ -222,23 +222,23 @@ class PartPrograms(LlmPrograms):
         gain = take(self.shapes[-1].gain_bytes)
         batches = self._batches or [self.batch_of(one) for one in self.steps]
         sequences = max(self.job.sequences, *(one.sequences for one in batches))
-        self._placed: list[PartMemory] = []
+        self._placed: list[BlockMemory] = []
         bases = []
-        for shape in cast("list[PartShape]", self.shapes):
+        for shape in cast("list[BlockShape]", self.shapes):
             bases.append(take(0))
             _check_pages(shape, self.job.page_tokens, machine)
             transfer = expert_transfer(shape, machine)
-            placed = place_parts(shape, end, step, self.kept, sequences, self.job.page_tokens, transfer)
+            placed = place_blocks(shape, end, step, self.kept, sequences, self.job.page_tokens, transfer)
             end = placed.end
             self._placed.append(placed)
         rows = self._steps_of_rows
         act = self.shapes[-1].activation_bits
         logits = take(bytes_of(sequences * words, act))
         stream = take(bytes_of(rows * hidden, act)), take(bytes_of(rows * hidden, act))
-        self._draft_memories: list[tuple[PartMemory, int]] = []
+        self._draft_memories: list[tuple[BlockMemory, int]] = []
         for shape in self._drafts(0):
             transfer = expert_transfer(shape, machine)
-            placed = place_parts(shape, take(0), step, self.positions, sequences, self.job.page_tokens, transfer)
+            placed = place_blocks(shape, take(0), step, self.positions, sequences, self.job.page_tokens, transfer)
             end = placed.end
             self._draft_memories.append((placed, take(shape.gain_bytes)))
         if self._draft_memories:
@@ -262,14 +262,14 @@ class PartPrograms(LlmPrograms):
         if self.job.contexts == 1 or "prefill" not in self.job.phases:
             return {}
         sizes: dict[str, int] = {}
-        for shape in cast("list[PartShape]", self.shapes):
+        for shape in cast("list[BlockShape]", self.shapes):
             for name, heads, dim in shape.cached:
                 sizes[name] = max(sizes.get(name, 0), bytes_of(sequences * heads * self.job.prompt * dim, shape.kv_bits))
         return {name: take(nbytes) for name, nbytes in sizes.items()}
 
     def _place_encoder(self, step: int, sequences: int, take: Callable[[int], int]) -> None:
         """The encoder's layers, the activations between them, and the convolutions before them."""
-        self._encoder_memories: list[PartMemory] = []
+        self._encoder_memories: list[BlockMemory] = []
         self._front: list[FrontStage] = []
         shapes, stack = self._encoder(0), self.description.encoder
         if stack is None:
@@ -287,13 +287,13 @@ class PartPrograms(LlmPrograms):
             source = target
         for shape in shapes:
             base = take(0)
-            placed = place_parts(shape, base, step, self.sources, sequences)
+            placed = place_blocks(shape, base, step, self.sources, sequences)
             take(placed.end - base)
             self._encoder_memories.append(placed)
 
     def _would_fit(self, precision: Precision, config: NpuConfig | SystemConfig, job: Job) -> bool:
         try:
-            PartPrograms(self.model, precision, config, job, batches=self._batches)._place()
+            BlockPrograms(self.model, precision, config, job, batches=self._batches)._place()
         except InputError:
             return False
         return True
@@ -448,7 +448,7 @@ class PartPrograms(LlmPrograms):
 
     def _emit_layer(self, segment: Segment, program: Program, emits: list[Emitter], batch: Batch) -> None:
         """Rows go through together as far as they fit: as many as all, or half as many, and so on."""
-        shape = cast("PartShape", segment.shape)
+        shape = cast("BlockShape", segment.shape)
         key = segment.kind, shape, batch
         if key in self._rows:
             rows = self._rows[key].rows
@@ -484,7 +484,7 @@ class PartPrograms(LlmPrograms):
 
         Where experts are loaded ahead of the router, the ring of weights is deep if that does not take fewer rows.
         """
-        shape = cast("PartShape", segment.shape)
+        shape = cast("BlockShape", segment.shape)
         key = segment.kind, shape, batch
         prefetches = self.job.prefetch_experts and isinstance(shape.block.ffn, Experts)
         blocks = self._rows.get(key) or _Blocks(rows, prefetches)
@@ -505,7 +505,7 @@ class PartPrograms(LlmPrograms):
 
     def _with_network_rows(self, segment: Segment, batch: Batch, blocks: _Blocks) -> _Blocks:
         """The same blocks; the network has larger ones if they fit, so that its weights are loaded less often."""
-        block = cast("PartShape", segment.shape).block
+        block = cast("BlockShape", segment.shape).block
         whole = block.mixer is None or block.ffn is None or block.cross is not None or block.parallel or block.predicts
         if whole or segment.kind != "layer" or self.job.groups > 1 or self.job.splits_rows:
             return blocks
@@ -536,7 +536,7 @@ class PartPrograms(LlmPrograms):
             return False
         return True
 
-    def _layers(self, segment: Segment, emits: list[Emitter], batch: Batch, blocks: _Blocks) -> list[PartLayer]:
+    def _layers(self, segment: Segment, emits: list[Emitter], batch: Batch, blocks: _Blocks) -> list[BlockLayer]:
         number = segment.layer
         self.dram  # noqa: B018  # places everything
         if segment.kind == "draft":
@@ -558,12 +558,12 @@ class PartPrograms(LlmPrograms):
         return seat.shard if self.job.sharers == 1 else seat.group * seat.shards + seat.shard
 
     def _layer(
-        self, shape: PartShape, emit: Emitter, memory: PartMemory, step: Step, seat: Seat, blocks: _Blocks,
+        self, shape: BlockShape, emit: Emitter, memory: BlockMemory, step: Step, seat: Seat, blocks: _Blocks,
         ends: tuple[int, int, int], **other: int,
-    ) -> PartLayer:  # fmt: skip
+    ) -> BlockLayer:  # fmt: skip
         """A layer on one PE."""
         job, batch = self.job, self.group_batch(step, seat.group)
-        kind = ContextLayer if job.contexts > 1 else SharedExpertsLayer if job.sharers > 1 else PartLayer
+        kind = ContextLayer if job.contexts > 1 else SharedExpertsLayer if job.sharers > 1 else BlockLayer
         made = kind(
             shape, self.machine, emit, memory, batch, blocks.rows, ends, job.routing, seat=seat, splits_rows=job.splits_rows,
             prefetches=job.prefetch_experts, deep=blocks.deep, network_rows=blocks.network_rows, **other
@@ -579,7 +579,7 @@ class PartPrograms(LlmPrograms):
             made.replica_rows = [[sum(piece.rows for piece in pieces) for pieces in some] for some in cut]
         return made
 
-    def _draft_layers(self, segment: Segment, emits: list[Emitter], blocks: _Blocks) -> list[PartLayer]:
+    def _draft_layers(self, segment: Segment, emits: list[Emitter], blocks: _Blocks) -> list[BlockLayer]:
         """A block that predicts a further token on each shard: it reads the output of the last layer or of the block before."""
         number = segment.layer - self.layers
         source = self._draft_stream[(number - 1) % 2] if number else self.dram.input_of(self.layers)
@@ -591,9 +591,9 @@ class PartPrograms(LlmPrograms):
             for shape, seat, emit in zip(shapes, self.seats, emits, strict=True)
         ]
 
-    def _encoder_layers(self, segment: Segment, emits: list[Emitter], rows: int) -> list[PartLayer]:
+    def _encoder_layers(self, segment: Segment, emits: list[Emitter], rows: int) -> list[BlockLayer]:
         """A layer of the encoder, or the convolutions before it, on each shard."""
-        number, kind = segment.layer, Front if segment.kind == "source" else PartLayer
+        number, kind = segment.layer, Front if segment.kind == "source" else BlockLayer
         ends = self._encoder_stream[number % 2], self._encoder_stream[(number + 1) % 2], self._tables
         found = []
         for shard, emit in enumerate(emits):
@@ -644,7 +644,7 @@ def check_rows(hidden: int, bits: int, machine: NpuConfig, option: str) -> None:
         raise InputError(Problem("kbsim llm", rule, option, remedy=f"leave out --{option}, or take other bits with --a"))
 
 
-def _check_pages(shape: PartShape, page_tokens: int, machine: NpuConfig) -> None:
+def _check_pages(shape: BlockShape, page_tokens: int, machine: NpuConfig) -> None:
     """InputError if the tokens of a head in a page are not whole aligned lines."""
     for _, _, dim in shape.cached if page_tokens else ():
         nbytes = page_tokens * bytes_of(dim, shape.kv_bits)
@@ -666,4 +666,4 @@ def programs_of(
     """The planner of layers where it knows all parts of the model and of the job; else part by part."""
     parts = not model.planned or job.routing != EVEN or job.expert_parallel or job.predicting or uses_scales(model, precision)
     parts = parts or job.prefetch_experts or job.groups > 1 or job.splits_rows or shares_heads(model, job.shards)
-    return (PartPrograms if parts else LlmPrograms)(model, precision, config, job, max_cycles=max_cycles)
+    return (BlockPrograms if parts else LlmPrograms)(model, precision, config, job, max_cycles=max_cycles)

@@ -23,7 +23,7 @@ from kernbench.workloads.models.precision import Scales
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartShape:
+class BlockShape:
     """A layer of parts. Equal ones take equal time."""
 
     name: str  #: of the model
@@ -121,7 +121,7 @@ class PartShape:
         return mixer.state_elements if isinstance(mixer, StateSpace | LinearAttention) else 0
 
 
-def shard_of_parts(shape: PartShape, shards: int, number: int, experts: bool, sharers: int = 1) -> PartShape:
+def shard_of_parts(shape: BlockShape, shards: int, number: int, experts: bool, sharers: int = 1) -> BlockShape:
     """One of `shards` parts of a layer. `experts`: they are divided whole, not each by its width.
 
     `sharers`: replicas that share the experts; `number` counts the shards of all of them. If there are more PEs than heads, or
@@ -151,7 +151,7 @@ def shard_of_parts(shape: PartShape, shards: int, number: int, experts: bool, sh
     return replace(shape, block=replace(block, mixer=mixer, cross=cross, ffn=ffn), shards=shards, local_experts=local)
 
 
-def _even(shape: PartShape, name: str, count: int, shards: int) -> int:
+def _even(shape: BlockShape, name: str, count: int, shards: int) -> int:
     if count % shards:
         rule = f"it must divide {count} ({name} in the model)"
         most = max(n for n in range(1, min(shards, count) + 1) if count % n == 0)
@@ -169,7 +169,7 @@ def shares_heads(model: Model, shards: int) -> bool:
     return model.description is not None and holders_of(model.shape.heads, shards) > 1
 
 
-def _mlp(shape: PartShape, mlp: Mlp, shards: int) -> Mlp:
+def _mlp(shape: BlockShape, mlp: Mlp, shards: int) -> Mlp:
     return replace(mlp, width=_even(shape, "ffn", mlp.width, shards))
 
 
@@ -181,7 +181,7 @@ def kv_heads_of(shape_name: str, kv_heads: int, shards: int) -> int:
     return max(1, kv_heads // shards)
 
 
-def _mixer(shape: PartShape, mixer: Mixer, shards: int) -> Mixer:
+def _mixer(shape: BlockShape, mixer: Mixer, shards: int) -> Mixer:
     if isinstance(mixer, Attention):
         holders = holders_of(mixer.heads, shards)
         if holders > 1:

@@ -10,14 +10,14 @@ from collections.abc import Generator, Iterator, Sequence
 
 from kernbench.cmdq.footprint import bytes_of
 from kernbench.common.units import even_parts
-from kernbench.workloads.blocks.layer import PartLayer
+from kernbench.workloads.blocks.layer import BlockLayer
 from kernbench.workloads.blocks.meetings import Meeting, SentRows
 from kernbench.workloads.llm.exchanges import Departure
 from kernbench.workloads.models.parts import Experts, Mlp
 from kernbench.workloads.routing import sent_rows
 
 
-class SharedExpertsLayer(PartLayer):
+class SharedExpertsLayer(BlockLayer):
     """A layer of one PE. `replica_rows`: of each replica, the rows of each of its blocks; every replica has as many blocks."""
 
     replica_rows: Sequence[Sequence[int]]

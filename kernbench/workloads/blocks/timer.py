@@ -11,7 +11,7 @@ from kernbench.config.kinds import with_memory
 from kernbench.config.schema import NpuConfig
 from kernbench.config.system import SystemConfig
 from kernbench.workloads.blocks.batch import Batch, Sequences
-from kernbench.workloads.blocks.programs import PartPrograms
+from kernbench.workloads.blocks.programs import BlockPrograms
 from kernbench.workloads.llm.model import Model
 from kernbench.workloads.llm.run import Tally, run_llm, step_cycles
 from kernbench.workloads.llm.steps import Job, Stage
@@ -78,10 +78,10 @@ class StepTimer:
         """The step of `replicas_cycles` with its bytes, bounds and energy."""
         return run_llm(self._programs(tuple(_merged(batch) for batch in replicas))).steps[0].total
 
-    def _programs(self, batches: tuple[Batch, ...]) -> PartPrograms:
+    def _programs(self, batches: tuple[Batch, ...]) -> BlockPrograms:
         model, precision, config = self._made
         while True:
-            programs = PartPrograms(model, precision, config, self._job, batches=batches)
+            programs = BlockPrograms(model, precision, config, self._job, batches=batches)
             if not self._any_size or programs.is_held:
                 return programs
             config = with_memory(config, 2 * config.memory.capacity_bytes)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kernbench.cmdq.footprint import bytes_of
 from kernbench.workloads.blocks.batch import QUERY_TOKENS, Batch, Sequences, first_key
-from kernbench.workloads.blocks.shape import PartShape
+from kernbench.workloads.blocks.shape import BlockShape
 from kernbench.workloads.models.parts import Attention, Experts, LatentAttention, LinearAttention, StateSpace
 from kernbench.workloads.routing import Routing
 
@@ -25,7 +25,7 @@ class LayerWork:
     macs: int
 
 
-def layer_work(shape: PartShape, batch: Batch, routing: Routing, routed: tuple[int, int] | None = None) -> LayerWork:
+def layer_work(shape: BlockShape, batch: Batch, routing: Routing, routed: tuple[int, int] | None = None) -> LayerWork:
     """One layer of one shard: every weight in use once, the cache that the first row of each sequence sees, rows in and out.
 
     Scores that a mask hides are not counted. `routed`: where replicas share experts, the rows of all of them, and those that
@@ -58,7 +58,7 @@ def layer_work(shape: PartShape, batch: Batch, routing: Routing, routed: tuple[i
     return LayerWork(weights, kv + cross_kv, activations, macs + mixer_macs + cross_macs)
 
 
-def context_work(shape: PartShape, share: ContextShare, context: int, sequences: int, routing: Routing) -> LayerWork:
+def context_work(shape: BlockShape, share: ContextShare, context: int, sequences: int, routing: Routing) -> LayerWork:
     """One layer of one rank of a context in a decode step: it attends to the tokens that it keeps, the new one perhaps too."""
     mixer = shape.block.mixer
     if not isinstance(mixer, Attention | LatentAttention):
@@ -80,7 +80,7 @@ def context_work(shape: PartShape, share: ContextShare, context: int, sequences:
     )
 
 
-def _cross(shape: PartShape, batch: Batch, begun: int) -> tuple[int, int]:
+def _cross(shape: BlockShape, batch: Batch, begun: int) -> tuple[int, int]:
     """Bytes of the encoder's keys and values, and MACs with them. `begun`: sequences of which they are made in this step."""
     cross = shape.block.cross
     if cross is None:
@@ -96,7 +96,7 @@ def _macs_of_pair(mixer: Attention | LatentAttention) -> int:
     return mixer.heads * (mixer.token_elements + mixer.kv_rank)
 
 
-def _expert_rows(shape: PartShape, rows: int, routing: Routing) -> tuple[int, ...]:
+def _expert_rows(shape: BlockShape, rows: int, routing: Routing) -> tuple[int, ...]:
     ffn = shape.block.ffn
     if not isinstance(ffn, Experts):
         return ()
@@ -104,7 +104,7 @@ def _expert_rows(shape: PartShape, rows: int, routing: Routing) -> tuple[int, ..
     return routing.rows(ffn.count, ffn.top_k, rows)[first : first + count]
 
 
-def _mixer(shape: PartShape, batch: Batch) -> tuple[int, int, int]:
+def _mixer(shape: BlockShape, batch: Batch) -> tuple[int, int, int]:
     """Bytes of cache and states, MACs with the cache or states, and bytes of RoPE tables."""
     mixer, bits, rows = shape.block.mixer, shape.kv_bits, batch.tokens
     kv = macs = 0
@@ -136,7 +136,7 @@ def _mixer(shape: PartShape, batch: Batch) -> tuple[int, int, int]:
     return kv, macs, 0
 
 
-def _tables(shape: PartShape, mixer: Attention | LatentAttention, rows: int) -> int:
+def _tables(shape: BlockShape, mixer: Attention | LatentAttention, rows: int) -> int:
     """Bytes of the rows of RoPE's tables."""
     dim = mixer.head_dim if isinstance(mixer, Attention) else mixer.rope_dim
     return shape.act(2 * rows * dim) if not isinstance(mixer, Attention) or mixer.rope else 0

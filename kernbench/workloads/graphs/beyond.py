@@ -33,7 +33,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ExcessCause:
     """The cycles beyond the bound that have the same reason, and the operator with the most of them."""
 
     reason: str
@@ -67,9 +67,9 @@ class Timeline:
         return Counter({row: round(total) for row, total in enumerate(totals.tolist()) if total})
 
 
-def parts_beyond(
+def excess_causes(
     kind: str, bound: int, engines: int, jobs: Sequence[Job], ends: Sequence[int], needed: Counter[int], ops: Sequence[str]
-) -> list[Part]:
+) -> list[ExcessCause]:
     """The cycles beyond a bound of one kind of engine, largest part first. Fractions of cycles are in the largest part.
 
     `engines`: number of engines of this kind; for `dma`, 1, because all of them share the DRAM. `ends`: the cycle at which each
@@ -105,10 +105,12 @@ def parts_beyond(
     return made
 
 
-def _part(reason: str, rows: Counter[int], engines: int, ops: Sequence[str], jobs: Counter[int]) -> Part:
+def _part(reason: str, rows: Counter[int], engines: int, ops: Sequence[str], jobs: Counter[int]) -> ExcessCause:
     by_op = Counter[str]()
     for row, cycles in rows.items():
         by_op[ops[row]] += cycles
     total = sum(by_op.values()) // engines
     op = max(sorted(by_op), key=lambda name: by_op[name], default="")
-    return Part(reason, total, op, min(by_op[op] // engines, total), sum(jobs.values()) if reason in ("ends", "waits") else 0)
+    return ExcessCause(
+        reason, total, op, min(by_op[op] // engines, total), sum(jobs.values()) if reason in ("ends", "waits") else 0
+    )

@@ -17,7 +17,7 @@ from kernbench.config.machine import MachineConfig
 from kernbench.config.schema import NpuConfig
 from kernbench.sim_engine.machine import Machine
 from kernbench.workloads.graphs.balance import balanced
-from kernbench.workloads.graphs.beyond import Job, Part, parts_beyond
+from kernbench.workloads.graphs.beyond import ExcessCause, Job, excess_causes
 from kernbench.workloads.graphs.emit.others import emit_work
 from kernbench.workloads.graphs.graph import Graph, Lowered, Product, read_by
 from kernbench.workloads.graphs.grouped import GroupCosts
@@ -116,7 +116,7 @@ class GraphRun:
         bounds = {"dma": self.dram_cycles, "te": self.mac_cycles, "ve": self.vector_cycles}
         return max(bounds, key=lambda kind: bounds[kind])
 
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[ExcessCause]:
         """The cycles beyond the largest bound by reason, largest first."""
         if not self.jobs:
             return []
@@ -128,7 +128,7 @@ class GraphRun:
             elif kind == "ve":
                 needed[number] += vector_cycles(work, sizes)
         ends = list(accumulate(row.cycles for row in self.rows))
-        return parts_beyond(kind, self.roofline, engines, self.jobs, ends, needed, [row.op for row in self.rows])
+        return excess_causes(kind, self.roofline, engines, self.jobs, ends, needed, [row.op for row in self.rows])
 
     def beyond(self) -> list[Beyond]:
         """The operators with the most cycles above those of their products at full rate, largest first."""

@@ -15,7 +15,7 @@ from kernbench.workloads.layer.attention import Block, attention_block
 from kernbench.workloads.layer.dram import WeightTile
 from kernbench.workloads.layer.layer import Layer, Strip
 from kernbench.workloads.planner import DOWN, GATE_UP, OUT
-from kernbench.workloads.routing import Part, parts
+from kernbench.workloads.routing import ExpertRows, parts
 
 Among = Literal["shards", "groups", "all"]  #: PEs that meet: those of one layer, those with the same shard, or all of a stage
 
@@ -58,7 +58,7 @@ def in_turn(layer: Layer) -> Iterator[PartialRows]:
     While the shards add up the rows of a block, the tensor engines multiply another block. The output projection of a block
     follows the attention of the next block, and the down projection follows the gate and up projection of the next block.
     """
-    part = Part(None, 0, 0, layer.plan.tokens)
+    part = ExpertRows(None, 0, 0, layer.plan.tokens)
     blocks = list(enumerate(layer.plan.blocks(OUT)))
     last = len(blocks) - 1
     attention_block(layer, blocks[0])
@@ -75,11 +75,11 @@ def in_turn(layer: Layer) -> Iterator[PartialRows]:
 
 
 def _output_block(layer: Layer, block: Block) -> Iterator[PartialRows]:
-    part = Part(None, 0, 0, layer.plan.tokens)
+    part = ExpertRows(None, 0, 0, layer.plan.tokens)
     yield from _project_and_add(layer, OUT, ("wo", "attention", "OUT_PROJ"), part, block)
 
 
-def _down_block(layer: Layer, part: Part, block: Block) -> Iterator[PartialRows]:
+def _down_block(layer: Layer, part: ExpertRows, block: Block) -> Iterator[PartialRows]:
     yield from _project_and_add(layer, DOWN, ("w_down", "ffn", "MLP_DOWN"), part, block)
 
 
@@ -98,7 +98,7 @@ def _route(layer: Layer) -> None:
         layer.vector("softmax", experts, t_len, place, place, phase="MLP_ROUTER", **meta)
 
 
-def _gate_and_up(layer: Layer, part: Part, block: Block) -> None:
+def _gate_and_up(layer: Layer, part: ExpertRows, block: Block) -> None:
     """Emits the norm and silu(normed * w_gate) * (normed * w_up) of a block: `ffn` is in its buffer, or spilled."""
     names = ("w_gate", "w_up") if layer.model.gated else ("w_up",)
     block_id, (t_start, t_len) = block
@@ -118,7 +118,7 @@ def _gate_and_up(layer: Layer, part: Part, block: Block) -> None:
         _activate(layer, places, Strip(t_start, t_len, col, sum(tile.cols for tile in tiles_of_one)), part, meta)
 
 
-def _activate(layer: Layer, places: list[int], strip: Strip, part: Part, meta: dict[str, Any]) -> None:
+def _activate(layer: Layer, places: list[int], strip: Strip, part: ExpertRows, meta: dict[str, Any]) -> None:
     """activation(gate) * up of a strip, or activation(up), to where `ffn` belongs."""
     meta = {**meta, "phase": "MLP_ACTIVATION"}
     model, first = layer.model, places[0]
@@ -135,7 +135,7 @@ def _activate(layer: Layer, places: list[int], strip: Strip, part: Part, meta: d
 
 
 def _project_and_add(
-    layer: Layer, stage: int, names: tuple[str, str, str], part: Part, block: Block
+    layer: Layer, stage: int, names: tuple[str, str, str], part: ExpertRows, block: Block
 ) -> Iterator[PartialRows]:
     """A block of a projection, added to the residual stream. `names`: of its matrix, of its input, and of its phase."""
     matrix, source, phase = names
@@ -201,7 +201,7 @@ def _add_rows(
         layer.store_strip("y" if down else "x1", rows, at, **meta)
 
 
-def _matrix(name: str, part: Part) -> str:
+def _matrix(name: str, part: ExpertRows) -> str:
     """The name of a matrix of an expert, or of the layer."""
     return name if part.expert is None or name == "wo" else f"{name}.{part.expert}"
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from kernbench.ccl.patterns import backwards, torus_gather, ways_around
+from kernbench.ccl.patterns import backwards, torus_gather, torus_parts
 from kernbench.ccl.schedule import Message
 from kernbench.cmdq.footprint import bytes_of
 from kernbench.cmdq.program import Program
@@ -22,7 +22,7 @@ from kernbench.workloads.hazards import Emitter
 from kernbench.workloads.layer.dram import Span
 from kernbench.workloads.layer.projections import Among
 from kernbench.workloads.llm.reductions import Reduction, Rows, Sharded
-from kernbench.workloads.llm.shards import Place
+from kernbench.workloads.llm.shards import ShardLocation
 from kernbench.workloads.scratchpad import Buffer, Ring
 
 Exchange = Literal["direct", "ring", "torus"]
@@ -56,17 +56,22 @@ class Sent:
         return bytes_of(self.elements, self.bits)
 
 
-def exchange_of(way: Reduction) -> Reduction:
+def exchange_of(algorithm: Reduction) -> Reduction:
     """The algorithm of a collective other than an all-reduce, for the algorithm of the job; `auto` is unchanged."""
-    return way if way in ("ring", "torus", "auto") else "direct"
+    return algorithm if algorithm in ("ring", "torus", "auto") else "direct"
 
 
 def gather_rows(
-    layers: Sequence[Sharded], places: Sequence[int], parts: Sequence[int], bits: int, way: Exchange, meta: Mapping[str, Any]
+    layers: Sequence[Sharded],
+    places: Sequence[int],
+    parts: Sequence[int],
+    bits: int,
+    algorithm: Exchange,
+    meta: Mapping[str, Any],
 ) -> None:
     """Gathers all parts on every PE. Part i is at its offset from `places[i]` on PE i; `parts`: [element] size of each."""
     offsets, count = _offsets(parts, bits), len(layers)
-    if way == "torus":
+    if algorithm == "torus":
         cuts = _cuts(layers, parts, bits)
         for step in torus_gather(count):
             for one, block, at, elements in _in_pieces(step, cuts):
@@ -76,23 +81,23 @@ def gather_rows(
     turns = range(1, count)
     for turn in turns:
         for i, owner in enumerate(layers):
-            j = (i + turn) % count if way == "direct" else (i + 1) % count
-            c = i if way == "direct" else (i - turn + 1) % count
+            j = (i + turn) % count if algorithm == "direct" else (i + 1) % count
+            c = i if algorithm == "direct" else (i - turn + 1) % count
             if parts[c]:
                 source, target = places[i] + offsets[c], places[j] + offsets[c]
                 owner.emit.send(layers[j].emit, source, target, parts[c], bits, **meta)
 
 
 def scatter_rows(
-    layers: Sequence[Sharded], places: Sequence[int], rooms: Sequence[int], parts: Sequence[int], bits: int, way: Exchange,
-    meta: Mapping[str, Any],
+    layers: Sequence[Sharded], places: Sequence[int], rooms: Sequence[int], parts: Sequence[int], bits: int,
+    algorithm: Exchange, meta: Mapping[str, Any],
 ) -> None:  # fmt: skip
     """Leaves the sum of part i on PE i. Every PE has its own values of all parts at `places`; `rooms`: the places for arriving
     parts."""
     offsets, count = _offsets(parts, bits), len(layers)
     line = layers[0].config.spm.bank_width_bytes
     slot = ceil_div(bytes_of(max(parts), bits), line) * line
-    if way == "torus":
+    if algorithm == "torus":
         cuts, arrived = _cuts(layers, parts, bits), Counter[tuple[int, int]]()
         for step in backwards(torus_gather(count)):
             found = []
@@ -107,13 +112,13 @@ def scatter_rows(
         return
     for turn in range(1, count):
         for i, owner in enumerate(layers):
-            j = (i + turn) % count if way == "direct" else (i + 1) % count
-            c = j if way == "direct" else (i - turn) % count
+            j = (i + turn) % count if algorithm == "direct" else (i + 1) % count
+            c = j if algorithm == "direct" else (i - turn) % count
             if parts[c]:
                 target = rooms[j] + (turn - 1) * slot
                 owner.emit.send(layers[j].emit, places[i] + offsets[c], target, parts[c], bits, **meta)
         for j, owner in enumerate(layers):
-            c = j if way == "direct" else (j - 1 - turn) % count
+            c = j if algorithm == "direct" else (j - 1 - turn) % count
             if parts[c]:
                 mine = places[j] + offsets[c]
                 owner.vector("add", parts[c], 1, mine, mine, rooms[j] + (turn - 1) * slot, **meta)
@@ -122,10 +127,10 @@ def scatter_rows(
 def _cuts(layers: Sequence[Sharded], parts: Sequence[int], bits: int) -> list[list[tuple[int, int]]]:
     """The offset [byte] and the elements of each piece of a part that goes another way on a torus. Pieces begin at lines."""
     line = layers[0].config.spm.bank_width_bytes
-    ways = ways_around(len(layers))
-    each = ceil_div(ceil_div(bytes_of(max(parts), bits), ways), line) * line
+    pieces = torus_parts(len(layers))
+    each = ceil_div(ceil_div(bytes_of(max(parts), bits), pieces), line) * line
     return [
-        [(at * each, max(0, min(each * 8 // bits, part - at * each * 8 // bits))) for at in range(ways)] for part in parts
+        [(at * each, max(0, min(each * 8 // bits, part - at * each * 8 // bits))) for at in range(pieces)] for part in parts
     ]
 
 
@@ -135,8 +140,8 @@ def _in_pieces(
     """The blocks of the messages of a step: message, block, offset in the block, and elements."""
     for one in step:
         for position in one.sent:
-            way, block = divmod(position, len(cuts))
-            at, elements = cuts[block][way]
+            algorithm, block = divmod(position, len(cuts))
+            at, elements = cuts[block][algorithm]
             if elements:
                 yield one, block, at, elements
 
@@ -183,7 +188,7 @@ class Keeper:
     give: Callable[[int], None]
 
 
-def gather_kept(keepers: Sequence[Keeper], way: Exchange, meta: Mapping[str, Any]) -> None:
+def gather_kept(keepers: Sequence[Keeper], algorithm: Exchange, meta: Mapping[str, Any]) -> None:
     """Brings all tiles into the memory of every PE: one PE loads and sends a tile, and the others store it."""
     count = len(keepers)
     for k in range(max(len(one.tiles) for one in keepers)):
@@ -191,7 +196,9 @@ def gather_kept(keepers: Sequence[Keeper], way: Exchange, meta: Mapping[str, Any
         at = {(i, i): keepers[i].load(k) for i in some}
         for turn in range(1, count):
             for i in some:
-                source, target = (i, (i + turn) % count) if way == "direct" else ((i + turn - 1) % count, (i + turn) % count)
+                source, target = (
+                    (i, (i + turn) % count) if algorithm == "direct" else ((i + turn - 1) % count, (i + turn) % count)
+                )
                 nbytes = keepers[i].tiles[k]
                 at[i, target] = keepers[target].take(nbytes)
                 keepers[source].emit.send(keepers[target].emit, at[i, source], at[i, target], nbytes, 8, **meta)
@@ -200,7 +207,7 @@ def gather_kept(keepers: Sequence[Keeper], way: Exchange, meta: Mapping[str, Any
             keepers[pe].give(place)
 
 
-def exchange_program(config: NpuConfig, places: Sequence[Place], sent: Sent, common: dict[str, Any]) -> Program:
+def exchange_program(config: NpuConfig, places: Sequence[ShardLocation], sent: Sent, common: dict[str, Any]) -> Program:
     """A collective without a layer: rows lie at the beginning of each scratchpad, keys and values at the beginning of each
     memory."""
     program = Program(f"{sent.name} ({sent.algorithm}) of {sent.elements} elements on {len(places)} PEs")
@@ -208,15 +215,15 @@ def exchange_program(config: NpuConfig, places: Sequence[Place], sent: Sent, com
     layers = [Rows(emit, config, sent.bits) for emit in emits]
     line = config.spm.bank_width_bytes
     meta = {"phase": PHASES[sent.name]}
-    way: Exchange = sent.algorithm if sent.algorithm in EXCHANGES else "direct"
+    algorithm: Exchange = sent.algorithm if sent.algorithm in EXCHANGES else "direct"
     none = [0] * len(places)
     if sent.name in ("all-gather", "softmax all-gather"):
-        gather_rows(layers, none, sent.sizes[0], sent.bits, way, meta)
+        gather_rows(layers, none, sent.sizes[0], sent.bits, algorithm, meta)
     elif sent.name == "reduce-scatter":
         room = ceil_div(bytes_of(sum(sent.sizes[0]), sent.bits), line) * line
-        scatter_rows(layers, none, [room] * len(places), sent.sizes[0], sent.bits, way, meta)
+        scatter_rows(layers, none, [room] * len(places), sent.sizes[0], sent.bits, algorithm, meta)
     elif sent.name == "KV all-gather":
-        gather_kept([_alone(emit, config, nbytes) for emit, nbytes in zip(emits, sent.sizes[0], strict=True)], way, meta)
+        gather_kept([_alone(emit, config, nbytes) for emit, nbytes in zip(emits, sent.sizes[0], strict=True)], algorithm, meta)
     else:
         departures = [[Departure(j, 0, 0, some) for j, some in enumerate(row) if some and j != i] for i, row in
                       enumerate(sent.sizes)]  # fmt: skip

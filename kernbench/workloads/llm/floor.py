@@ -16,7 +16,7 @@ from kernbench.common.units import ceil_div, even_parts
 from kernbench.config.schema import NpuConfig
 from kernbench.workloads.blocks.batch import Batch, Sequences
 from kernbench.workloads.blocks.front import front_work
-from kernbench.workloads.blocks.shape import PartShape, holders_of
+from kernbench.workloads.blocks.shape import BlockShape, holders_of
 from kernbench.workloads.blocks.work import LayerWork, context_work, layer_work
 from kernbench.workloads.layer.buffers import STAGES, LayerBuffers
 from kernbench.workloads.layer.bytes import LayerBytes, layer_bytes, stage_macs
@@ -25,7 +25,7 @@ from kernbench.workloads.models import ModelShape
 from kernbench.workloads.planner import TENSORS
 
 if TYPE_CHECKING:
-    from kernbench.workloads.blocks.programs import PartPrograms
+    from kernbench.workloads.blocks.programs import BlockPrograms
     from kernbench.workloads.parallel.programs import ParallelPrograms
 
 
@@ -64,7 +64,7 @@ def floor_of(programs: LlmPrograms, step: Step) -> Floor:
     return _sum(total)
 
 
-def _source(shape: PartShape, programs: LlmPrograms) -> Floor:
+def _source(shape: BlockShape, programs: LlmPrograms) -> Floor:
     """The work before an encoder: convolutions, or the rows of the embedding."""
     model, batch, machine = programs.model, programs.job.batch, programs.machine
     assert model.description is not None and model.description.encoder is not None
@@ -77,12 +77,12 @@ def _source(shape: PartShape, programs: LlmPrograms) -> Floor:
     return _floor(machine, LayerBytes(0, 0, rows * row + shape.act(rows * shape.hidden)), 0, 0)
 
 
-def _shards(shape: ModelShape | PartShape, programs: LlmPrograms, step: Step) -> Floor:
+def _shards(shape: ModelShape | BlockShape, programs: LlmPrograms, step: Step) -> Floor:
     """A layer on all shards. Shards that have whole experts also have their own tokens."""
     count = programs.job.shards
-    if isinstance(shape, PartShape) and (programs.job.groups > 1 or programs.job.splits_rows):
+    if isinstance(shape, BlockShape) and (programs.job.groups > 1 or programs.job.splits_rows):
         return _together([_of_work(work, shape, programs) for work in _grid_work(shape, programs, step)])
-    if not isinstance(shape, PartShape) or shape.local_experts is None:
+    if not isinstance(shape, BlockShape) or shape.local_experts is None:
         return _together([_layer(shape, programs, step)] * count)
     each, holders = shape.local_experts[1], holders_of(shape.experts, count)
     shards = (replace(shape, local_experts=(number // holders * each, each)) for number in range(count))
@@ -114,9 +114,9 @@ def _sum(parts: Sequence[Floor]) -> Floor:
     return total
 
 
-def _layer(shape: ModelShape | PartShape, programs: LlmPrograms, step: Step) -> Floor:
+def _layer(shape: ModelShape | BlockShape, programs: LlmPrograms, step: Step) -> Floor:
     machine, job = programs.machine, programs.job
-    if isinstance(shape, PartShape):
+    if isinstance(shape, BlockShape):
         batch = Batch((Sequences(shape.sources, 0, job.batch),)) if shape.encoder else programs.batch_of(step)
         return _of_work(layer_work(shape, batch, job.routing), shape, programs)
     buffers = LayerBuffers(shape, machine, step.tokens, step.context, job.batch, job.page_tokens)
@@ -130,16 +130,16 @@ def _layer(shape: ModelShape | PartShape, programs: LlmPrograms, step: Step) -> 
     return _floor(machine, moved, macs, cycles)
 
 
-def _of_work(work: LayerWork, shape: PartShape, programs: LlmPrograms) -> Floor:
+def _of_work(work: LayerWork, shape: BlockShape, programs: LlmPrograms) -> Floor:
     moved, machine = LayerBytes(work.weights, work.kv, work.activations), programs.machine
     return _floor(machine, moved, work.macs, _mac_cycles(machine, work.macs, shape.weight_bits, shape.activation_bits))
 
 
-def _grid_work(shape: PartShape, programs: LlmPrograms, step: Step) -> Iterator[LayerWork]:
+def _grid_work(shape: BlockShape, programs: LlmPrograms, step: Step) -> Iterator[LayerWork]:
     """A layer on each PE: of ranks of a context, of replicas that share experts, or of shards that have their own rows."""
-    from kernbench.workloads.blocks.programs import PartPrograms
+    from kernbench.workloads.blocks.programs import BlockPrograms
 
-    assert isinstance(programs, PartPrograms)
+    assert isinstance(programs, BlockPrograms)
     job = programs.job
     owned = [len(one) for one in even_rows(programs, step)]
     total = sum(programs.group_batch(step, group).tokens for group in range(job.sharers))
@@ -160,7 +160,7 @@ def _grid_work(shape: PartShape, programs: LlmPrograms, step: Step) -> Iterator[
         yield found
 
 
-def even_rows(programs: PartPrograms, step: Step) -> Iterator[range]:
+def even_rows(programs: BlockPrograms, step: Step) -> Iterator[range]:
     """The rows that the router of each PE processes, if replicas share experts."""
     for seat in programs.seats:
         yield range(even_parts(programs.group_batch(step, seat.group).tokens, seat.shards)[seat.shard])
@@ -168,10 +168,10 @@ def even_rows(programs: PartPrograms, step: Step) -> Iterator[range]:
 
 def _all_ends(programs: LlmPrograms, step: Step) -> list[Floor]:
     """Embedding and LM head on all PEs."""
-    from kernbench.workloads.blocks.programs import PartPrograms
+    from kernbench.workloads.blocks.programs import BlockPrograms
 
     job = programs.job
-    if not isinstance(programs, PartPrograms) or not (job.groups > 1 or job.splits_rows):
+    if not isinstance(programs, BlockPrograms) or not (job.groups > 1 or job.splits_rows):
         return [_ends(programs, step, programs.batch_of(step))] * job.shards
     counts = programs.own_counts(step)
     found = []

@@ -20,7 +20,7 @@ from kernbench.config.schema import NpuConfig
 from kernbench.workloads.hazards import Emitter
 from kernbench.workloads.layer.buffers import chunk_bytes
 from kernbench.workloads.layer.projections import PartialRows
-from kernbench.workloads.llm.shards import Place
+from kernbench.workloads.llm.shards import ShardLocation
 
 Algorithm = Literal["direct", "ring", "torus", "tree", "recursive_doubling"]
 ALGORITHMS: tuple[Algorithm, ...] = ("direct", "ring", "torus", "tree", "recursive_doubling")
@@ -63,33 +63,33 @@ class Rows:
         return self.emit.ve(op, source, out, second, **shape, **meta)
 
 
-def all_reduce(layers: Sequence[Sharded], parts: Sequence[PartialRows], way: Reduction = "direct") -> None:
+def all_reduce(layers: Sequence[Sharded], parts: Sequence[PartialRows], algorithm: Reduction = "direct") -> None:
     """Adds the partial sums of all shards; afterwards every shard has the sum in the place of its partial sum."""
     first, count = parts[0], len(layers)
-    if way == "none":
+    if algorithm == "none":
         return
     total = bytes_of(first.elements, layers[0].act_bits)
     chunk = chunk_bytes(total, count, layers[0].config.spm.bank_width_bytes)
     meta = {**first.meta, "phase": "ALL_REDUCE"}
     sizes = [max(0, min(chunk, total - i * chunk)) for i in range(count)]
-    if way == "direct":
+    if algorithm == "direct":
         _direct(layers, parts, chunk, sizes, meta)
-    elif way == "ring":
+    elif algorithm == "ring":
         _ring(layers, parts, chunk, sizes, meta)
     else:
-        _scheduled(layers, parts, SCHEDULES[way](count, False), total, (count - 1) * chunk, meta)
+        _scheduled(layers, parts, SCHEDULES[algorithm](count, False), total, (count - 1) * chunk, meta)
 
 
 def reduction_program(
-    config: NpuConfig, places: Sequence[Place], elements: int, bits: int, way: Reduction, common: dict[str, Any]
+    config: NpuConfig, places: Sequence[ShardLocation], elements: int, bits: int, algorithm: Reduction, common: dict[str, Any]
 ) -> Program:
     """A reduction without a layer; its rows lie at the beginning of each scratchpad."""
-    program = Program(f"all-reduce ({way}) of {elements} elements on {len(places)} PEs")
+    program = Program(f"all-reduce ({algorithm}) of {elements} elements on {len(places)} PEs")
     emits = [Emitter("", config, common, program, place.node, place.dram_base) for place in places]
     line = config.spm.bank_width_bytes
     room = ceil_div(bytes_of(elements, bits), line) * line
     rows = PartialRows(0, room, elements, {})
-    all_reduce([Rows(emit, config, bits) for emit in emits], [rows] * len(places), way)
+    all_reduce([Rows(emit, config, bits) for emit in emits], [rows] * len(places), algorithm)
     program.end(**common)
     return program
 

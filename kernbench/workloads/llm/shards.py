@@ -24,7 +24,7 @@ from kernbench.workloads.models import ModelShape
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ShardLocation:
     """The location of a shard: a PE with its memory from `dram_base` on, or the whole NPU."""
 
     node: str | None
@@ -34,7 +34,7 @@ class Place:
 RESOLVERS = Known[AddressResolver](4)  #: by machine; for a topology of a thousand PEs, making a resolver takes seconds
 
 
-def pe_places(config: NpuConfig | SystemConfig, shards: int, first: int = 0) -> list[Place]:
+def shard_locations(config: NpuConfig | SystemConfig, shards: int, first: int = 0) -> list[ShardLocation]:
     """`shards` PEs from number `first` on, in the order of SIPs, cubes and numbers. Raises InputError if the system has too
     few."""
     if not 1 <= shards <= config.pes - first:
@@ -44,7 +44,7 @@ def pe_places(config: NpuConfig | SystemConfig, shards: int, first: int = 0) -> 
         fits = (board or larger(shards)) if shards > config.pes else ""
         raise InputError(Problem("kbsim llm", rule, "tp", shards, f"use a larger machine: {fits}" if fits else ""))
     if isinstance(config, NpuConfig):  # entries of an NPU name no node
-        return [Place(None, 0)]
+        return [ShardLocation(None, 0)]
     resolver = RESOLVERS.get(config.digest(), lambda: PathRouter(build_topology(config)).resolver)
     each = as_npu(config).dram.capacity_bytes
     pes, slices = config.cube.pes, config.slices
@@ -55,11 +55,13 @@ def pe_places(config: NpuConfig | SystemConfig, shards: int, first: int = 0) -> 
         part = pe * slices // pes
         before = pe - next(first for first in range(pes) if first * slices // pes == part)
         offset = before * each
-        found.append(Place(naming.place(sip, cube=cube) + "." + naming.pe(pe), resolver.address(sip, cube, part, offset)))
+        found.append(
+            ShardLocation(naming.place(sip, cube=cube) + "." + naming.pe(pe), resolver.address(sip, cube, part, offset))
+        )
     return found
 
 
-def alike(config: NpuConfig | SystemConfig, places: Sequence[Place]) -> Hashable:
+def alike(config: NpuConfig | SystemConfig, places: Sequence[ShardLocation]) -> Hashable:
     """The key of a group of PEs: the same programs take the same cycles on groups with equal keys.
 
     All cubes are equal, and so are the links between neighbouring cubes of a SIP. Links between SIPs may differ: a group over

@@ -25,7 +25,7 @@ from kernbench.config.system import SystemConfig
 from kernbench.sim_engine.run.stops import walk_of
 from kernbench.workloads.blocks.batch import Batch, Sequences
 from kernbench.workloads.blocks.meetings import Seat
-from kernbench.workloads.blocks.shape import PartShape
+from kernbench.workloads.blocks.shape import BlockShape
 from kernbench.workloads.hazards import Emitter
 from kernbench.workloads.layer.decoder import emit_layer
 from kernbench.workloads.layer.dram import LayerDram, Room
@@ -46,7 +46,7 @@ from kernbench.workloads.llm.exchanges import EXCHANGES, ON_GRIDS, Exchange, Sen
 from kernbench.workloads.llm.known import Kept, Known, digest_of, texts_of
 from kernbench.workloads.llm.model import Model
 from kernbench.workloads.llm.reductions import ALGORITHMS, REDUCTIONS, Reduction, all_reduce, reduction_program
-from kernbench.workloads.llm.shards import alike, pe_places, shard_of
+from kernbench.workloads.llm.shards import alike, shard_locations, shard_of
 from kernbench.workloads.models import ModelShape
 from kernbench.workloads.models.precision import Precision
 from kernbench.workloads.planner import LayerPlan, Sums, plan_layer
@@ -172,7 +172,7 @@ class LlmPrograms:
     ) -> None:
         _check(model, job)
         precision.check_layers(model.layers, model.name)
-        self.places = pe_places(config, job.shards * job.groups, job.first_pe)
+        self.places = shard_locations(config, job.shards * job.groups, job.first_pe)
         self.model, self.precision, self.job, self._given = model, precision, job, config
         self.stage = job.stage or Stage(0, job.layers or model.layers)
         self.layers = self.stage.count
@@ -208,11 +208,11 @@ class LlmPrograms:
         """The numbers of the layers that run."""
         return range(self.stage.first, self.stage.first + self.stage.count)
 
-    def encoder_shapes(self, step: Step) -> list[PartShape]:
+    def encoder_shapes(self, step: Step) -> list[BlockShape]:
         """The layers of an encoder that a step runs."""
         return []
 
-    def draft_shapes(self) -> list[PartShape]:
+    def draft_shapes(self) -> list[BlockShape]:
         """The blocks that predict further tokens, as far as the job runs them."""
         return []
 
@@ -239,7 +239,7 @@ class LlmPrograms:
         if len({sip for sip, _, _ in places}) < 2 or not self._alike_everywhere or self.job.reduction == "none":
             return None
         return lambda elements: self.reduction_cycles(
-            elements, shape.activation_bits, self._way(elements, shape.activation_bits)
+            elements, shape.activation_bits, self._reduction(elements, shape.activation_bits)
         )
 
     @cached_property
@@ -352,30 +352,30 @@ class LlmPrograms:
         memory = as_npu(self.target).dram
         return memory.row_buffer is None and memory.controller is None and self._given.cache is None
 
-    def way_of(self, elements: int, bits: int) -> Reduction:
+    def reduction_of(self, elements: int, bits: int) -> Reduction:
         """The algorithm of a reduction of this number of elements; with `auto`, the one with the fewest cycles, and the first
         of equal ones."""
-        found = self._way(elements, bits)
+        found = self._reduction(elements, bits)
         self.reduced.append(Sent("all-reduce", found, self.job.shards, elements, bits))
         return found
 
-    def _way(self, elements: int, bits: int) -> Reduction:
+    def _reduction(self, elements: int, bits: int) -> Reduction:
         if self.job.reduction != "auto":
             return self.job.reduction
-        return min(ALGORITHMS, key=lambda way: self.reduction_cycles(elements, bits, way))
+        return min(ALGORITHMS, key=lambda algorithm: self.reduction_cycles(elements, bits, algorithm))
 
     def exchange(self, sent: Sent) -> Exchange | None:
         """The algorithm of a collective other than an all-reduce; with `auto`, the one with the fewest cycles when it runs
         without other work. None: the collective is left out."""
         if sent.name in self.job.omitted:
             return None
-        way = exchange_of(self.job.reduction)
-        if way == "auto":
+        algorithm = exchange_of(self.job.reduction)
+        if algorithm == "auto":
             able = [one for one in EXCHANGES if one != "torus" or sent.name in ON_GRIDS]
             tried = {one: self.collective_cycles(replace(sent, algorithm=one)) for one in able}
             found = min(able, key=lambda one: tried[one])
-        elif way == "ring" or (way == "torus" and sent.name in ON_GRIDS):
-            found = way
+        elif algorithm == "ring" or (algorithm == "torus" and sent.name in ON_GRIDS):
+            found = algorithm
         else:
             found = "direct"
         if isinstance(sent.sizes, tuple) and len(sent.sizes) > 1:  # an all-to-all and a broadcast have no ring algorithm
@@ -383,14 +383,14 @@ class LlmPrograms:
         self.reduced.append(replace(sent, algorithm=found))
         return found
 
-    def group_way(self, elements: int, bits: int) -> Reduction | None:
+    def group_reduction(self, elements: int, bits: int) -> Reduction | None:
         """The algorithm of an all-reduce between groups; None: the all-reduce is left out."""
         sent = Sent("softmax all-reduce", "direct", self.job.groups, elements, bits, "groups")
         if sent.name in self.job.omitted:
             return None
         found: Reduction = self.job.reduction
         if found == "auto":
-            found = min(ALGORITHMS, key=lambda way: self.collective_cycles(replace(sent, algorithm=way)))
+            found = min(ALGORITHMS, key=lambda algorithm: self.collective_cycles(replace(sent, algorithm=algorithm)))
         self.reduced.append(replace(sent, algorithm=found))
         return found
 
@@ -408,9 +408,9 @@ class LlmPrograms:
         changed.job = replace(self.job, omitted=(name,))
         return changed
 
-    def reduction_cycles(self, elements: int, bits: int, way: Reduction) -> int:
+    def reduction_cycles(self, elements: int, bits: int, algorithm: Reduction) -> int:
         """[cycle] of a reduction without other work on the links of the machine."""
-        return self.collective_cycles(Sent("all-reduce", way, self.job.shards, elements, bits))
+        return self.collective_cycles(Sent("all-reduce", algorithm, self.job.shards, elements, bits))
 
     def collective_cycles(self, sent: Sent) -> int:
         """[cycle] of a collective without other work on the links of the machine."""
@@ -420,8 +420,8 @@ class LlmPrograms:
             common = {"precision": self.shapes[0].precision, "model_name": self.model.name}
             some = [self.places[number] for number in Seat(0, self.job.shards, 0, self.job.groups).among(sent.among)]
             if sent.name in ("all-reduce", "softmax all-reduce"):
-                way: Reduction = sent.algorithm  # type: ignore[assignment]  # that of a reduction
-                program = reduction_program(self.machine, some, sent.elements, sent.bits, way, common)
+                algorithm: Reduction = sent.algorithm  # type: ignore[assignment]  # that of a reduction
+                program = reduction_program(self.machine, some, sent.elements, sent.bits, algorithm, common)
             else:
                 program = exchange_program(self.machine, some, sent, common)
             return run_program(program, self).cycles
@@ -485,7 +485,7 @@ class LlmPrograms:
         if segment.kind == "layer":
             plan = self.plan(segment.shape, step)
             dram = LayerDram(segment.shape, self.machine, plan, self.dram.room(segment.layer))
-            _emit_together([Layer(segment.shape, self.machine, plan, emit, dram) for emit in emits], self.way_of)
+            _emit_together([Layer(segment.shape, self.machine, plan, emit, dram) for emit in emits], self.reduction_of)
             return
         for number, emit in enumerate(emits):
             ends = self._ends(segment, number)
@@ -536,7 +536,7 @@ def with_staging(machine: NpuConfig, nbytes: int) -> NpuConfig:
     return machine.model_copy(update={"spm": spm.model_copy(update=fewer)})
 
 
-def _emit_together(layers: list[Layer], way: Callable[[int, int], Reduction]) -> None:
+def _emit_together(layers: list[Layer], algorithm: Callable[[int, int], Reduction]) -> None:
     """Emits the same layer on each shard, with a reduction for each partial sum."""
     running = [emit_layer(layer) for layer in layers]
     while True:
@@ -544,7 +544,7 @@ def _emit_together(layers: list[Layer], way: Callable[[int, int], Reduction]) ->
         complete = [part for part in parts if part is not None]
         if not complete:
             return
-        all_reduce(layers, complete, way(complete[0].elements, layers[0].act_bits))
+        all_reduce(layers, complete, algorithm(complete[0].elements, layers[0].act_bits))
 
 
 def _step_name(step: Step) -> str:

@@ -16,7 +16,7 @@ from kernbench.cmdq.program import Program
 from kernbench.config.schema import NpuConfig
 from kernbench.workloads.hazards import Emitter
 from kernbench.workloads.layer.dram import Span
-from kernbench.workloads.llm.shards import Place
+from kernbench.workloads.llm.shards import ShardLocation
 from kernbench.workloads.scratchpad import Buffer, Ring
 
 TILE_BYTES = 16 << 10  #: assumed: the size of a slot of the queues between PEs
@@ -50,7 +50,7 @@ def emit_hand_off(
 
 
 def hand_off_program(
-    config: NpuConfig, senders: Sequence[Place], receivers: Sequence[Place], elements: Sequence[int], bits: int,
+    config: NpuConfig, senders: Sequence[ShardLocation], receivers: Sequence[ShardLocation], elements: Sequence[int], bits: int,
     common: dict[str, Any],
 ) -> Program:  # fmt: skip
     """A program that consists of a hand-off. `elements`: the number of elements of each sender."""

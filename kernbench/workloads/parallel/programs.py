@@ -16,13 +16,13 @@ from kernbench.common.units import even_parts
 from kernbench.config.kinds import as_npu
 from kernbench.config.schema import NpuConfig
 from kernbench.config.system import SystemConfig
-from kernbench.workloads.blocks.programs import PartPrograms, programs_of
+from kernbench.workloads.blocks.programs import BlockPrograms, programs_of
 from kernbench.workloads.hazards import Emitter
 from kernbench.workloads.limit import ENDLESS
 from kernbench.workloads.llm.dram import LlmDram
 from kernbench.workloads.llm.model import Model
 from kernbench.workloads.llm.run import Tally, kept_tallies, run_program
-from kernbench.workloads.llm.shards import Place, alike
+from kernbench.workloads.llm.shards import ShardLocation, alike
 from kernbench.workloads.llm.steps import DONE, Job, LlmPrograms, Stage, Step, last_ones
 from kernbench.workloads.models import ModelShape
 from kernbench.workloads.models.precision import Precision
@@ -72,7 +72,7 @@ class ParallelPrograms:
         return [shape for number in range(self.layout.pp) for shape in self.stage(number, self.sizes[0]).shapes]
 
     @property
-    def places(self) -> list[Place]:
+    def places(self) -> list[ShardLocation]:
         """The PEs of the first stage."""
         return self.stage(0, self.sizes[0]).places
 
@@ -164,7 +164,7 @@ class ParallelPrograms:
             sizes = even_parts(micro.size, layout.sharers)
             return tuple(count for count in sizes for _ in range(layout.stage_pes // layout.sharers)), TOKEN_BITS
         shape = stage.shapes[-1]
-        if isinstance(stage, PartPrograms):
+        if isinstance(stage, BlockPrograms):
             rows = stage.own_counts(micro.step)
         else:
             rows = [micro.size * micro.step.tokens] * layout.stage_pes
@@ -253,7 +253,7 @@ def grid_job(job: Job, layout: Layout) -> Job:
     return replace(job, shards=layout.tp, contexts=layout.cp, splits_rows=layout.sp, sharers=layout.sharers)
 
 
-def hand_off_tally(sender: LlmPrograms, receivers: Sequence[Place], elements: int | Sequence[int], bits: int) -> Tally:
+def hand_off_tally(sender: LlmPrograms, receivers: Sequence[ShardLocation], elements: int | Sequence[int], bits: int) -> Tally:
     """A hand-off from the PEs of one stage to those of another, without other work on its links. `elements`: the elements of
     all PEs, or a number for each PE."""
     elements = (elements,) * len(receivers) if isinstance(elements, int) else tuple(elements)

@@ -145,7 +145,7 @@ def _check_cut(model: Model, layout: Layout, job: Job) -> None:
             raise InputError(Problem("kbsim llm", "the tokens of a sequence cannot be shared out", "cp", layout.cp))
         encoder = model.description.encoder is not None
         check_context(model.name, model.description.blocks, layout.cp, job.prompt, encoder=encoder)
-    from kernbench.workloads.blocks.shape import PartShape, shard_of_parts, shares_heads
+    from kernbench.workloads.blocks.shape import BlockShape, shard_of_parts, shares_heads
     from kernbench.workloads.llm.shards import shard_of
 
     if model.planned and not job.expert_parallel and not shares_heads(model, tp):
@@ -153,7 +153,7 @@ def _check_cut(model: Model, layout: Layout, job: Job) -> None:
         return
     assert model.description is not None
     for block in dict.fromkeys(model.description.blocks):
-        shape = PartShape(
+        shape = BlockShape(
             name=model.name, block=block, hidden=model.description.hidden, weight_bits=4, activation_bits=8, kv_bits=4
         )
         shard_of_parts(shape, tp, 0, job.expert_parallel, layout.sharers)

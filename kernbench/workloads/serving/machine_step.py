@@ -17,12 +17,12 @@ from kernbench.config.system import SystemConfig
 from kernbench.sim_engine.result import MODEL_VERSION
 from kernbench.version import VERSION
 from kernbench.workloads.blocks.batch import Batch, Sequences
-from kernbench.workloads.blocks.programs import PartPrograms
+from kernbench.workloads.blocks.programs import BlockPrograms
 from kernbench.workloads.blocks.timer import StepTimer as CoreTimer
 from kernbench.workloads.llm.model import Model
 from kernbench.workloads.llm.report import words
 from kernbench.workloads.llm.run import Tally
-from kernbench.workloads.llm.shards import Place, alike, pe_places
+from kernbench.workloads.llm.shards import ShardLocation, alike, shard_locations
 from kernbench.workloads.llm.steps import Job, Stage
 from kernbench.workloads.models.parts import Attention, Experts, LatentAttention
 from kernbench.workloads.models.precision import Precision, uniform_precision
@@ -158,7 +158,7 @@ class CoreStep(MachineStep):
         )  # fmt: skip
         self._freq = float(config.freq_ghz)
         self._runtime = runtime
-        self._programs = PartPrograms(model, precision, config, self._job, batches=[Batch((Sequences(1),))] * sharers)
+        self._programs = BlockPrograms(model, precision, config, self._job, batches=[Batch((Sequences(1),))] * sharers)
 
     def device_ns(self, sequences: Sequence[Sequences]) -> float:
         return self._timer.step_cycles(sequences) / self._freq
@@ -194,12 +194,12 @@ class CoreStep(MachineStep):
             return Tally()
         return hand_off_tally(programs, receivers, tokens * self._given[0].shape.hidden, programs.shapes[-1].activation_bits)
 
-    def _receivers(self) -> list[Place]:
+    def _receivers(self) -> list[ShardLocation]:
         """The PEs of the next stage."""
         job, config = self._job, self._given[2]
         if job.stage is None or job.stage.head:
             return []
-        return pe_places(config, job.shards, job.first_pe + job.shards)
+        return shard_locations(config, job.shards, job.first_pe + job.shards)
 
     @property
     def dram_pj_per_byte(self) -> float:

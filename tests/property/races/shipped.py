@@ -22,7 +22,7 @@ from kernbench.ccl.registry import read_registry
 from kernbench.cli.fuzz import _split as settings_of
 from kernbench.runtime_api.bench import Bench
 from kernbench.runtime_api.discovery import installed_benches
-from kernbench.runtime_api.places import Places
+from kernbench.runtime_api.pe_set import PeSet
 from kernbench.sim_engine.engine import Ran, recorded_benches
 from kernbench.workloads.catalogue import WORKLOADS
 from tests.docs.examples import ROOT, Kbsim, Place, pages, run_page
@@ -126,7 +126,7 @@ def _target_of(arguments: Sequence[str]) -> dict[str, Fuzzed]:
     config = next(iter([*given.get("--config", []), *given.get("-c", [])]), None)
     allowed = given.get("--allow-code", [])
     if plain[:2] == ["ccl", "run"] and len(plain) > 2 and plain[2] in COLLECTIVES:
-        ranks = min(8, len(Places(machine_of(config or "single_cube")).pes))
+        ranks = min(8, len(PeSet(machine_of(config or "single_cube")).pes))
         params = {"ranks": int(given.get("--ranks", [ranks])[0]), "size": given.get("-b", ["4K"])[0]}
         made = {}
         for algo in given.get("--algo", [""])[0].split(","):

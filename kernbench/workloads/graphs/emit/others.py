@@ -7,7 +7,7 @@ from typing import Any
 
 from kernbench.cmdq.footprint import bytes_of
 from kernbench.common.units import ceil_div
-from kernbench.workloads.graphs.emit.products import Place, ProductJobs, pieces, widths, window_source
+from kernbench.workloads.graphs.emit.products import LoadedTile, ProductJobs, pieces, widths, window_source
 from kernbench.workloads.graphs.emit.slabs import SlabJobs
 from kernbench.workloads.graphs.graph import Copy, Pool, Product, Rows, Vector, Work
 from kernbench.workloads.graphs.memory import Memory
@@ -93,12 +93,12 @@ def _gathered(memory: Memory, name: str, first: int, count: int, span: Elements,
     return source
 
 
-def _whole(memory: Memory, name: str, meta: dict[str, Any]) -> Place:
+def _whole(memory: Memory, name: str, meta: dict[str, Any]) -> LoadedTile:
     tensor = memory.lowered.tensors[name]
     return memory.read(name, 0, bytes_of(tensor.elements, tensor.bits), "params", **meta)
 
 
-def _along(memory: Memory, name: str, first: int, count: int, meta: dict[str, Any]) -> Place:
+def _along(memory: Memory, name: str, first: int, count: int, meta: dict[str, Any]) -> LoadedTile:
     """The part of a second input that belongs to some elements; what is smaller is read again from its beginning on."""
     tensor = memory.lowered.tensors[name]
     size = tensor.bits // 8

@@ -15,7 +15,7 @@ from kernbench.workloads.graphs.sizes import Size
 from kernbench.workloads.layer.dram import Span
 
 COPIES = 4  #: of each vector engine, of the windows of many groups
-Place = tuple[int, tuple[int, int]]  # scratchpad address, and (address, bytes) of what its readers wait for
+LoadedTile = tuple[int, tuple[int, int]]  # scratchpad address, and (address, bytes) of what its readers wait for
 
 
 class ProductJobs:
@@ -27,7 +27,7 @@ class ProductJobs:
         tensors = memory.lowered.tensors
         self.a_bits, self.b_bits, self.out_bits = (tensors[name].bits for name in (work.a, work.b, work.out))
         self.weights = tensors[work.b].source == "weight"
-        self._held: dict[tuple[int, int], Place] = {}
+        self._held: dict[tuple[int, int], LoadedTile] = {}
         self._held_matrix = -1
 
     def run(self) -> None:
@@ -74,7 +74,7 @@ class ProductJobs:
         n, cols = self.work.n, min(self.size.cols, self.work.n)
         return [(col, min(cols, n - col)) for col in range(0, n, cols)]
 
-    def _weights(self, of_b: int, number: int, col: int, cols: int) -> Place:
+    def _weights(self, of_b: int, number: int, col: int, cols: int) -> LoadedTile:
         """A tile of the second operand; held ones are loaded once."""
         if not self.weights and self.memory.storage(self.work.b).spm is not None:  # type: ignore[union-attr]
             return self._resident(of_b, col)
@@ -90,34 +90,34 @@ class ProductJobs:
             self._held[key] = place
         return place
 
-    def _group(self, group: int) -> Place:
+    def _group(self, group: int) -> LoadedTile:
         """The weights of a group; the weights of all groups are one tile."""
         if (0, 0) not in self._held:
             self._held[0, 0] = self._load_weights(0, 0) if self.weights else self._load_groups()
         place, waits = self._held[0, 0]
         return place + bytes_of(group * self.work.k * self.work.n, self.b_bits), waits
 
-    def _load_groups(self) -> Place:
+    def _load_groups(self) -> LoadedTile:
         """The filters of all groups from a tensor in DRAM that is not a weight."""
         work = self.work
         nbytes = bytes_of(work.groups * work.k * work.n, self.b_bits)
         return self.memory.read(work.b, 0, nbytes, "weights", **self.meta)
 
-    def _resident(self, of_b: int, col: int) -> Place:
+    def _resident(self, of_b: int, col: int) -> LoadedTile:
         """Part of a tensor in the scratchpad, which is read all over where its columns are not together."""
         k, n = self.work.k, self.work.n
         at = of_b * k * n * self.b_bits // 8
         base, waits = self.memory.read(self.work.b, at, k * n * self.b_bits // 8, **self.meta)
         return base + col * k * self.b_bits // 8, waits
 
-    def _load_weights(self, of_b: int, number: int) -> Place:
+    def _load_weights(self, of_b: int, number: int) -> LoadedTile:
         tile = self.memory.layout(self.work, self.size).tiles(of_b)[number]
         slot = self.memory.rings["weights"].take(tile.moved_bytes)
         span = Span(tile.dram_addr, 1, tile.elements, tile.nbytes)
         self.memory.load_weights(tile.bits, span, slot, tile_id=tile.index, **self.meta)
         return slot, (slot, tile.nbytes)
 
-    def _load_tile(self, of_b: int, col: int, cols: int) -> Place:
+    def _load_tile(self, of_b: int, col: int, cols: int) -> LoadedTile:
         """Columns of a tensor in DRAM: together where it is swapped or they are all, else a piece of each row."""
         work, size = self.work, self.b_bits // 8
         first = of_b * work.k * work.n

@@ -10,7 +10,7 @@ from kernbench.components.builtin.transfers import Memory
 from kernbench.policy.routing.resolver import AddressMap
 
 
-class SystemWays:
+class SystemRoutes:
     """The memories that one PE's DMA engines reach: slices of HBM and SRAMs."""
 
     def __init__(self, memories: AddressMap, pe: int) -> None:
@@ -27,8 +27,8 @@ class SystemWays:
                 self.last[write] = memory
                 return memory[1:]
         start, end = self._memory(address)
-        way = self.reach.route_to(self._pe, start, write)
-        self.last[write] = memory = (start, end, way)
+        route = self.reach.route_to(self._pe, start, write)
+        self.last[write] = memory = (start, end, route)
         known.append(memory)
         return memory[1:]
 
@@ -46,7 +46,7 @@ class SystemWays:
         return start, start + size
 
 
-class CommandWays:
+class CommandRoutes:
     """From the host to M_CPUs, and on to the processors of PEs."""
 
     def __init__(self, reach: Any, m_cpus: list[str]) -> None:

@@ -21,7 +21,7 @@ from kernbench.policy.routing.router import topology_and_router
 ELSEWHERE = {"HOST_COPY_TILE": "pcie_ep", "LAUNCH": "m_cpu"}
 
 
-class PePlace(NamedTuple):
+class PeCoordinates(NamedTuple):
     """A PE."""
 
     sip: int
@@ -38,7 +38,7 @@ class PePlace(NamedTuple):
         return naming.pe_node(self.sip, self.cube, self.pe, part)
 
 
-class Places:
+class SystemNodes:
     """The nodes of a system that entries may name, and a PE as an NPU, against which its entries are checked."""
 
     def __init__(self, config: SystemConfig) -> None:
@@ -58,11 +58,11 @@ class Places:
         return pe_as_npu(self.config)
 
     @cached_property
-    def pes(self) -> list[PePlace]:
+    def pes(self) -> list[PeCoordinates]:
         """Every PE, in the order of the topology."""
         config = self.config
         sizes = range(config.system.sips), range(config.cubes), range(config.cube.pes)
-        return [PePlace(*place) for place in product(*sizes)]
+        return [PeCoordinates(*place) for place in product(*sizes)]
 
     def node_of(self, entry: Entry) -> str:
         """The name of the PE, or the id of the node, that runs an entry without problems."""
@@ -70,11 +70,11 @@ class Places:
             return entry.node
         if entry.opcode in ELSEWHERE:
             return next(node.id for node in self.topology.nodes if node.kind == ELSEWHERE[entry.opcode])
-        return PePlace(0, 0, 0).name
+        return PeCoordinates(0, 0, 0).name
 
-    def pe_of(self, name: str) -> PePlace:
+    def pe_of(self, name: str) -> PeCoordinates:
         """A PE by its name. ValueError for a name that is not a PE of this system."""
-        place = PePlace(*naming.parse_pe(name))
+        place = PeCoordinates(*naming.parse_pe(name))
         if place.sip >= self.config.system.sips or place.cube >= self.config.cubes or place.pe >= self.config.cube.pes:
             raise ValueError(f"there is no {name}")
         return place
@@ -105,8 +105,8 @@ class Places:
         try:
             self.pe_of(name)
         except ValueError:
-            last = PePlace(config.system.sips - 1, config.cubes - 1, config.cube.pes - 1).name
-            rule = f"{config.source} has no PE of that name: its PEs are {PePlace(0, 0, 0).name} to {last}"
+            last = PeCoordinates(config.system.sips - 1, config.cubes - 1, config.cube.pes - 1).name
+            rule = f"{config.source} has no PE of that name: its PEs are {PeCoordinates(0, 0, 0).name} to {last}"
             yield FieldProblem((field,), rule, name)
 
     def memory_problem(self, field: str, address: int, start: int, end: int) -> Iterator[FieldProblem]:

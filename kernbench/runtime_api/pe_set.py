@@ -31,7 +31,7 @@ class Slice:
         return self.base + self.nbytes
 
 
-class Places:
+class PeSet:
     """The PEs by number, ordered by SIP and cube; each PE has its own HBM slice."""
 
     def __init__(self, config: MachineConfig) -> None:
@@ -83,7 +83,7 @@ class Places:
         return max(1 << 48, 1 << end.bit_length())
 
 
-class PartPlaces(Places):
+class TenantPeSet(PeSet):
     """The part of one tenant (docs/model/tenants.md#kernels): some PEs of each cube, and an equal part of each HBM slice.
 
     The PEs of the part are numbered as if the cubes had no other PEs.
@@ -92,7 +92,7 @@ class PartPlaces(Places):
     def __init__(self, config: MachineConfig, first: int, pes: int, part: int, parts: int) -> None:
         """`first`: the first PE in each cube, of `pes`. `part`: the number of the part of each slice, of `parts`."""
         super().__init__(config)
-        self._whole = Places(config)
+        self._whole = PeSet(config)
         self._first, self._cube = first, self.size.pes
         self._part, self._parts = part, parts
         self.size = self.size._replace(pes=pes)
@@ -151,7 +151,7 @@ def grid_of(where: str, grid: int | Sequence[int] | None, pes: int) -> tuple[int
     return sizes
 
 
-def chosen_pes(where: str, pes: Pes, places: Places) -> list[int]:
+def chosen_pes(where: str, pes: Pes, places: PeSet) -> list[int]:
     """The numbers of the PEs of a launch, in the order of the launch. InputError for a PE that does not exist or is listed
     twice."""
     there = len(places.pes)
@@ -200,7 +200,7 @@ class MachineFacts:
     ve: Ve
 
     @classmethod
-    def of(cls, places: Places) -> MachineFacts:
+    def of(cls, places: PeSet) -> MachineFacts:
         """The facts of the machine that has these PEs and slices."""
         config, size = places.config, places.size
         pe = config.pe

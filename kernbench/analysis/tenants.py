@@ -178,7 +178,7 @@ def share(tenants: Sequence[Tenant], config: NpuConfig | SystemConfig) -> Shared
 
 
 def counted(plan: Plan, result: Result, owners: Sequence[int | None], tenant: int) -> dict[str, Any]:
-    """What the DMA engines of a tenant counted."""
+    """The counters of the DMA engines of a tenant."""
     mine = [name for name, owner in zip(plan.dma, owners, strict=False) if owner == tenant]
     engines = [result.counters[name] for name in mine if name in result.counters]
     return {

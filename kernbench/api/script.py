@@ -40,7 +40,7 @@ def launch_of(target: str, config: MachineConfig | None) -> Ran:
 
 
 def _launches(path: Path, config: MachineConfig | None) -> dict[str, Ran]:
-    """What a script launched, by name: `add`, `add.2`, ... Its output goes to stderr."""
+    """The launches of a script, by name: `add`, `add.2`, ... Its output goes to stderr."""
     import kernbench.triton.patch  # noqa: F401  (`import triton` of the script)
     from kernbench.runtime_api.triton.run import DEFAULT_MACHINE, machine
 

@@ -152,8 +152,8 @@ class _Run:
         return machine["memories"][memory]["setup"] + latency + moving, tuple(on.items())
 
     def _load_over_cache(self, memory: int, route: int, nbytes: int) -> tuple[int, On]:
-        """The same behind a last-level cache, in which all bytes or none may hit: every byte moves over the cache, after the
-        head latency of a hit or of a miss."""
+        """The same with a last-level cache. The cache may hit all bytes or none, so the bound assumes that every byte moves
+        over the cache, after the shorter of the head latencies of a hit and of a miss."""
         machine = self.plan.machine
         table = machine["caches"][machine["memories"][memory]["cache"]]
         last = route + machine["memories"][memory]["channels"]

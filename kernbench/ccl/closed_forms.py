@@ -81,7 +81,7 @@ def _in_sequence(levels: Sequence[Sequence[Ring]], share: float, routes: Routes)
     for rings in levels:
         size = rings[0].size
         if size > 1:
-            share /= size  # what is left of the elements goes to the next level
+            share /= size  # the remaining elements go to the next level
             latency, sending = _latency(rings[0], routes)
             step = Step(latency, 1, share * _crossing(rings, routes))
             found.append(_Level([step] * (size - 1), share, sending))

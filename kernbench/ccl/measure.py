@@ -49,7 +49,7 @@ class InPlace:
 class Row:
     """The results of one size."""
 
-    size: int  #: [B] of what a rank has or gets, whichever is more
+    size: int  #: [B] the larger of a rank's input and its output
     count: int  #: [element] the kernel's `n_elem`
     dtype: str
     redop: str  #: sum, max, ...; none where nothing is reduced
@@ -57,7 +57,7 @@ class Row:
     cycles: int
     time_us: float
     algbw: float  #: [GB/s] size over time
-    busbw: float  #: [GB/s] what each rank sends at least, over time
+    busbw: float  #: [GB/s] the bytes that each rank must send at least, divided by the time
     wrong: int | None  #: elements that differ from the reference in any bit; None: not verified
     bound: str  #: the busiest resource: a link, a channel, or the engines of a PE
     bound_share: float  #: of the time
@@ -198,7 +198,7 @@ def counts_of(request: CclRequest, first: int, last: int, factor: int, step: int
 
 
 def bytes_of(request: CclRequest, count: int) -> int:
-    """Return the size [B] of a row: the larger of what a rank has and what it gets."""
+    """Return the size [B] of a row: the larger of a rank's input and its output."""
     collective, ranks = COLLECTIVES[request.entry.collective], request.group.size
     if not collective.moves:
         return 0

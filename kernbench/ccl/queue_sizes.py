@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 #: another slot. Where the scratchpad has room, there are as many more slots as messages are in flight.
 SLOTS = (2 * LIMIT + WIDTH, 2 * LIMIT)
 ALONE = 2  #: the slots of a rank take at most this fraction (1 / ALONE) of its scratchpad if it runs one collective at a time,
-BESIDE = 8  #: and this fraction if queues of other groups, and other kernels, may be there
+BESIDE = 8  #: the fraction if other groups have queues or other kernels may run
 LARGE = 1 << 20  #: [B] smaller scratchpads may be too small for the sizes of the list of algorithms
 LEAST = 64  #: [B] of a slot,
-FEWEST = 4  #: and slots of a queue, to which they are halved there
+FEWEST = 4  #: in that case, the number of slots is halved down to this number
 MAX_RANKS = 2048  #: of larger groups, the queues of each rank are not counted
 
 _found: dict[tuple[object, ...], tuple[int, int]] = {}

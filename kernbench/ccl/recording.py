@@ -23,7 +23,7 @@ from kernbench.common.files import write_whole
 from kernbench.config.system.parts import PROTOCOLS
 
 MAX_NODES = 1 << 20  # of all ranks
-MAX_QUEUE = 1 << 40  # slots, and bytes of one: the machine says what it has
+MAX_QUEUE = 1 << 40  # number of slots, and bytes of one slot, as in the machine file
 PREFIX = "kernbench_"  #: of our attributes, which other readers skip
 FIRST = PREFIX + "algorithm"
 

@@ -60,7 +60,7 @@ class SwitchMessage:
     sent: tuple[int, ...]
     stored: tuple[int, ...]
     combines: bool
-    adds: bool = False  #: never: what arrives is copied
+    adds: bool = False  #: never: received elements are copied
 
     @property
     def sources(self) -> tuple[int, ...]:

@@ -30,8 +30,8 @@ class Operation:
 
     name: str
     ranks: tuple[int, ...]
-    launches: bool = True  #: false for what only waits for others
-    called: dict[int, Any] = field(default_factory=dict)  #: by rank: what it passed
+    launches: bool = True  #: false for a call that only waits for others
+    called: dict[int, Any] = field(default_factory=dict)  #: by rank: the arguments of its call
     asynchronous: bool = False
     call: Call | None = None
     communicator: Communicator | None = None

@@ -240,7 +240,7 @@ MAX_ROUTER_LINKS = 5
 
 
 def _congested(found: Compared) -> Iterator[RenderableType]:
-    """Where flits waited: what fluid links do not show."""
+    """Where flits waited. Fluid links do not show these waits."""
     from kernbench.analysis.compare import router_links
 
     for name, ran in found.outcomes.items():

@@ -146,7 +146,7 @@ def _machine(kind: str | None, begin_with: str | None, overrides: list[str]) -> 
 def _described(
     nccl: Path | None, astra: Path | None, system: Path | None, nodes: int
 ) -> list[NodeDescription | AstraSystem]:
-    """What files of other tools say: first the SIPs and their links, then the rest."""
+    """The settings from files of other tools: first the SIPs and their links, then all others."""
     from kernbench.config.file_kinds import expecting
 
     found: list[NodeDescription | AstraSystem] = []
@@ -180,7 +180,7 @@ NODE = "pod_8sip"  #: what to start from, if a file does not say which devices t
 def _of_files(
     described: list[NodeDescription | AstraSystem], kind: str | None, begin_with: str | None, own: list[str]
 ) -> MachineConfig:
-    """The machine to start from, with what the files say; --set comes last."""
+    """The initial machine with the settings of the files; --set is applied last."""
     from kernbench.config import SystemConfig, load_config
     from kernbench.config.node_description import NodeDescription
     from kernbench.config.overrides import parse_overrides

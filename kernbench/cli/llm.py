@@ -92,7 +92,7 @@ Page = Annotated[
 Parallel = Annotated[int, typer.Option("--tp", metavar="N", help="Tensor parallelism: the number of PEs that share each "
     "layer of the model.")]
 class RankKinds(StrEnum):
-    """What a rank of --tp is."""
+    """The meaning of one rank of --tp."""
 
     PE = "pe"
     CUBE = "cube"

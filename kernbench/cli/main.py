@@ -130,7 +130,7 @@ def _interrupted(as_json: bool, error: BaseException | None = None) -> int:
 
 
 def _ended(error: BaseException, as_json: bool, debug: bool) -> int:
-    """Report what ended a command, and return the exit code."""
+    """Report the exception that ended a command, and return the exit code."""
     if isinstance(error, KeyboardInterrupt):
         return _interrupted(as_json, error)
     from kernbench.cli import output

@@ -30,7 +30,7 @@ def joined_name(names: Sequence[str]) -> str:
 
 
 def mean(values: Sequence[int | float]) -> float | int:
-    """The mean of what joined rows have; an integer stays one."""
+    """The mean of the values of joined rows; a mean of integers that is whole stays an integer."""
     total = sum(values)
     if all(isinstance(value, int) for value in values):
         return round(total / len(values))

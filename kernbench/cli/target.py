@@ -88,7 +88,7 @@ MAX_WARNINGS = 8
 def load_machine(
     source: str, overrides: Sequence[str] | None, *, quiet: bool = False, kind: Any = None, allow_code: Sequence[str] = ()
 ) -> Any:
-    """Load the machine, and report on stderr what a user should know about it (`note_machine`)."""
+    """Load the machine, and print warnings about it on stderr (`note_machine`)."""
     from kernbench.config import load_config
 
     config: NpuConfig | SystemConfig = load_config(source, overrides or [], kind=kind, allow_code=allow_code)

@@ -12,13 +12,13 @@ from typing import Any, Literal, cast
 from kernbench.cli import widgets
 from kernbench.common.look import palette
 
-#: The styles of a terminal, by what they mean: every command takes them from here.
+#: The styles of a terminal, by meaning. All commands use these styles.
 WORK, WAIT, LIMIT = palette.style("work"), palette.style("wait"), palette.style("limit")
 GOOD, DIM = palette.style("expected"), palette.style("soft")  #: as expected; beside the point
 BAD = palette.style("fail").removeprefix("bold ")  #: failed; bold where it is the headline
 STATUS_STYLES = {status: palette.style(status) for status in ("done", "running", "aborted")}  # others are red
 WIDE = 110  # [column] from here on tables say more
-SPACE = "\ue000"  #: what a space is while lines are broken, where it must not be a place to break
+SPACE = "\ue000"  #: replaces a space at which a line must not be broken
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:[num]?s|[num]?[JW]|[kMGTP]?i?B(?:/(?:s|cycle|token))?|[kMG]?Hz)(?![\w/]))")
 _PREFIXES = ("", " k", " M", " G", " T", " P", " E")
 _TIMES = ((10**9, "s"), (10**6, "ms"), (10**3, "us"), (1, "ns"))

@@ -59,7 +59,8 @@ def predecessors(entries: Sequence[Entry]) -> list[tuple[int, ...]]:
     """For each entry, the indices of its dependencies: its `deps_before` and `wait_for`, and the entries that list it in
     `deps_after`. The list is sorted without duplicates; ids that do not exist and the entry itself are left out.
 
-    It does not include that a BARRIER holds up the entries after it in the file, and that END waits for all entries before it.
+    Two dependencies are not included: entries wait for a BARRIER before them in the file, and END waits for all entries before
+    it.
     """
     index_of = first_with_id(entries)
     waits: list[set[int]] = [set() for _ in entries]

@@ -35,8 +35,8 @@ _MANY = 64  # entries from which it pays to make all of them together
 def load_program(source: Source, *, max_bytes: int = PROGRAM_BYTES) -> Program:
     """Read a program from a `.json`, `.yaml`, `.yml` or `.kbp` file, or from a dict like `Program.to_dict()`.
 
-    `max_bytes`: refuse a larger file. InputError names every problem of entries, ids and dependencies. `check_program` checks
-    what depends on a machine.
+    `max_bytes`: refuse a larger file. InputError names every problem of entries, ids and dependencies. `check_program` makes
+    the checks that depend on a machine.
 
     >>> import kernbench as kb
     >>> program = kb.load_program({"metadata": {"version": "1.0"}, "cmdq": [{"id": 0, "opcode": "NOP"}]})

@@ -164,7 +164,8 @@ class Plan(msgspec.Struct, frozen=True, dict=True):
 def plan_program(program: Program, config: NpuConfig | SystemConfig, *, whole: bool = False, regular: bool = False) -> Plan:
     """The plan of a program on a machine. InputError if the program is not valid there.
 
-    `whole`: on a system, plan also what no entry names. `regular`: InternalError for an entry that reading cannot make.
+    `whole`: on a system, also plan the nodes that no entry names. `regular`: InternalError for an entry that reading cannot
+    make.
     """
     known = program.lowered
     if known is not None and not whole and known.machine == config.digest() and known.entries == program.entries:

@@ -198,7 +198,7 @@ def _opened(path: Path) -> sqlite3.Connection | None:
             database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST + (1 << 16))
             database.set_progress_handler(lambda: 1, _MAX_OPERATIONS)
             database.execute("PRAGMA trusted_schema = OFF")
-            database.execute("PRAGMA synchronous = OFF")  # the check of a value finds what a power failure damages
+            database.execute("PRAGMA synchronous = OFF")  # the checksum of a value detects damage by a power failure
             database.execute("PRAGMA journal_mode = TRUNCATE")  # several hosts may share the directory, which WAL forbids
             database.execute(_SCHEMA.replace("TABLE", "TABLE IF NOT EXISTS", 1))
             if database.execute("SELECT sql FROM sqlite_schema ORDER BY rowid LIMIT 3").fetchall() == _TABLES:

@@ -37,7 +37,8 @@ class OpIds:
 
 
 class Repeated:
-    """What the op log records of all commands that refer to this object, which differ only in addresses and in names of tiles.
+    """The common part of the records of commands that differ only in addresses and in names of tiles. These commands refer to
+    this object.
 
     A line of a kernel in a loop issues such commands.
     """

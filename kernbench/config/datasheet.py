@@ -1,8 +1,8 @@
 """Datasheets `kernbench/chip/1`: the vendor's figures of a chip, from which a machine is made.
 
-A datasheet names calibrated or known chips that the chip is like. What a datasheet does not state is taken over from these
-chips, in a form that holds for another number of cores, another clock, another DRAM and another limit of power. So the
-constants of a kind of core are in one place: the file of the chip that they were measured on.
+A datasheet names calibrated or known chips that the chip is like. Values that a datasheet does not state come from these
+chips. They have a form that is valid for other numbers of cores, clocks, DRAMs and power limits. So the constants of a kind of
+core are in one place: the file of the chip that they were measured on.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ TAKEN_OVER = (
     "tiles", "attention_rows", "attention_keys", "attention_resident", "attention_block_cycles", "attention_idle_cycles",
     "attention_key_cycles", "attention_ramp_ns", "links_share", "links_short_share", "link_latency_ns",
 )  # fmt: skip
-#: Of TAKEN_OVER, what short programs measure: latencies, and the start of a kernel.
+#: The fields of TAKEN_OVER that short programs measure: latencies, and the start of a kernel.
 MEASURED = ("cache_latency_cycles", "start_ns", "graph_start_ns")
 LINE = 4096  #: [byte] of the scratchpad that models the memories of all cores, and the width of its DRAM channel
 BANKS = {"gpu": 64}  #: of that scratchpad; 16 for other kinds
@@ -105,7 +105,7 @@ class Datasheet(Section):
 
 @dataclass(frozen=True, slots=True)
 class Constants:
-    """What a chip has beside its datasheet, in a form that other chips can take over."""
+    """The values of a chip that are not in its datasheet, in a form that is valid for other chips."""
 
     product_share: Fraction  #: of the rated products, beside the limit of power
     memory_share: Fraction  #: of the rated DRAM bandwidth
@@ -147,21 +147,21 @@ def middle(values: Iterable[Any]) -> Any:
 
 
 def product_share(machine: NpuConfig) -> Fraction:
-    """Of the rated products, what a chip sustains."""
+    """The share of the rated products that a chip sustains."""
     chip = _chip(machine)
     return machine.te.engines * machine.te.rate(8, 8) / (chip.cores * Fraction(chip.macs(8)))
 
 
 def memory_share(machine: NpuConfig) -> Fraction:
-    """Of the rated DRAM bandwidth, what a chip sustains."""
+    """The share of the rated DRAM bandwidth that a chip sustains."""
     return machine.dram.capacity * machine.dram.channels * machine.freq_ghz / _chip(machine).rated_memory_gb_s
 
 
 def with_constants(machine: NpuConfig, constants: Constants, *, measured: bool = False) -> NpuConfig:
-    """A chip with other constants: what would be known of it from its datasheet alone.
+    """A chip with the constants of other chips, as if only its datasheet were known.
 
-    `measured`: it keeps what short programs measure, which are latencies, rates of the cache and starts of kernels. Without, a
-    core takes from the cache what a core of other chips takes, and at least as many bytes for a multiply-add.
+    `measured`: the chip keeps the constants that short programs measure: latencies, rates of the cache and starts of kernels.
+    Without, a core takes from the cache what a core of other chips takes, and at least as many bytes for a multiply-add.
     """
     chip = _chip(machine)
     if measured:

@@ -46,7 +46,7 @@ class Document(msgspec.Struct, frozen=True):
     data: Any
     text: str | None = None  #: text of the file; None for data that did not come from text
     suffix: str = ""  #: the format of the text
-    #: Of data that were made from the text and are not the text's own: the origin of each value. None for other data.
+    #: The origin of each value, for data that were made from the text. None for other data.
     origins: Mapping[PathLike, str] | None = None
 
     def find(self, paths: Iterable[PathLike]) -> dict[PathLike, TextPosition]:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class BenchRun:
-    """A bench with its parameters on its places: its context, and what the run made."""
+    """A bench with its parameters and its PEs: its context, and the results of the run."""
 
     def __init__(
         self,

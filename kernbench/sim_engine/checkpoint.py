@@ -82,8 +82,8 @@ def read_checkpoint(
 
 
 def replayed(where: str, state: bytes) -> tuple[int, str]:
-    """For a run that is repeated (a machine with components): the cycle up to which it is repeated, and the digest of its state
-    there."""
+    """For a machine with components, whose run is repeated: the last cycle to repeat, and the digest of the state at this
+    cycle."""
     try:
         body = json.loads(state)
         if type(body["cycle"]) is int and body["cycle"] >= 0 and isinstance(body["digest"], str):

@@ -1,4 +1,4 @@
-"""The op log (seed ADR-0052 D1 to D5, seed ADR-0020 D2 and D5): what every data op did, when, and on which bytes.
+"""The op log (seed ADR-0052 D1 to D5, seed ADR-0020 D2 and D5): the kind, the times and the bytes of every data op.
 
 Components log through the hooks of their base class alone (`record_start`, `record_end`); what one PE receives from another
 comes through `record_copy`, what the host writes while kernels run through `record_write`. Times are ns.
@@ -175,7 +175,7 @@ class OpLogger:
         self._pending[number] = (t, component_id, msg, snap, self.ids.new() if op_id is None else op_id)
 
     def record_end(self, t: float, component_id: str, msg: Any) -> None:
-        """The component is done with it: the record is complete, with copies of what seed ADR-0052 D4 names."""
+        """The component has ended the op. The record is complete, with copies of the operands that seed ADR-0052 D4 names."""
         if _PROCESS[0] != self._process:
             self._refuse_process(component_id, msg)
         entry = self._pending.pop(id(msg), None)

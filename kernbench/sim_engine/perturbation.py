@@ -37,7 +37,7 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Ranges(msgspec.Struct, frozen=True):
-    """What may vary, and by how much."""
+    """The draws that may vary, and their ranges."""
 
     latency: int = 1024  #: [cycle] head latency grows by at most this
     start: int = 4096  #: [cycle] largest delay of the start of a PE

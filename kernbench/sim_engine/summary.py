@@ -261,7 +261,7 @@ def _keep(found: dict[str, Roof], roof: Roof) -> None:
 
 
 def roof_share(result: Result, bounds: Sequence[Roof]) -> BoundShare:
-    """The highest roof beside what the run took, and the others by their names."""
+    """The largest bound beside the time of the run, and the other bounds by their names."""
     best = bounds[0]
     others = tuple((roof.name, roof.cycles) for roof in bounds[1:] if roof.cycles)
     return BoundShare(best.name, best.cycles, result.cycles, others)

@@ -44,7 +44,7 @@ class Array:
         return f"{shlex.quote(str(self.store.with_suffix('')))}.shard-{shard}.sqlite"
 
     def array_text(self) -> str:
-        """The text of the array's script. A shard that is submitted again runs only what its store does not have."""
+        """The text of the array's script. A shard that is submitted again runs only the points that its store does not have."""
         run = [*_kbsim(), "sweep", "run", str(self.spec), "--jobs", str(self.jobs), "--quiet"]
         for path in self.allow_code:
             run += ["--allow-code", path]

@@ -142,7 +142,7 @@ def _as_node(node: Node) -> _Box:
     return _Box(node.kind, node.id)
 
 
-#: What a node is drawn as inside and around what the view is of, and what the view can be of.
+#: How a node is drawn inside and outside the subject of a view, and the possible subjects.
 _LEVELS: dict[Level, tuple[Callable[[Node], _Box], ...]] = {
     Level.SYSTEM: (_as_sip, _as_sip, _as_system),
     Level.SIP: (_as_die, _as_sip, _as_sip),

@@ -27,7 +27,7 @@ class Column:
     """One field of all rows of a table."""
 
     values: Ints
-    texts: list[str] | None = None  #: of a field of text: what the values, other than NULL, are indices into
+    texts: list[str] | None = None  #: of a text field: the table into which the values other than NULL are indices
     items: Ints | None = None  #: of a list of integers: the items of all rows; `values` has the number of items of each row
 
     def __len__(self) -> int:
@@ -269,7 +269,8 @@ def _head(out: _Bits, lengths: Sequence[int]) -> None:
 
 
 def code_lengths(counts: Sequence[int], longest: int) -> list[int]:
-    """The length of each symbol's Huffman code, none over `longest`; 0 for what never occurs. At least two symbols occur."""
+    """The length of each symbol's Huffman code, at most `longest`; 0 for a symbol that does not occur. At least two symbols
+    occur."""
     weights = [(count, i) for i, count in enumerate(counts) if count]
     while True:
         lengths = _huffman(weights, len(counts))

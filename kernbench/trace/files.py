@@ -180,7 +180,7 @@ def first_line(path: str) -> bytes:
         if stat.S_ISFIFO(os.stat(path).st_mode):
             rule = "this is a pipe, but a trace is read more than once"
             raise InputError(Problem(path, rule, remedy="write it to a file first"))
-    except (OSError, ValueError):  # what is wrong with the name is reported when it is opened
+    except (OSError, ValueError):  # an invalid name is reported when the file is opened
         pass
     try:
         for block in blocks(path):

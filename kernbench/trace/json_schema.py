@@ -23,7 +23,8 @@ _KINDS: dict[str, dict[str, Any]] = {
 
 
 def trace_json_schema() -> dict[str, Any]:
-    """JSON Schema (draft 2020-12) of one line of a file of this very version. What lines say together is not in it."""
+    """JSON Schema (draft 2020-12) of one line of a file of this very version. Rules for several lines together are not in the
+    schema."""
     branches = [
         {"if": {"properties": {"event_type": {"const": name}}}, "then": {"$ref": f"#/$defs/{name}"}} for name in BY_NAME
     ]

@@ -171,7 +171,7 @@ class _Tag(msgspec.Struct):
 
 @dataclass(slots=True)
 class _Reading:
-    """One pass over a file: where it is, and what the next lines are."""
+    """One pass over a file: its position, and the next lines."""
 
     trace: Trace
     decoder: msgspec.json.Decoder[Any]

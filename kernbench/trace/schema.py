@@ -73,7 +73,7 @@ PHASE_OF = Field("phase", "text", "phase of the model, as the entry gives it", r
 STATUS = Field("status", "text", "how the command ended", choices=("OK", "ERROR", "TIMEOUT", "DEADLOCK", "CANCELLED"))
 ACCESS = Field("access_type", "text", "direction, seen from the scratchpad", choices=("READ", "WRITE"))
 
-#: Seed 003 section 5: what a command may say of the model it works for. Written on CMD_ENQUEUE alone; readers join by `cmd_id`.
+#: The fields by which a command refers to the language model (seed 003 section 5). Written on CMD_ENQUEUE alone; readers join by `cmd_id`.
 LLM_FIELDS: tuple[Field, ...] = (
     Field("layer_id", "int", "layer of the model", required=False),
     Field("block_id", "int", "block of the layer", required=False),

@@ -1,4 +1,4 @@
-"""A trace as tables: its commands, what ran when on which track, who waited, what happened at one moment, and the samples.
+"""A trace as tables: commands, spans on tracks, waits, instants and samples.
 
 Everything that views, pictures and the report show is made from a `Timeline`; it is read from the file once.
 """
@@ -45,7 +45,7 @@ class Unit:
 
     name: str
     component: str
-    facts: dict[str, Any]  #: what TRACE_META says of it: capacity, macs_per_cycle, ...
+    facts: dict[str, Any]  #: its fields in TRACE_META: capacity, macs_per_cycle, ...
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Timeline:
 
 
 def read_timeline(trace: Trace, cycles: tuple[int, int] | None = None) -> Timeline:
-    """Read a trace file; with `cycles` only what reaches into `[from, to)`. InputError if there are too many spans."""
+    """Read a trace file; with `cycles`, only the events that overlap `[from, to)`. InputError if there are too many spans."""
     collectors = {name: Collector(_fields(name)) for name in _wanted()}
     takers = _Takers(collectors)
     for batch in trace.batches({name: [one.name for one in collector.fields] for name, collector in collectors.items()}):
@@ -281,7 +281,7 @@ def _in_order(spans: Table) -> Ints:
 
 
 def _within(timeline: Timeline, cycles: tuple[int, int]) -> Timeline:
-    """What reaches into `[from, to)`; commands and samples stay whole."""
+    """The events that overlap `[from, to)`; commands and samples are not cut."""
     first, last = cycles
     spans = timeline.spans
     keep = np.flatnonzero((spans["start"] < last) & ((spans["end"] > first) | (spans["start"] >= first)))

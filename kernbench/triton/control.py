@@ -86,7 +86,7 @@ def _print(*values: Any, **how: Any) -> None:
     device_print(prefix, *rest)
 
 
-#: What names of Python mean in kernels.
+#: The meaning of Python names in kernels.
 IN_KERNELS: dict[str, Any] = {"range": range, "min": _extreme("min"), "max": _extreme("max"), "print": _print}
 
 

@@ -182,7 +182,7 @@ int64 = dtype("int64", "i64", "int", 64)
 uint8 = dtype("uint8", "u8", "uint", 8)
 uint16 = dtype("uint16", "u16", "uint", 16)
 uint32 = dtype("uint32", "u32", "uint", 32)
-#: Of 64 bits without a sign: to the machine an i64, whose bits kernbench.triton.unsigned takes as what they are.
+#: The machine stores an unsigned integer of 64 bits as an i64. kernbench.triton.unsigned interprets the bits as unsigned.
 uint64 = dtype("uint64", "i64", "uint", 64)
 float8e4nv = dtype("fp8e4nv", "f8e4m3", "float", 8)
 float8e5 = dtype("fp8e5", "f8e5m2", "float", 8)
@@ -213,7 +213,7 @@ _MANTISSA = {
 _BIAS = {
     "fp8e4b15": 15, "fp8e4nv": 7, "fp8e4b8": 8, "fp8e5": 15, "fp8e5b16": 16, "fp16": 15, "bf16": 127, "fp32": 127, "fp64": 1023,
 }  # fmt: skip
-#: What Triton calls types in signatures of kernels, by their long names.
+#: The short names of types in Triton's kernel signatures, by their long names.
 CANONICAL: dict[str, str] = {
     "bool": "i1",
     **{f"{name}{bits}": f"{name[0]}{bits}" for name in ("int", "uint") for bits in (8, 16, 32, 64)},

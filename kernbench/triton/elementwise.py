@@ -212,7 +212,7 @@ def _of_known(op: str, x: Any, y: Any) -> tensor | None:
     return tensor(current().known_integers(op, numbers, into := int1 if op in _COMPARE else kind, number is not None), into)
 
 
-#: Arithmetic of integers of one bit, which wraps: what it is in logic.
+#: The logical operation that equals each arithmetic operation on integers of one bit, which wraps.
 _ONE_BIT = {"add": "xor", "sub": "xor", "mul": "and", "floordiv": "and", "mod": "", "shl": "", "shr": ""}
 
 

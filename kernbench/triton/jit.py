@@ -31,7 +31,8 @@ from kernbench.triton.tools.tensor_descriptor import TensorDescriptor
 from kernbench.triton.variables import undefined
 from kernbench.triton_emu.tl.context import TLContext
 
-#: Runs kernels on machines. It stands above this package, which knows it by name alone (docs/adr/0024-triton-language.md).
+#: The package that runs kernels on machines. It is above this package, so this package imports it by name
+#: (docs/adr/0024-triton-language.md).
 RUNTIME = "kernbench.runtime_api.triton.run"
 #: Arguments of launches that say how a GPU runs a kernel.
 HINTS = (
@@ -40,7 +41,7 @@ HINTS = (
     "schedule_hint", "allow_flush_denorm", "instrumentation_mode", "ptx_options", "disable_warp_specialize", "pingpongAutoWS",
     "arch", "ir_override", "enable_reflect_ftz",
 )  # fmt: skip
-#: Hints that change no numbers and need no note, as what they ask for is always so here.
+#: Hints that change no numbers. They need no note, because kernbench always does what they request.
 ALWAYS = ("launch_cooperative_grid", "debug")
 
 

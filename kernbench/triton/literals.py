@@ -189,7 +189,7 @@ def with_tensors(fn: FunctionType, change: Callable[[ast.FunctionDef, int], dict
     return made_fn
 
 
-#: What a kernel asks of a number that only tensors have.
+#: Attributes of tensors that a kernel uses on a number.
 _OF_TENSORS = frozenset({"dtype", "type", "to", "shape", "numel", "handle", "broadcast_to", "cast"})
 
 

@@ -19,7 +19,7 @@ REFUSED_ON_HOST: dict[str, str] = {
         "it belongs to Triton's compiler; launch kernels by kernel[grid](...)",
     ),
 }
-#: what works here with a difference from Triton: the difference
+#: names that work differently than in Triton: the difference
 DIFFERS: dict[str, str] = {
     "float8e4b15": "only the name exists; use of it is refused",
     "inline_asm_elementwise": "common PTX of one element a register; other instructions are refused by name",

@@ -57,7 +57,7 @@ class Options:
     """The state that all programs of a launch share."""
 
     portable: bool = False  #: enforce Triton's own rules
-    races: bool = False  #: keep what each program touches
+    races: bool = False  #: record the accesses of each program
     accesses: list[Access] = field(default_factory=list)
     read: set[str] = field(default_factory=set)  #: names of the tensors that were loaded from
     poison: bool = False  #: masked lanes without `other` are NaN, or the integer that is least likely to be meant; else 0
@@ -75,7 +75,7 @@ class Options:
     forgotten: dict[tuple[str, str], str] = field(default_factory=dict)
     #: With `portable`, by the line of an `if` and the variable: its type in each branch that has run.
     branch_types: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
-    #: Of `tl.device_assert` on what is computed after the timing: id of the op, line, message, and the lanes that are checked.
+    #: For each `tl.device_assert` on values that are computed after the timing: id of the op, line, message, checked lanes.
     asserts: list[tuple[int, str, str, Array | None]] = field(default_factory=list)
     freq_ghz: float = 1.0
     windows: list[DevicePointer] = field(default_factory=list)  #: all tensors of the launch
@@ -330,8 +330,8 @@ class Program(TLContext):
     ) -> Array | None:
         """Do `exchange` on one element.
 
-        In a loop that only repeats this op, an attempt that finds what the attempt before found is followed by the next
-        attempt here, and the kernel need not run in between. Each attempt takes the same cycles as before.
+        In a loop that only repeats this op, an attempt may find the same value as the previous attempt. The next attempt then
+        follows here, without running the kernel in between. Each attempt takes the same cycles as before.
         """
         frame, runner = _kernel_frame(), self._runner
         line, last, options = line_of(frame), self._attempt, self.options

@@ -12,7 +12,7 @@ from kernbench.triton.elementwise import cast, function, math, maximum, where
 from kernbench.triton.tensor import as_tensor, known_tensor, tensor
 from kernbench.triton.unsigned import wide_high
 
-#: Of counters of 32 and of 64 bits: what is added to the keys after each round, and what counters are multiplied by.
+#: For counters of 32 and of 64 bits: the numbers that are added to the keys after each round, and the factors of the counters.
 _KEYS = {32: (0x9E3779B9, 0xBB67AE85), 64: (0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B)}
 _ROUNDS = {32: (0xD2511F53, 0xCD9E8D57), 64: (0xD2E7470EE14C6C93, 0xCA5A826395121157)}
 _LOW = np.uint64(0xFFFFFFFF)

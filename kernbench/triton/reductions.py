@@ -171,7 +171,7 @@ def _scanned(op: str, input: Any, axis: int, reverse: bool, dtype: Any) -> tenso
 
 def cumsum(input: Any, axis: int = 0, reverse: bool = False, dtype: Any = None) -> tensor:
     """Return the cumulative sums along an axis; with `reverse`, from the end of the axis."""
-    if dtype is not None and wanted(dtype).is_bool():  # one bit wraps: what is left is whether as many are odd
+    if dtype is not None and wanted(dtype).is_bool():  # a sum of bits wraps: the result is their parity
         found = _scanned("cumsum", cast(input, int1), axis, reverse, int32)
         return cast(FUNCTIONS["binary"]("and", found, 1), int1)
     return _scanned("cumsum", input, axis, reverse, dtype)

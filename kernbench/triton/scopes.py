@@ -25,12 +25,12 @@ _REFUSED: dict[type[ast.AST], str] = {
 }  # fmt: skip
 Node = TypeVar("Node", bound=ast.AST)
 Statement = TypeVar("Statement", bound=ast.stmt)
-_NO_VALUES = (ast.Call, ast.Attribute, ast.Subscript)  #: what is inside of these is not a number of the condition
+_NO_VALUES = (ast.Call, ast.Attribute, ast.Subscript)  #: numbers inside these are not numbers of the condition
 
 
 def with_checks(file: str, body: ast.FunctionDef, first: int) -> dict[str, Any]:
-    """Change a function of a file, whose source begins at line `first`: each loop and `if` checks its variables. Returns what
-    the new source calls by name."""
+    """Change a function of a file, whose source begins at line `first`: each loop and `if` checks its variables. Return the
+    functions that the new source calls by name."""
     arguments = [*body.args.posonlyargs, *body.args.args, *body.args.kwonlyargs]
     constants = {one.arg for one in arguments if "constexpr" in ast.unparse(one.annotation or ast.Constant(""))}
     constants.update(filter(None, map(_declared, ast.walk(body))))

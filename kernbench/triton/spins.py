@@ -1,4 +1,4 @@
-"""Spin loops: loops of a kernel that only repeat one atomic op until another program changes what it reads."""
+"""Spin loops: loops of a kernel that only repeat one atomic op until another program changes the value that the op reads."""
 
 from __future__ import annotations
 

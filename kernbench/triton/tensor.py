@@ -211,7 +211,7 @@ class tensor:
             refuse(f"item() of a tensor of shape {list(self.shape)}, which has {self.numel} elements; reduce it first")
         return self.reshaped(())
 
-    # What is given by name: tl.sum(x) is x.sum() too.
+    # Functions of `tl` that are also methods of tensors: tl.sum(x) is also x.sum().
 
     def __getattr__(self, name: str) -> Any:
         if name in METHODS:

@@ -13,7 +13,7 @@ from kernbench.triton.tensor import FUNCTIONS, known_tensor, number_tensor, tens
 
 #: What compares: with its highest bit turned, an unsigned number stands among signed ones where it stood before.
 ORDERED = frozenset({"lt", "le", "gt", "ge", "fmax", "fmin", "maximum", "minimum"})
-#: What is computed on known elements; also `shr` of others by known numbers.
+#: The ops that are computed on known elements; `shr` also shifts unknown elements by known numbers.
 KNOWN = {"div": np.floor_divide, "mod": np.remainder, "shr": np.right_shift}
 HIGHEST = -(1 << 63)
 

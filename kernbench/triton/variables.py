@@ -44,7 +44,7 @@ def of_text(where: str, value: Any, numbers: Sequence[Any]) -> Any:
 
 
 def of_tuple(where: str, value: Any) -> Any:
-    """Return what a list comprehension goes through. Anything else than a tuple is refused."""
+    """Return the iterable of a list comprehension. Anything else than a tuple is refused."""
     if not isinstance(value, tuple):
         refuse_syntax(where, "comprehensions over anything but tuples")
     return value
@@ -136,7 +136,7 @@ class Loop(Scope):
 
     def __init__(self, where: tuple[str, str, int], before: dict[str, Any], lines: Lines, constants: Sequence[str],
                  over: Any = None, known: bool = False) -> None:  # fmt: skip
-        """`over`: what a `for` iterates over. A loop over `tl.static_range` is unrolled, and one over a tuple is refused."""
+        """`over`: the iterable of a `for`. A loop over `tl.static_range` is unrolled, and one over a tuple is refused."""
         if not known and not isinstance(over, tl_range):
             refuse_syntax(f"{where[0]}:{where[2]}", "loops over anything but range and tl.static_range")
         super().__init__(where, before, lines, known or (isinstance(over, tl_range) and not isinstance(over, static_range)))

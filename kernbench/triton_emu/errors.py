@@ -1,4 +1,4 @@
-"""What can be wrong with a kernel: it ends the run as failed."""
+"""The errors of kernels. Each of them ends the run as failed."""
 
 from __future__ import annotations
 

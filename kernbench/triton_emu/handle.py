@@ -52,7 +52,7 @@ class KernelTensor(TensorHandle):
         self.shared = False  #: it is a part or has parts, so a command of another handle can write its bytes
         self.flight: Flight | None = None  #: of the command that makes it, until that has ended
         self.poison = ""  #: where scratchpad was taken that nothing wrote: `kernel.py:12`
-        self.marks: Any = None  #: of a Triton kernel's: what masks of loads say of its elements (triton/masked_lanes.py)
+        self.marks: Any = None  #: in a Triton kernel: elements that masked loads have not read (triton/masked_lanes.py)
 
     @property
     def ndim(self) -> int:

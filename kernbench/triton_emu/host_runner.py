@@ -40,7 +40,7 @@ class HostRunner:
         self.first_endpoint = 0  #: number in the core of the first DMA engine of a PCIe endpoint
         self._body = body
         self._processors = processors
-        # By the core's number; what an M_CPU hands on; ids of commands in a traced run.
+        # By the core's number: the launches that an M_CPU passes to PEs. In a traced run, also the ids of commands.
         self._jobs: dict[int, tuple[Thing, Sequence[PeWork], tuple[int, ...]]] = {}
         self._after: tuple[int, ...] = ()  # of a traced run: the command that let the program go on
         self._left: dict[int, int] = {}  # by id of an open command: the number of its parts that have not ended

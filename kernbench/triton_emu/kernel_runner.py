@@ -78,7 +78,7 @@ class KernelRunner(CommandSource):
         self._greenlet: Any = None
         self._enter = self._leave = _no_switch  # into the greenlet, and out of it
         self._failed: KernelError | None = None
-        # What a paused kernel waits for.
+        # The condition for which a paused kernel waits.
         self._reason: Reason = ""
         self._since: int | None = None
         self._wanted: Flight | None = None
@@ -194,7 +194,7 @@ class KernelRunner(CommandSource):
         return True
 
     def _settle(self, msg: Any) -> None:
-        """Update tensors and memory at the end of a command. KernelError if it brought what cannot be."""
+        """Update tensors and memory at the end of a command. KernelError if the result is not possible."""
         kind = type(msg)
         if kind is GemmCmd:
             product: GemmCmd = msg
@@ -215,7 +215,7 @@ class KernelRunner(CommandSource):
             tile = read.handle
             tile.flight = None
             value = self.memory.load_ended(read)
-            tile.value = value if tile.whole is None else None  # what a part holds is pending
+            tile.value = value if tile.whole is None else None  # the commands in a component are pending
         elif isinstance(msg, DmaWriteCmd):
             written: DmaWriteCmd = msg
             self.memory.store_ended(written)

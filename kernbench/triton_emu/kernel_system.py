@@ -1,6 +1,6 @@
 """Puts a machine's processors and its host together: what `Machine(config, program, components)` is given to run kernels.
 
-Each PE gets its processor, scheduler and parts, and what runs its kernels.
+Each PE gets its processor, its scheduler, its components, and a runner for its kernels.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from kernbench.triton_emu.user_code import calls_refused
 
 @dataclass(frozen=True)
 class Shared:
-    """What all PEs of a machine have in common."""
+    """The objects that all PEs of a machine share."""
 
     memory: MemorySide
     log: OpLogger | None
@@ -99,7 +99,7 @@ class PeSpec:
 
 
 def make_pe(spec: PeSpec, shared: Shared) -> tuple[PeCpu, KernelRunner]:
-    """The PE's component in the core, and what runs its kernels."""
+    """The PE's component in the core, and the runner of its kernels."""
     ids, clock, base = spec.parts, shared.clock, spec.base
     dma = PeDma(
         ids[naming.PE_DMA],
@@ -157,7 +157,7 @@ class KernelSystem:
     """All that runs kernels on one machine."""
 
     components: dict[str, ComponentBase]  #: for `Machine`
-    hosts: list[HostRunner]  #: what each host program calls
+    hosts: list[HostRunner]  #: the functions that each host program calls
     runners: dict[str, KernelRunner]  #: by the names of PEs
     launches: list[Launch]  #: in the order in which they were made
     processors: dict[str, PeCpu]  #: by the names of PEs

@@ -38,8 +38,8 @@ class Launch:
     start: int | None = None
     end: int | None = None
     # Of a traced run, ids of commands.
-    after: dict[str, tuple[int, ...]] = field(default_factory=dict)  #: by PE: what its kernel waited for to begin
-    before: tuple[int, ...] = ()  #: what ended last, and all of it with that
+    after: dict[str, tuple[int, ...]] = field(default_factory=dict)  #: by PE: the event for which its kernel waited
+    before: tuple[int, ...] = ()  #: the command that ended last, and all commands that ended in the same cycle
     per_pe: dict[str, PeTimes] = field(default_factory=dict)  #: in the order in which they began
     _by_pe: dict[str, PeWork] = field(default_factory=dict)
     _over: int = 0  # PEs that have ended,

@@ -15,7 +15,7 @@ from kernbench.components.base import NEVER
 
 
 class Strands:
-    """The kernels of one program, and what each waits for."""
+    """The kernels of one program, and the condition for which each kernel waits."""
 
     def __init__(self, runner: Any, kernels: Sequence[Callable[[], object]]) -> None:
         self._runner = runner

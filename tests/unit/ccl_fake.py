@@ -233,12 +233,12 @@ class Machine:
         self.taken: dict[int, int] = {}
         self.sent = 0
         self.blocked: dict[int, Callable[[], bool]] = {}
-        self.switched = {(rank, one.plane, one.way): one for one in through_switches for rank in one.members}
+        self.switched = {(rank, one.plane, one.direction): one for one in through_switches for rank in one.members}
         self.given: dict[tuple[int, int], dict[int, list[Tile]]] = {}  #: parts of sums, by root and plane
         self.count: Counter[tuple[int, int, int]] = Counter()  #: of them, by member, root and plane
 
     def receivers(self, form: SwitchQueueForm) -> list[tuple[int, int, str]]:
-        return [(one, form.plane, form.way) for one in form.members if one != form.root]
+        return [(one, form.plane, form.direction) for one in form.members if one != form.root]
 
     def queue(self, rank: int, plane: int, direction: str) -> Queue:
         """The one that a rank receives from."""

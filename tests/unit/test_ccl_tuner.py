@@ -173,7 +173,7 @@ def test_routes_of_a_network_with_switches_do_not_need_the_machine(network: str)
     config = load_config("pod_8sip", ["sip.rows=1", "sip.cols=1", f"system.kind={network}", *rows], kind=SystemConfig)
     times = latencies(config)
     places = [(sip, 0, 0) for sip in range(8)]
-    real, formula = Routes(times, places, sips=8), Routes(replace(times, ways={}), places, sips=8)
+    real, formula = Routes(times, places, sips=8), Routes(replace(times, sip_routes={}), places, sips=8)
     pairs = [(a, b) for a in range(8) for b in range(8) if a != b]
     assert real.measured and not formula.measured
     if network == "rails":  # between rails, the machine's route passes through one of two SIPs
@@ -229,7 +229,7 @@ def test_routes_of_a_dragonfly_pass_through_few_cubes() -> None:
     settings = ["sip.rows=1", "sip.cols=1", "system.kind=dragonfly", "system.sips=16", "system.rows=8"]
     times = latencies(load_config("pod_8sip", settings, kind=SystemConfig))
     places = [(sip, 0, 0) for sip in range(16)]
-    real, formula = Routes(times, places, sips=16), Routes(replace(times, ways={}), places, sips=16)
+    real, formula = Routes(times, places, sips=16), Routes(replace(times, sip_routes={}), places, sips=16)
     pairs = [(a, b) for a in range(16) for b in range(16) if a != b]
     hops = [len(real.links(*one)) for one in pairs]
     assert [len(formula.links(*one)) for one in pairs] == hops and max(hops) > 3

@@ -93,7 +93,7 @@ def test_estimates_of_large_machines_have_the_latencies_and_links_of_routes(dime
     config = described(dimensions)
     sips = config.system.sips
     group, times = group_of(config, Shape(sips, 1, 1)), latencies(config)
-    looked_up, computed = (routes_of(config, group, one) for one in (times, replace(times, ways={})))
+    looked_up, computed = (routes_of(config, group, one) for one in (times, replace(times, sip_routes={})))
     for a, b in product(range(sips), repeat=2):
         if a != b:
             assert computed.between(a, b) == looked_up.between(a, b)

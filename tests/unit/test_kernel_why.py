@@ -33,7 +33,7 @@ ALGORITHMS = [
 def collective(path: Path, name: str, algorithm: str | None, count: int, queues: Queues) -> Why:
     """A collective of eight ranks, traced."""
     entry = read_registry().find(name, algorithm)
-    asked = measure.Asked(CUBE, group_of(CUBE, shape_for(CUBE, 8)), entry, "f16", queues, check=False)
+    asked = measure.CclRequest(CUBE, group_of(CUBE, shape_for(CUBE, 8)), entry, "f16", queues, check=False)
     measure.row(asked, count, around=lambda machine: traced(machine, path, FULL))
     return explain(open_trace(path))
 

@@ -148,8 +148,8 @@ def test_a_multicast_takes_each_link_once() -> None:
     replay = played(kernel(1, 1, write(100, -1, -1, 256, **many), *barrier(104, 900, "WRITE")))
     packet = replay.packets[0][0]
     assert packet.transfer.targets == ((2, 1), (2, 2), (3, 1))  # (3, 2) is an Ethernet tile
-    links = [resource for way in packet.ways for resource in way]
-    assert len(packet.ways) == 3 and len(links) == len(set(links)) == 2 + 1 + 3
+    links = [resource for way in packet.routes for resource in way]
+    assert len(packet.routes) == 3 and len(links) == len(set(links)) == 2 + 1 + 3
     assert packet.arrived_at == 116
 
 

@@ -42,7 +42,7 @@ def test_of_a_collective_it_is_that_of_its_trace(tmp_path: Path) -> None:
     few, many = reasons(tmp_path, f"machine: single_cube\ntargets: [{call}]\naxes: {{param.slots: [1, 8]}}\n")
     config = load_config("single_cube", kind=SystemConfig)
     entry = read_registry().find("all_reduce", "ring")
-    asked = measure.Asked(config, group_of(config, shape_for(config, 4)), entry, "f16", Queues(1, 2048, "tcm"), check=True)
+    asked = measure.CclRequest(config, group_of(config, shape_for(config, 4)), entry, "f16", Queues(1, 2048, "tcm"), check=True)
     path = tmp_path / "run.jsonl"
     measure.row(asked, 4096, around=lambda machine: traced(machine, path, TraceOptions("full")))
     assert few == explain(open_trace(path)).sentence and few != many

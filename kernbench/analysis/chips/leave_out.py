@@ -91,7 +91,8 @@ def left_out(table: Table, tables: Sequence[Table]) -> tuple[NpuConfig, Runtime]
 def as_new(table: Table, *, measured: bool = False) -> NpuConfig | None:
     """The chip of a table as it would be without measurements: its datasheet, and the constants of other chips.
 
-    `measured`: it keeps what short programs measure, and takes over what is fitted to tables.
+    `measured`: the chip keeps the constants that short programs measure, and takes the constants that are fitted to tables
+    from other chips.
 
     Each constant is the median over other calibrated chips of the same kind, of the same vendor if there are any. None without
     such chips, and for a chip that is not calibrated: its file is already made in this way.
@@ -251,7 +252,8 @@ def _profile_of_others(runtime: Runtime, table: Table) -> Runtime:
 
 
 def _start(key: str, cost: OpCost, profiles: Sequence[Runtime]) -> Fraction:
-    """[ns] The start of an operation in other profiles, if it has one. Its number of kernels is counted in the software."""
+    """[ns] The start of an operation in other profiles, if it has one. The number of kernels of a model is counted in the
+    software."""
     return cost.start_ns and Fraction(_median([one.ops[key].start_ns for one in profiles if key in one.ops], 0))
 
 

@@ -272,7 +272,7 @@ def _choice(row: Cells, name: str, known: Mapping[str, Value]) -> Value:
 
 
 UNITS = {"ns": 1e3, "us": 1.0, "ms": 1e-3, "s": 1e-6}  #: of the measured times of operations: how many are a microsecond
-#: Bits of the multiplier and bytes of an element, by what the column `dtype` of a table of operations has.
+#: Bits of the multiplier and bytes of an element, by the value in the column `dtype` of a table of operations.
 TYPES = {
     **dict.fromkeys(("fp32", "float32", "f32", "tf32"), (32, 4.0)),
     **dict.fromkeys(("", "fp16", "float16", "f16", "half", "bf16", "bfloat16"), (16, 2.0)),

@@ -26,7 +26,7 @@ AHEAD = 4  # the most batches that are queued for each process
 
 @dataclass(frozen=True)
 class Seen:
-    """What a process reports about a run."""
+    """The message of a process about a run."""
 
     number: int
     status: str

@@ -74,7 +74,8 @@ class Device(Section):
     ethernet: Places = Field(description="[row, column] of the tiles of Ethernet ports")
 
     def check_whole(self) -> None:
-        """Its places are tiles, each once; its networks turn; its packets have sizes in order."""
+        """Check the locations (each is a tile, and occurs once), the directions of the networks, and the packet sizes (in
+        rising order)."""
         said = [*(place for tiles in self.controllers for place in tiles), *self.ethernet]
         for row, column in said:
             if row >= self.rows or column >= self.columns:

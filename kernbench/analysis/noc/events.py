@@ -19,7 +19,7 @@ LAST = 1 << 62  #: [cycle] latest timestamp
 LARGEST = 1 << 26  #: [byte] of a transfer: more than a tile has
 OVERHEAD = 20  #: [cycle] that the published measure leaves out: last event minus first zone begin, less these
 
-#: What events do. A `with state` takes what its own fields leave open from the last `set state` of its processor.
+#: What events do. If a `with state` omits a field, the field has the value of the last `set state` of the same processor.
 SENDS = {
     "READ": ("read", False), "READ_WITH_STATE": ("read", True), "READ_WITH_STATE_AND_TRID": ("read", True),
     "READ_DRAM_SHARDED_WITH_STATE": ("read", True), "WRITE": ("write", False), "WRITE_": ("write", False),

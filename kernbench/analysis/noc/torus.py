@@ -1,4 +1,5 @@
-"""Ways over unidirectional tori, and the numbers of what flows share: DRAM controllers, links, doors of tiles."""
+"""Routes over unidirectional tori, and the numbers of the resources that flows share: DRAM controllers, links, ports of
+tiles."""
 
 from __future__ import annotations
 
@@ -69,7 +70,7 @@ class Torus:
         return out
 
     def door(self, noc: str, tile: Tile) -> int:
-        """The resource through which a tile takes what comes for it."""
+        """The resource through which a tile receives packets."""
         return self._doors + self._noc[noc] * self._tiles + tile[1] * self.device.columns + tile[0]
 
     def controllers(self, tiles: Sequence[Tile]) -> list[int]:

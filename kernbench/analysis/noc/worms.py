@@ -38,7 +38,7 @@ class Packet:
         self.held = 0
         self.flows = 0  #: not ended
         self.sent = False
-        self.blocks = 0  #: what its endpoint still waits for before it is free
+        self.blocks = 0  #: number of events for which its endpoint still waits before it is free
         self.queued_at = 0
         self.sent_at = 0  #: its endpoint began with it
         self.flows_at = 0

@@ -107,7 +107,7 @@ class Post:
 
     name: str
     group: ProcessGroup
-    form: tuple[Any, ...]  #: what all ranks must pass alike: root, reduction, type, sizes
+    form: tuple[Any, ...]  #: arguments that must be the same on all ranks: root, reduction, type, sizes
     given: Any
     asynchronous: bool = False
     peer: int | None = None  #: of a send or receive; ANY for a receive from any rank
@@ -187,7 +187,7 @@ class World:
         return operation
 
     def _post_pair(self, rank: int, call: Post, peer: int) -> Operation:
-        """Handle a send or a receive. It matches the oldest call of the other side that fits."""
+        """Handle a send or a receive. The call matches the oldest fitting call of the other side."""
         for at, (operation, before, other) in enumerate(self._pairs):
             sends, receives = ((rank, call), (other, before)) if call.name == "send" else ((other, before), (rank, call))
             same = before.name != call.name and (before.group, before.tag) == (call.group, call.tag)

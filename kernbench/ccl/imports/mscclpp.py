@@ -55,7 +55,7 @@ class Row:
     recv: int
     channel: int
     group: int = -1  #: through a switch
-    copies: bool = False  #: which copies what it sends
+    copies: bool = False  #: which copies its message to all members
     steps: list[Step] = field(default_factory=list)
     waits: list[tuple[At, ...]] = field(default_factory=list)  #: by step: those that must be done before
 

@@ -110,7 +110,7 @@ def _plain(jobs: Sequence[Job], times: Times, ranks: int) -> dict[str, Any]:
 
 
 def _summary(data: dict[str, Any], source: str) -> Iterator[RenderableType]:
-    """The time, what it follows from, a row for each rank, a row for each collective."""
+    """The time, its causes, a row for each rank, and a row for each collective."""
     yield widgets.Text(
         f"{source}: {data['cycles']:,} cycles ({data['time_us']:,.2f} us), {data['ranks']} ranks of {data['machine']}"
     )

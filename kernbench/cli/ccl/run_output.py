@@ -167,7 +167,7 @@ class RunOutput:
 
 
 def _chosen(batches: Sequence[Batch]) -> Iterator[RenderableType]:
-    """What the tuner has chosen for each batch; once if it is the same for all of them."""
+    """The tuner's choice for each batch; one line if the choice is the same for all batches."""
     tuned = [batch for batch in batches if batch.rows]
     each = [list(chosen(batch.request, batch.rows)) for batch in tuned]
     if all(one == each[0] for one in each):
@@ -178,7 +178,7 @@ def _chosen(batches: Sequence[Batch]) -> Iterator[RenderableType]:
 
 
 def _label(request: CclRequest, batches: Sequence[Batch]) -> str:
-    """What distinguishes a batch from the others: its algorithm, its element type, its root."""
+    """The properties in which a batch differs from the others: its algorithm, its element type, its root."""
     parts = [request.entry.name]
     if len({batch.request.queues.protocol for batch in batches}) > 1:
         parts.append(protocol_name(request.queues.protocol))

@@ -166,7 +166,7 @@ def notes(rows: Sequence[Row], algorithm: str = "") -> Iterator[widgets.Text]:
 
 
 def chosen(request: CclRequest, rows: Sequence[Row], label: str = "") -> Iterator[widgets.Text]:
-    """What the tuner has chosen for the runs `label`: one line for consecutive sizes with the same algorithm and protocol."""
+    """The tuner's choices for the runs `label`: one line for consecutive sizes with the same algorithm and protocol."""
     runs = f" for {label}" if label else ""
     from kernbench.ccl.measure import chooses_protocol, resolved
 

@@ -1,4 +1,4 @@
-"""What is served, where and how: the options that all commands of `kbsim serve` have."""
+"""The options that all commands of `kbsim serve` have: the model, the machine and the settings of the engine."""
 
 from __future__ import annotations
 
@@ -376,7 +376,7 @@ def scenario_of(
         "times from a table.")] = False,
     allow_code: AllowCode = None,
 ) -> Scenario:  # fmt: skip
-    """The options that say what is served, where and how."""
+    """The options for the model, the machine and the settings of the engine."""
     from kernbench.config import load_config
     from kernbench.workloads.models.files import load_model
     from kernbench.workloads.routing import routing_of

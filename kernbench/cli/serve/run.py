@@ -1,4 +1,4 @@
-"""`kbsim serve run`: serve a workload; latencies, throughput, and what they depend on."""
+"""`kbsim serve run`: serve a workload, and report latencies, throughput and their causes."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def why_parts(of: Mapping[str, Any] | None) -> dict[str, float]:
 
 
 def why_lines(shown: Mapping[str, Any]) -> Iterator[str]:
-    """What TTFT and TPOT consist of, the largest part first."""
+    """The parts of TTFT and TPOT, the largest part first."""
     for name in ("ttft", "tpot"):
         parts = why_parts(shown["why"][name])
         if parts:

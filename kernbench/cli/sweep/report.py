@@ -111,7 +111,7 @@ def report(
 
 
 def _goal(text: str) -> Goal:
-    """`energy_pj` or `max:te_busy`; InputError for what is not a number of a row."""
+    """`energy_pj` or `max:te_busy`; InputError if the text is not the number of a row."""
     from kernbench.common.errors import InputError, Problem
     from kernbench.sweep.goals import GOALS, is_goal
 

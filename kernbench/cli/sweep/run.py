@@ -142,7 +142,7 @@ def _check_search(spec: Spec, shard: str | None, dry_run: bool, executor: On) ->
 
 
 def _searched(spec: Spec, place: Path, executor: Executor, retry: bool, lines: bool, as_json: bool, quiet: bool) -> int:
-    """Run a search, and show what it found."""
+    """Run a search, and show its best points."""
     from kernbench.sweep.points import unused_axes
     from kernbench.sweep.report.analysis import Best
     from kernbench.sweep.search import Search

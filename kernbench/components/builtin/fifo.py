@@ -1,4 +1,4 @@
-"""First in, first out: what waits in a queue between PEs."""
+"""A FIFO of the messages that wait in a queue between PEs."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def _no_wake(component: int, cycle: int) -> None:
 
 
 class QueueClock:
-    """What all queues of a machine have in common: the time, and how one PE makes another one run."""
+    """The data that all queues of a machine share: the time, and the function with which one PE wakes another."""
 
     def __init__(self) -> None:
         self.now = 0  #: [cycle] of the current call of the core

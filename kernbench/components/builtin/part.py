@@ -40,7 +40,7 @@ class Serving(Typed):
         raise NotImplementedError
 
     def plan(self, flight: Flight) -> bool:
-        """Write into a command what its one job is, where that needs no `orders` (`Flight.plain`)."""
+        """Write the only job of a command into the command, if the job needs no `orders` (`Flight.plain`)."""
         return False
 
     def send(self, processor: Typed, flight: Flight) -> int:
@@ -48,7 +48,8 @@ class Serving(Typed):
         raise NotImplementedError
 
     def begin(self, flight: Flight, now: int) -> None:
-        """For a component that serves commands itself: a command was handed over, for this or a later cycle."""
+        """For a component that serves commands itself: the component has received a command, which starts in this cycle or
+        later."""
         raise NotImplementedError
 
     def deliver(self, now: int) -> None:
@@ -60,11 +61,11 @@ class Serving(Typed):
         raise NotImplementedError
 
     def tile_orders(self, stage: Stage, line: str) -> Sequence[Order]:
-        """The same of a stage of a tile token that is served here."""
+        """The same for a stage of a tile token that this component serves."""
         raise NotImplementedError
 
     def opcode(self, msg: Any) -> str:
-        """What traces call a job of the message."""
+        """The opcode of a job of the message in traces."""
         raise NotImplementedError
 
     def choose(self) -> int:

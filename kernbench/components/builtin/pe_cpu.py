@@ -37,7 +37,7 @@ class CommandSource:
 
 
 class Processor(Typed):
-    """Takes launches, one at a time, and hands on what becomes of commands."""
+    """Executes launches, one at a time, and passes the results of commands to the kernels."""
 
     def __init__(self, node_id: str, source: CommandSource, scheduler: PeScheduler, clock: Clock, *, cycles: int) -> None:
         super().__init__()

@@ -138,7 +138,7 @@ class Transfers(Serving):
         return ((params, ((place, travel, 1 - write),)),)
 
     def _reach(self, write: bool) -> Reach:
-        """To the memory that was found last in this direction."""
+        """The route to the memory of the last lookup in this direction."""
         reach = Reach(*self.memory_routes.last[write])
         if write:
             self._written = reach
@@ -147,7 +147,7 @@ class Transfers(Serving):
         return reach
 
     def _travel(self, first: int, nbytes: int) -> int:
-        """Bytes with what alignment adds."""
+        """The number of bytes after alignment."""
         align = self._align
         if first % align == 0 and nbytes % align == 0:
             return nbytes

@@ -23,7 +23,8 @@ class Size(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """The piece of a tensor on one PE: the block of `shape` at `offset`. It is empty if there are more PEs than indices."""
+    """The piece of a tensor on one PE: the block of `shape` at `offset`. The shard is empty if there are more PEs than
+    indices."""
 
     sip: int
     cube: int  #: in the SIP

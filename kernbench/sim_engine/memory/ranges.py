@@ -24,7 +24,7 @@ class RangeMap:
         return [first, *found] if first is not None and self.held[first][0] > start else found
 
     def over(self, start: int, end: int) -> list[tuple[int, int, Any]]:
-        """(start, end, value) of what lies in `[start, end)`, cut to it, in order of address."""
+        """The (start, end, value) of each range in `[start, end)`, cut to `[start, end)`, in order of address."""
         if end <= start:
             return []
         found = []

@@ -86,10 +86,11 @@ def op_row(msg: Any, snapshots: tuple[Any, ...]) -> Row:
 
 
 def snapshot_sources(msg: Any) -> list[TensorHandle]:
-    """What seed ADR-0052 D4 has copied when the message is done: the inputs of math, and the source of a write from HBM to HBM.
+    """The operands that are copied when the message is done (seed ADR-0052 D4): the inputs of math, and the source of a write
+    from HBM to HBM.
 
-    A write from the scratchpad is left out on purpose: what Phase 1 finds there may be an earlier kernel's. So is a composite
-    op: it reads memory as it was at its issue, which a store may have changed by its end.
+    A write from the scratchpad is deliberately omitted: the bytes that Phase 1 finds there may belong to an earlier kernel. So
+    is a composite op: it reads memory as it was at its issue, which a store may have changed by its end.
     """
     if isinstance(msg, MathCmd):
         return msg.handles

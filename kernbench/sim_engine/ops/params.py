@@ -34,7 +34,7 @@ class Template:
     def __init__(self, constants: dict[str, Any], varying: dict[str, Where]) -> None:
         self.constants = constants
         self.varying = varying
-        self.plans: dict[Any, Any] = {}  #: what a replay worked out once for all ops of a kind
+        self.plans: dict[Any, Any] = {}  #: a value that a replay computes once for all ops of a kind
 
 
 Row: TypeAlias = tuple[str, str, Template, tuple[Any, ...]]  #: the kind of an op, its name, and the two parts of its params
@@ -132,7 +132,7 @@ class Form:
         return Params(self.template(constants), values)
 
     def template(self, constants: tuple[Any, ...]) -> Template:
-        """What ops with these constants share."""
+        """The params that ops with these constants share."""
         last = self._last.get(constants[-1])
         if last is not None and last[0] == constants:
             return last[1]

@@ -1,4 +1,4 @@
-"""Which bytes an op reads and writes: what its order in a replay follows from."""
+"""The bytes that an op reads and writes, from which the order of a replay follows."""
 
 from __future__ import annotations
 

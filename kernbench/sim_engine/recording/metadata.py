@@ -90,8 +90,8 @@ def meta_line(
     left_out: dict[str, Any] | None,
     impls: Mapping[str, str],
 ) -> bytes:
-    """TRACE_META. `left_out`: what the options exclude from the file. `impls`: the classes of components, by the names of
-    engines or of components.
+    """TRACE_META. `left_out`: the events that the options exclude from the file. `impls`: the classes of components, by the
+    names of engines or of components.
     """
     sim_id = run_id(program_hash, config)
     tracks = units(plan)

@@ -92,7 +92,7 @@ def _exact(params: Mapping[str, Any], k: int) -> Any:
 
 
 def run_gemm(form: GemmForm, a: Array, b: Array, acc: Array | None, epilogue: Sequence[tuple[str, list[Any]]] = ()) -> Array:
-    """One GEMM on widened operands; `epilogue`: ops on the sum and what follows it, before it is rounded."""
+    """One GEMM on widened operands; `epilogue`: ops on the sum, in sequence, before the result is rounded."""
     with np.errstate(all="ignore"):
         return one_gemm(form, a, b, acc, epilogue)
 

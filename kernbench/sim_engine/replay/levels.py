@@ -1,4 +1,4 @@
-"""Which ops of a replay may run side by side: levels, each of ops that do not touch what another of them writes."""
+"""Ops of a replay that may run at the same time. In each level, no op accesses bytes that another op of the level writes."""
 
 from __future__ import annotations
 

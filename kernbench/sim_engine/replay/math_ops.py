@@ -314,8 +314,8 @@ def reduce(
 ) -> Array:
     """A reduction of `x` over `axis` (None: all axes), of the lanes where `mask` is true.
 
-    Of no lanes a sum is 0, a product 1, a maximum the least value. `round_sum` is applied to a sum after each addition along
-    the axis; without it sums are f32 in numpy's order, of integers exact.
+    Without lanes, a sum is 0, a product is 1, and a maximum is the smallest value. `round_sum` is applied to a sum after each
+    addition along the axis; without it sums are f32 in numpy's order, of integers exact.
     """
     if x.dtype == np.bool_ and op not in ("any", "all"):
         x = x.astype(np.int64)

@@ -1,8 +1,8 @@
 """The order of a replay: by `t_start`, then memory ops before math ops. Every op comes after its explicit dependencies.
 
 A store is visible when it is issued and a load reads when it completes, but both are logged by the time their DMA began: where
-these disagree the log says so by `dependency_ids`. An op that depends on a later one waits for it; what needs the waiting op's
-bytes waits as well; all else keeps its time.
+these disagree the log says so by `dependency_ids`. An op that depends on a later op waits for the later op. Ops that need
+bytes of a waiting op also wait. All other ops keep their times.
 """
 
 from __future__ import annotations

@@ -307,7 +307,7 @@ def operand_bytes(op: ReplayOp) -> int:
 
 
 def _plan(op: ReplayOp, kind: type[Any]) -> Any:
-    """What the ops of a template have in common for a replay."""
+    """The data for a replay that the ops of a template have in common."""
     plans = op.row.template.plans
     plan = plans.get(kind)
     if plan is None:

@@ -1,4 +1,4 @@
-"""What every engine of a paused machine is doing (`Machine.peek`, `kbsim step`)."""
+"""The activity of every engine of a paused machine (`Machine.peek`, `kbsim step`)."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ FOREVER = 2**62  # [cycle]
 
 
 def stops_of(until: str | None, position: Mapping[int, int]) -> tuple[int, dict[str, Any]]:
-    """(limit, what the core stops at) of end:ID, start:ID, stall, conflict or cycle:N; `position`: of entries, by id."""
+    """The limit and the stop condition of end:ID, start:ID, stall, conflict or cycle:N; `position`: of entries, by id."""
     kind, _, value = (until or "").partition(":")
     if until is None:
         return FOREVER, {}

@@ -241,7 +241,8 @@ def _held(one: dict[str, Any]) -> str:
 
 
 def wait_lines(waiting: Sequence[dict[str, Any]]) -> list[str]:
-    """PEs that wait for each other as sentences: the circle first, then what each PE waits for, those in the circle first."""
+    """PEs that wait for each other, as sentences: first the wait-for cycle, then the wait of each PE. PEs of the cycle come
+    first."""
     pes = [one for one in waiting if "rank" in one]
     around = sorted((one for one in pes if one["circle"] is not None), key=lambda one: int(one["circle"]))
     stuck = {one["rank"] for one in pes}

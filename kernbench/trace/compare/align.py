@@ -56,7 +56,7 @@ class Meaning:
 
 
 def read_readings(path: str | os.PathLike[str]) -> list[Reading]:
-    """The readings of a file, in order; InputError says what is not valid."""
+    """The readings of a file, in order; InputError if the map is not valid."""
     source = os.fspath(path)
     rows = _csv_rows(source) if Path(source).suffix.lower() == ".csv" else _document_rows(source)
     found, problems = [], []

@@ -47,7 +47,7 @@ class _Writer:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._tracks: dict[int, Track] = {}
-        self._lane_at: dict[int, bytes] = {}  # what every event on a lane says of it
+        self._lane_at: dict[int, bytes] = {}  # fields that every event of a lane contains
 
     def lines(self, item: Item) -> Iterator[bytes]:
         """The events of one span, flow or counter."""

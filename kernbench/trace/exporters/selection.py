@@ -144,7 +144,7 @@ class Size:
 
     events: dict[str, int]  #: by kind
     nbytes: dict[str, int]  #: [B] by kind
-    rest: int  #: [B] of the first and the last line, and of what belongs to no event
+    rest: int  #: [B] of the first and the last line, and of the text that belongs to no event
 
     @property
     def total(self) -> int:

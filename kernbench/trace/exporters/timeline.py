@@ -207,7 +207,7 @@ def json_text(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-RUN = "run"  #: heading of what belongs to no unit
+RUN = "run"  #: heading of the events that belong to no unit
 MAX_DEPTH = 16  #: headings above each other
 #: Component: the lane that is the heading of its units; for units without a parent, the heading above them.
 _MAIN = {
@@ -335,7 +335,7 @@ class Samples:
         self._last: dict[tuple[str, str], _Last] = {}
 
     def points(self, record: Record) -> Iterator[Point]:
-        """The points of a sample, after those that end what stood before."""
+        """The points of a sample, after the points that end earlier values."""
         kind = record.event.name
         unit = ENERGY if kind == "ENERGY_SAMPLE" else record.unit
         values = {self._tracks.single(unit, name, "counter"): value for name, value in _values(record)}

@@ -20,7 +20,7 @@ class Check:
 
 
 class Kind:
-    """What the laws need to know about an event type."""
+    """The properties of an event type that the laws need."""
 
     def __init__(self, phases: dict[str | None, int], checks: list[Check]) -> None:
         #: By unit: the phase of records that break no law of `Order` except, possibly, their order in the file; -1: it varies.

@@ -28,7 +28,7 @@ class Run:
     events: int
     skipped: int  #: number of events whose types only newer versions know
     counts: dict[str, int]  #: events by type
-    filter: dict[str, object] | None  #: what the file leaves out, according to its first line
+    filter: dict[str, object] | None  #: the events that the file omits, according to its first line
     warnings: dict[str, int]  #: number of warnings by code
     errors: dict[str, int]
     missing: tuple[str, ...]  #: figures that this file cannot give, with the reason

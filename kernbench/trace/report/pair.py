@@ -55,7 +55,7 @@ def _cycles(timeline: Timeline) -> int:
 
 
 def _run(timeline: Timeline, why: Why | InputError | None) -> dict[str, Any]:
-    """What the outer page shows of a run: its name, its length, and its cycles by group."""
+    """The data of a run that the outer page shows: its name, its length, and its cycles by group."""
     groups = why.groups if isinstance(why, Why) else ()
     return {
         "name": _name(timeline),

@@ -91,7 +91,7 @@ class _Walk:
         return self._from_queue(command, [])
 
     def _before(self, command: Command) -> tuple[Command | None, str]:
-        """What made a command ready."""
+        """The event that made a command ready."""
         before = self.stories.why_ready(command)
         if before is None:
             return None, "start"
@@ -114,7 +114,8 @@ class _Walk:
         return self._from_queue(command, spans, job.issue)
 
     def _from_queue(self, command: Command, spans: list[Span], issue: int | None = None) -> Next:
-        """Walk back from the issue of a command to what let it be issued: its last dependency, or the host that wrote it."""
+        """Go back from the issue of a command to the event that allowed it: the end of its last dependency, or the write by
+        the host."""
         issue = self.at if issue is None else issue
         ready = self.stories.ready(command)
         ready = issue if ready is None else ready

@@ -1,4 +1,4 @@
-"""Which loads and stores are in flight over which bytes: what the op log's times alone would put in the wrong order.
+"""The loads and stores in flight, by bytes. The op log's times alone would give these accesses a wrong order.
 
 A store is visible at issue, a load reads when it completes, and the log orders both by the start of their transfers. If two
 commands access the same bytes and are in flight at the same time, the later one depends on the other
@@ -24,7 +24,7 @@ class Ranges:
     """
 
     def __init__(self) -> None:
-        # By the logarithm of a cell's bytes, then by the cell's number: what lies there, alone as most do, or with others.
+        # By the logarithm of a cell's size, then by the cell's number: the access in the cell, or a list if there are several.
         self._grids: dict[int, dict[int, Entry | dict[Key, Entry]]] = {}
         self.held = 0
 

@@ -1,7 +1,7 @@
-"""The memories of the machine in Phase 1 (seed ADR-0020 D3), shared by the kernels of all PEs: what loads read and stores
-write.
+"""The memories of the machine in Phase 1 (seed ADR-0020 D3), which loads read and stores write. The kernels of all PEs share
+them.
 
-Scratchpads are not among them: what Phase 1 knows of a tile its handle has.
+Scratchpads are not included, because the handle of a tile holds the data of the tile that Phase 1 knows.
 """
 
 from __future__ import annotations

@@ -151,7 +151,7 @@ class TlMemory(TlTiles):
         return tile
 
     def _load_line(self, line: str, shape: tuple[int, ...], dtype: str, space: str) -> LoadLine:
-        """What a contiguous load has in common with the last one of its line."""
+        """The data that a contiguous load shares with the last load of its line."""
         found = self._load_lines.get(line)
         if (
             found is None

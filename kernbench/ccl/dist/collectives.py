@@ -90,6 +90,8 @@ def all_reduce(tensor: Any, op: Any = RedOpType.SUM, group: ProcessGroup | None 
     -------
     >>> x = dist.from_numpy(np.full(1024, rank, np.float16))
     >>> dist.all_reduce(x)
+    >>> dist.to_numpy(x)[0].item()
+    28.0
     """
     given, members = Given("all_reduce", reduces=True), group_of("all_reduce", group)
     local = given.one(tensor, written=True)
@@ -107,6 +109,31 @@ def broadcast(
     """Copy the tensor of rank `src` to the tensor of every rank.
 
     Either `src`, a rank among all workers, or `group_src`, a rank in the group, is given.
+
+    Parameters
+    ----------
+    tensor
+        The tensor of this rank: read on rank `src`, overwritten on the others. All ranks have the same size and type.
+    src
+        The root: a rank among all workers.
+    group
+        The process group; None means all workers.
+    async_op
+        Whether the call returns a Work handle without waiting.
+    group_src
+        The root as a rank of the group, instead of `src`.
+
+    Raises
+    ------
+    InputError
+        If the tensors of the ranks do not match in size or type, or if a rank is not in the group.
+
+    Example
+    -------
+    >>> x = dist.from_numpy(np.full(4, rank, np.float32))
+    >>> dist.broadcast(x, src=3)
+    >>> dist.to_numpy(x).tolist()
+    [3.0, 3.0, 3.0, 3.0]
     """
     given = Given("broadcast")
     check_named_rank("broadcast", group, "src", src, group_src)
@@ -128,6 +155,33 @@ def reduce(
     """Reduce the tensors of all ranks, and write the result to the tensor of rank `dst`. Other tensors are unchanged.
 
     Either `dst`, a rank among all workers, or `group_dst`, a rank in the group, is given.
+
+    Parameters
+    ----------
+    tensor
+        The tensor of this rank, which is overwritten on rank `dst`. All ranks have the same size and type.
+    dst
+        The root: a rank among all workers.
+    op
+        The reduction, such as `ReduceOp.SUM` or `ReduceOp.MAX`.
+    group
+        The process group; None means all workers.
+    async_op
+        Whether the call returns a Work handle without waiting.
+    group_dst
+        The root as a rank of the group, instead of `dst`.
+
+    Raises
+    ------
+    InputError
+        If the tensors of the ranks do not match in size or type, or if a rank is not in the group.
+
+    Example
+    -------
+    >>> x = dist.from_numpy(np.full(4, rank, np.float32))
+    >>> dist.reduce(x, dst=0)
+    >>> dist.to_numpy(x).tolist() == [28.0 if rank == 0 else rank] * 4
+    True
     """
     given = Given("reduce", reduces=True)
     check_named_rank("reduce", group, "dst", dst, group_dst)
@@ -144,6 +198,30 @@ def all_gather_into_tensor(
     """Collect the tensors of all ranks in `output_tensor` of every rank, in rank order.
 
     With n ranks, `output_tensor` has n times as many elements as `input_tensor`.
+
+    Parameters
+    ----------
+    output_tensor
+        The result, with the elements of rank 0 first. Any shape with n times as many elements as `input_tensor`.
+    input_tensor
+        The tensor of this rank. All ranks have the same size and type.
+    group
+        The process group; None means all workers.
+    async_op
+        Whether the call returns a Work handle without waiting.
+
+    Raises
+    ------
+    InputError
+        If the tensors of the ranks do not match in size or type, or if a rank is not in the group.
+
+    Example
+    -------
+    >>> x = dist.from_numpy(np.full(1, rank, np.float32))
+    >>> y = dist.from_numpy(np.zeros(8, np.float32))
+    >>> dist.all_gather_into_tensor(y, x)
+    >>> dist.to_numpy(y).tolist()
+    [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
     """
     given, members = Given("all_gather"), group_of("all_gather", group)
     x, y = given.one(input_tensor), given.one(output_tensor, written=True)
@@ -158,6 +236,30 @@ def all_gather(tensor_list: Tensors, tensor: Any, group: ProcessGroup | None = N
     """Collect the tensors of all ranks in `tensor_list` of every rank.
 
     `tensor_list` is a list with one tensor for each rank, or a single tensor as `all_gather_into_tensor` takes.
+
+    Parameters
+    ----------
+    tensor_list
+        The results: tensor k gets the tensor of rank k. The sizes may differ between ranks.
+    tensor
+        The tensor of this rank, with the size of its element of `tensor_list`.
+    group
+        The process group; None means all workers.
+    async_op
+        Whether the call returns a Work handle without waiting.
+
+    Raises
+    ------
+    InputError
+        If the tensors of the ranks do not match in size or type, or if a rank is not in the group.
+
+    Example
+    -------
+    >>> x = dist.from_numpy(np.full(2, rank, np.float32))
+    >>> parts = [dist.from_numpy(np.zeros(2, np.float32)) for _ in range(8)]
+    >>> dist.all_gather(parts, x)
+    >>> dist.to_numpy(parts[5]).tolist()
+    [5.0, 5.0]
     """
     if not isinstance(tensor_list, list | tuple):
         return all_gather_into_tensor(tensor_list, tensor, group, async_op)
@@ -212,6 +314,32 @@ def reduce_scatter_tensor(
     """Reduce the `input` tensors of all ranks, and write block r of the result to `output` of rank r.
 
     With n ranks, `input` has n times as many elements as `output`.
+
+    Parameters
+    ----------
+    output
+        The result: block r of the reduction on rank r.
+    input
+        The tensor of this rank, with n blocks of the size of `output`.
+    op
+        The reduction, such as `ReduceOp.SUM` or `ReduceOp.MAX`.
+    group
+        The process group; None means all workers.
+    async_op
+        Whether the call returns a Work handle without waiting.
+
+    Raises
+    ------
+    InputError
+        If the tensors of the ranks do not match in size or type, or if a rank is not in the group.
+
+    Example
+    -------
+    >>> x = dist.from_numpy(np.arange(8, dtype=np.float32))
+    >>> y = dist.from_numpy(np.zeros(1, np.float32))
+    >>> dist.reduce_scatter_tensor(y, x)
+    >>> dist.to_numpy(y).tolist() == [8.0 * rank]
+    True
     """
     given, members = Given("reduce_scatter", reduces=True), group_of("reduce_scatter", group)
     y, x = given.one(output, written=True), given.one(input)
@@ -228,6 +356,32 @@ def reduce_scatter(
     """Reduce the inputs of all ranks, and write block r of the result to `output` of rank r.
 
     `input_list` is a list with one tensor for each rank, or a single tensor as `reduce_scatter_tensor` takes.
+
+    Parameters
+    ----------
+    output
+        The result: block r of the reduction on rank r.
+    input_list
+        One tensor for each rank. The sizes may differ between blocks.
+    op
+        The reduction, such as `ReduceOp.SUM` or `ReduceOp.MAX`.
+    group
+        The process group; None means all workers.
+    async_op
+        Whether the call returns a Work handle without waiting.
+
+    Raises
+    ------
+    InputError
+        If the tensors of the ranks do not match in size or type, or if a rank is not in the group.
+
+    Example
+    -------
+    >>> parts = [dist.from_numpy(np.full(2, k, np.float32)) for k in range(8)]
+    >>> y = dist.from_numpy(np.zeros(2, np.float32))
+    >>> dist.reduce_scatter(y, parts)
+    >>> dist.to_numpy(y).tolist() == [8.0 * rank] * 2
+    True
     """
     if not isinstance(input_list, list | tuple):
         return reduce_scatter_tensor(output, input_list, op, group, async_op)
@@ -256,6 +410,34 @@ def gather(
 
     On rank `dst`, `gather_list` is a list with one tensor for each rank, or a single tensor for all; on other ranks it is None.
     `dst` is a rank among all workers, and `group_dst` is a rank in the group. Without both, the root is rank 0.
+
+    Parameters
+    ----------
+    tensor
+        The tensor of this rank. All ranks have the same size and type.
+    gather_list
+        On rank `dst`: the results, where tensor k gets the tensor of rank k.
+    dst
+        The root: a rank among all workers.
+    group
+        The process group; None means all workers.
+    async_op
+        Whether the call returns a Work handle without waiting.
+    group_dst
+        The root as a rank of the group, instead of `dst`.
+
+    Raises
+    ------
+    InputError
+        If the tensors of the ranks do not match in size or type, or if a rank is not in the group.
+
+    Example
+    -------
+    >>> x = dist.from_numpy(np.full(2, rank, np.float32))
+    >>> parts = [dist.from_numpy(np.zeros(2, np.float32)) for _ in range(8)] if rank == 0 else None
+    >>> dist.gather(x, parts, dst=0)
+    >>> rank > 0 or dist.to_numpy(parts[7]).tolist() == [7.0, 7.0]
+    True
     """
     given, members = Given("gather"), group_of("gather", group)
     root = named_rank("gather", members, "dst", 0 if dst is group_dst is None else dst, group_dst)
@@ -279,7 +461,36 @@ def gather_into_tensor(
     async_op: bool = False,
     group_dst: int | None = None,
 ) -> Work | None:
-    """Collect the tensors of all ranks in `gather_tensor` of rank `dst`, as `gather` does."""
+    """Collect the tensors of all ranks in `gather_tensor` of rank `dst`, as `gather` does.
+
+    Parameters
+    ----------
+    tensor
+        The tensor of this rank. All ranks have the same size and type.
+    gather_tensor
+        On rank `dst`: the result, with n times as many elements as `tensor`; None on other ranks.
+    dst
+        The root: a rank among all workers.
+    group
+        The process group; None means all workers.
+    async_op
+        Whether the call returns a Work handle without waiting.
+    group_dst
+        The root as a rank of the group, instead of `dst`.
+
+    Raises
+    ------
+    InputError
+        If the tensors of the ranks do not match in size or type, or if a rank is not in the group.
+
+    Example
+    -------
+    >>> x = dist.from_numpy(np.full(1, rank, np.float32))
+    >>> y = dist.from_numpy(np.zeros(8, np.float32)) if rank == 0 else None
+    >>> dist.gather_into_tensor(x, y, dst=0)
+    >>> rank > 0 or dist.to_numpy(y).tolist() == list(range(8))
+    True
+    """
     work: Work | None = gather(tensor, gather_tensor, dst, group, async_op, group_dst)
     return work
 
@@ -301,6 +512,34 @@ def scatter(
     On rank `src`, `scatter_list` is a list with one tensor for each rank, or a single tensor for all; on other ranks it is
     None.
     `src` is a rank among all workers, and `group_src` is a rank in the group. Without both, the root is rank 0.
+
+    Parameters
+    ----------
+    tensor
+        The result: the block of this rank. All ranks have the same size and type.
+    scatter_list
+        On rank `src`: the blocks, where rank k gets tensor k.
+    src
+        The root: a rank among all workers.
+    group
+        The process group; None means all workers.
+    async_op
+        Whether the call returns a Work handle without waiting.
+    group_src
+        The root as a rank of the group, instead of `src`.
+
+    Raises
+    ------
+    InputError
+        If the tensors of the ranks do not match in size or type, or if a rank is not in the group.
+
+    Example
+    -------
+    >>> y = dist.from_numpy(np.zeros(2, np.float32))
+    >>> parts = [dist.from_numpy(np.full(2, k, np.float32)) for k in range(8)] if rank == 0 else None
+    >>> dist.scatter(y, parts, src=0)
+    >>> dist.to_numpy(y).tolist() == [rank, rank]
+    True
     """
     given, src = Given("scatter"), 0 if src is group_src is None else src
     check_named_rank("scatter", group, "src", src, group_src)
@@ -381,6 +620,34 @@ def all_to_all_single(
 
     The split sizes are lists of rows of the first axis, one number for each rank; a number may be 0. Without them, all blocks
     have the same size.
+
+    Parameters
+    ----------
+    output
+        The received blocks, in rank order.
+    input
+        The blocks to send, in rank order.
+    output_split_sizes
+        The numbers of rows that this rank receives from each rank.
+    input_split_sizes
+        The numbers of rows that this rank sends to each rank.
+    group
+        The process group; None means all workers.
+    async_op
+        Whether the call returns a Work handle without waiting.
+
+    Raises
+    ------
+    InputError
+        If the tensors of the ranks do not match in size or type, or if a rank is not in the group.
+
+    Example
+    -------
+    >>> x = dist.from_numpy(np.arange(8, dtype=np.float32) + 10 * rank)
+    >>> y = dist.from_numpy(np.zeros(8, np.float32))
+    >>> dist.all_to_all_single(y, x)
+    >>> dist.to_numpy(y).tolist() == [10.0 * k + rank for k in range(8)]
+    True
     """
     given, members = Given("all_to_all"), group_of("all_to_all", group)
     x, y = given.one(input), given.one(output, written=True)
@@ -411,6 +678,30 @@ def all_to_all(
     """Send tensor r of `input_tensor_list` to rank r, and receive a tensor from each rank in `output_tensor_list`.
 
     The tensors may have any sizes. Instead of a list, a single tensor as `all_to_all_single` takes is possible.
+
+    Parameters
+    ----------
+    output_tensor_list
+        The received tensors: tensor k comes from rank k.
+    input_tensor_list
+        The tensors to send: tensor k goes to rank k.
+    group
+        The process group; None means all workers.
+    async_op
+        Whether the call returns a Work handle without waiting.
+
+    Raises
+    ------
+    InputError
+        If the tensors of the ranks do not match in size or type, or if a rank is not in the group.
+
+    Example
+    -------
+    >>> sent = [dist.from_numpy(np.full(2, 10 * rank + k, np.float32)) for k in range(8)]
+    >>> received = [dist.from_numpy(np.zeros(2, np.float32)) for _ in range(8)]
+    >>> dist.all_to_all(received, sent)
+    >>> dist.to_numpy(received[3]).tolist() == [30.0 + rank] * 2
+    True
     """
     if not isinstance(output_tensor_list, list | tuple):
         return all_to_all_single(output_tensor_list, input_tensor_list, group=group, async_op=async_op)
@@ -426,7 +717,31 @@ def all_to_all(
 def all_reduce_coalesced(
     tensors: Sequence[Any], op: Any = RedOpType.SUM, group: ProcessGroup | None = None, async_op: bool = False
 ) -> Any:
-    """Reduce each tensor of a list over all ranks, one after another, in place."""
+    """Reduce each tensor of a list over all ranks, one after another, in place.
+
+    Parameters
+    ----------
+    tensors
+        The tensors of this rank, which are overwritten.
+    op
+        The reduction, such as `ReduceOp.SUM` or `ReduceOp.MAX`.
+    group
+        The process group; None means all workers.
+    async_op
+        Whether the call returns a Work handle without waiting.
+
+    Raises
+    ------
+    InputError
+        If the tensors of the ranks do not match in size or type, or if a rank is not in the group.
+
+    Example
+    -------
+    >>> both = [dist.from_numpy(np.full(n, rank, np.float32)) for n in (2, 3)]
+    >>> dist.all_reduce_coalesced(both)
+    >>> dist.to_numpy(both[1]).tolist()
+    [28.0, 28.0, 28.0]
+    """
     return together([all_reduce(one, op, group, async_op=True) for one in tensors], async_op)
 
 
@@ -436,7 +751,32 @@ def all_gather_coalesced(
     group: ProcessGroup | None = None,
     async_op: bool = False,
 ) -> Any:
-    """Collect the list of tensors of all ranks: `output_tensor_lists` has, for each rank, a list like `input_tensor_list`."""
+    """Collect the list of tensors of all ranks: `output_tensor_lists` has, for each rank, a list like `input_tensor_list`.
+
+    Parameters
+    ----------
+    output_tensor_lists
+        The results: list k gets the tensors of rank k.
+    input_tensor_list
+        The tensors of this rank.
+    group
+        The process group; None means all workers.
+    async_op
+        Whether the call returns a Work handle without waiting.
+
+    Raises
+    ------
+    InputError
+        If the tensors of the ranks do not match in size or type, or if a rank is not in the group.
+
+    Example
+    -------
+    >>> mine = [dist.from_numpy(np.full(n, rank, np.float32)) for n in (1, 2)]
+    >>> results = [[dist.from_numpy(np.zeros(n, np.float32)) for n in (1, 2)] for _ in range(8)]
+    >>> dist.all_gather_coalesced(results, mine)
+    >>> dist.to_numpy(results[6][1]).tolist()
+    [6.0, 6.0]
+    """
     rows = list(output_tensor_lists)
     if any(len(row) != len(input_tensor_list) for row in rows):
         rule = f"each of its lists must have {len(input_tensor_list)} tensors, as input_tensor_list"
@@ -467,10 +807,46 @@ def _coalescing_manager(group: ProcessGroup | None = None, device: Any = None, a
 def barrier(
     group: ProcessGroup | None = None, async_op: bool = False, device_ids: Any = None, timeout: Any = None
 ) -> Work | None:
-    """Wait until all ranks of the group have called `barrier`. `device_ids` and `timeout` have no effect."""
+    """Wait until all ranks of the group have called `barrier`.
+
+    Parameters
+    ----------
+    group
+        The process group; None means all workers.
+    async_op
+        Whether the call returns a Work handle without waiting.
+    device_ids, timeout
+        Accepted for compatibility with torch, and ignored.
+
+    Raises
+    ------
+    InputError
+        If a rank of the group makes another call instead.
+
+    Example
+    -------
+    >>> dist.barrier()
+    """
     return _collective(Given("barrier"), "barrier", group_of("barrier", group), None, None, async_op)
 
 
 def monitored_barrier(group: ProcessGroup | None = None, timeout: Any = None, wait_all_ranks: bool = False) -> None:
-    """Wait until all ranks of the group have called `monitored_barrier`. `timeout` and `wait_all_ranks` have no effect."""
+    """Wait until all ranks of the group have called `monitored_barrier`.
+
+    Parameters
+    ----------
+    group
+        The process group; None means all workers.
+    timeout, wait_all_ranks
+        Accepted for compatibility with torch, and ignored.
+
+    Raises
+    ------
+    InputError
+        If a rank of the group makes another call instead.
+
+    Example
+    -------
+    >>> dist.monitored_barrier()
+    """
     barrier(group)

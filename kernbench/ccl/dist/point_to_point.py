@@ -37,6 +37,34 @@ def send(
 
     `dst` is a rank among all workers; `group_dst`, if given, is a rank in the group. A send and its receive have the same
     `tag`.
+
+    Parameters
+    ----------
+    tensor
+        The tensor to send.
+    dst
+        The receiver: a rank among all workers.
+    group
+        The process group; None means all workers.
+    tag
+        A number that a send and its receive share.
+    group_dst
+        The receiver as a rank of the group, instead of `dst`.
+
+    Raises
+    ------
+    InputError
+        If the sizes or types of the two tensors differ, or if the rank does not exist.
+
+    Example
+    -------
+    >>> x = dist.from_numpy(np.full(2, rank, np.float32))
+    >>> if rank == 0:
+    ...     dist.send(x, dst=1)
+    ... elif rank == 1:
+    ...     dist.recv(x, src=0)
+    >>> rank != 1 or dist.to_numpy(x).tolist() == [0.0, 0.0]
+    True
     """
     _pair("send", "dst", tensor, dst, group, tag, group_dst, False)
 
@@ -49,6 +77,37 @@ def recv(
 
     `src` is a rank among all workers; `group_src`, if given, is a rank in the group. Without both, the tensor comes from the
     rank that called `send` first. A send and its receive have the same `tag`.
+
+    Parameters
+    ----------
+    tensor
+        The tensor that is overwritten, with the size and type of the tensor that was sent.
+    src
+        The sender: a rank among all workers.
+    group
+        The process group; None means all workers.
+    tag
+        A number that a send and its receive share.
+    group_src
+        The sender as a rank of the group, instead of `src`.
+
+    Returns
+    -------
+    int
+        The rank of the sender among all workers; -1 on a rank outside the group.
+
+    Raises
+    ------
+    InputError
+        If the sizes or types of the two tensors differ, or if the rank does not exist.
+
+    Example
+    -------
+    >>> x = dist.from_numpy(np.full(2, rank, np.float32))
+    >>> if rank == 2:
+    ...     dist.send(x, dst=0)
+    >>> rank > 0 or dist.recv(x) == 2
+    True
     """
     return _pair("recv", "src", tensor, src, group, tag, group_src, False).sender()
 
@@ -57,7 +116,29 @@ def recv(
 def isend(
     tensor: Any, dst: int | None = None, group: ProcessGroup | None = None, tag: int = 0, group_dst: int | None = None
 ) -> Work:
-    """Send a tensor as `send` does, but return a Work handle without waiting."""
+    """Send a tensor as `send` does, but return a Work handle without waiting.
+
+    Parameters
+    ----------
+    tensor, dst, group, tag, group_dst
+        As in `send`.
+
+    Raises
+    ------
+    InputError
+        As in `send`.
+
+    Example
+    -------
+    >>> x = dist.from_numpy(np.full(2, rank, np.float32))
+    >>> y = dist.from_numpy(np.zeros(2, np.float32))
+    >>> work = dist.isend(x, (rank + 1) % 8)
+    >>> _ = dist.recv(y, (rank - 1) % 8)
+    >>> work.wait()
+    True
+    >>> dist.to_numpy(y).tolist() == [(rank - 1) % 8] * 2
+    True
+    """
     return _pair("send", "dst", tensor, dst, group, tag, group_dst, True)
 
 
@@ -65,7 +146,29 @@ def isend(
 def irecv(
     tensor: Any, src: int | None = None, group: ProcessGroup | None = None, tag: int = 0, group_src: int | None = None
 ) -> Work:
-    """Receive a tensor as `recv` does, but return a Work handle without waiting."""
+    """Receive a tensor as `recv` does, but return a Work handle without waiting.
+
+    Parameters
+    ----------
+    tensor, src, group, tag, group_src
+        As in `recv`.
+
+    Raises
+    ------
+    InputError
+        As in `recv`.
+
+    Example
+    -------
+    >>> x = dist.from_numpy(np.full(2, rank, np.float32))
+    >>> y = dist.from_numpy(np.zeros(2, np.float32))
+    >>> work = dist.irecv(y, (rank - 1) % 8)
+    >>> dist.send(x, (rank + 1) % 8)
+    >>> work.wait()
+    True
+    >>> dist.to_numpy(y).tolist() == [(rank - 1) % 8] * 2
+    True
+    """
     return _pair("recv", "src", tensor, src, group, tag, group_src, True)
 
 
@@ -92,7 +195,33 @@ class P2POp:
 
 
 def batch_isend_irecv(p2p_op_list: Sequence[P2POp]) -> list[Work]:
-    """Start several sends and receives of one group together. They run at the same time, in any order."""
+    """Start several sends and receives of one group together. They run at the same time, in any order.
+
+    Parameters
+    ----------
+    p2p_op_list
+        The sends and receives, as P2POp objects of one group.
+
+    Returns
+    -------
+    list of Work
+        One handle for each operation; none on a rank outside the group.
+
+    Raises
+    ------
+    InputError
+        If the list is empty, contains another object, or has operations of several groups.
+
+    Example
+    -------
+    >>> x = dist.from_numpy(np.full(2, rank, np.float32))
+    >>> y = dist.from_numpy(np.zeros(2, np.float32))
+    >>> ops = [dist.P2POp(dist.isend, x, (rank + 1) % 8), dist.P2POp(dist.irecv, y, (rank - 1) % 8)]
+    >>> for work in dist.batch_isend_irecv(ops):
+    ...     _ = work.wait()
+    >>> dist.to_numpy(y).tolist() == [(rank - 1) % 8] * 2
+    True
+    """
     if not isinstance(p2p_op_list, list) or not all(isinstance(one, P2POp) for one in p2p_op_list):
         raise ArgumentError(Problem("dist.batch_isend_irecv", "it must be a list of dist.P2POp objects"))
     if not p2p_op_list:

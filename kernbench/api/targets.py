@@ -12,7 +12,7 @@ from kernbench.api.arguments import check_kind, check_params
 from kernbench.cmdq import Program, load_program
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.spelling import file_meant, nearest
-from kernbench.config.file_kinds import kind_named, other_kind
+from kernbench.config.file_kinds import check_file, other_kind
 from kernbench.config.load import load_config, machine_names
 from kernbench.config.machine import MachineConfig
 
@@ -186,9 +186,10 @@ def _no_program(name: str) -> Problem:
     if name in machine_names():
         remedy = f"to run a program on this machine: kbsim run TARGET --config {name}"
         return other_kind(name, "machine", "program", remedy)
-    found = kind_named(name)
-    if found and found != "program":
-        return other_kind(name, found, "program")
+    try:
+        check_file(name, "program")
+    except InputError as error:
+        return error.problems[0]
     if name.lower() in PRODUCTS:
         rule = "there is no workload or bench with this name"
         remedy = "to run a kernel: kbsim run gemm; to time one matrix product on a chip: kbsim op matmul -c h100"

@@ -25,7 +25,7 @@ from kernbench.config.document import (
     path_text,
     text_document,
 )
-from kernbench.config.file_kinds import check_kind
+from kernbench.config.file_kinds import check_kind, expecting
 
 Source = str | os.PathLike[str] | Mapping[str, Any]
 _METADATA = ("version", "name")
@@ -48,7 +48,9 @@ def load_program(source: Source, *, max_bytes: int = PROGRAM_BYTES) -> Program:
             from kernbench.cmdq.compiled import load_compiled  # reads entries in the same way
 
             return load_compiled(source, max_bytes=max_bytes)
-        return parsed(os.fspath(source), *file_content(os.fspath(source), max_bytes))
+        with expecting(source, "program"):
+            content = file_content(os.fspath(source), max_bytes)
+        return parsed(os.fspath(source), *content)
     return program_of(source if not isinstance(source, Mapping) else dict(source), "program")
 
 

@@ -48,6 +48,8 @@ def refused(kbsim: Kbsim, name: str, *words: str) -> str:
         (("sweep", "run", "{}"), "a sweep"),
         (("llm", "--model", "{}"), "a language model"),
         (("ccl", "run", "all_reduce", "-b", "1K", "--ccl", "{}"), "a file of algorithms"),
+        (("run", "{}"), "a program"),
+        (("program", "check", "{}"), "a program"),
     ],
 )
 def test_the_error_names_the_command_that_reads_the_file(
@@ -90,3 +92,17 @@ def test_a_large_file_of_comments_without_an_element_is_refused(part: str, kbsim
     Path("topo.xml").write_text(part * 100_000, encoding="utf-8")
     found = kbsim("config", "check", "topo.xml")
     assert (found.code, found.out) == (2, "") and found.err.startswith("error: topo.xml")
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_onnx_knows_files_that_are_no_model(kbsim: Kbsim, name: str) -> None:
+    pytest.importorskip("onnx")
+    said = refused(kbsim, name, "onnx", name)
+    assert said == f"error: {name}: this is {READS[name].format(wanted='an ONNX model')}\n"
+
+
+def test_an_onnx_model_is_no_program(kbsim: Kbsim) -> None:
+    Path("net.onnx").write_bytes(b"\x08\x07")
+    found = kbsim("program", "check", "net.onnx")
+    said = "error: net.onnx: this is an ONNX model, but a program is expected; to run the model: kbsim onnx net.onnx\n"
+    assert (found.code, found.out, found.err) == (2, "", said)

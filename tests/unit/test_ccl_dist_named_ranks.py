@@ -143,7 +143,7 @@ def test_batches_name_peers_by_their_rank_in_the_group() -> None:
 
 
 def test_a_coalescing_manager_has_a_list_of_works() -> None:
-    """`cm.works`, as programs of torch read it. A broadcast may be among the calls."""
+    """`cm.works`, as programs of torch read it. A broadcast may be among the calls: it is not combined."""
     got: dict[int, list[int]] = {}
 
     def worker(rank: int, pair: Any) -> None:
@@ -161,3 +161,38 @@ def test_a_coalescing_manager_has_a_list_of_works() -> None:
 
     on_four(worker)
     assert got == {0: [0, 1, 0], 1: [3, 2, 2], 2: [3, 2, 2], 3: [3, 1, 3]}
+
+
+def test_a_coalescing_manager_combines_calls_of_one_kind() -> None:
+    """As in torch: not an all-reduce and an all-gather, and not a sum and a maximum."""
+    got: dict[int, list[int]] = {}
+
+    def worker(rank: int, pair: Any) -> None:
+        x, y, whole = i32(rank), i32(rank), i32(0, 0, 0, 0)
+        gather = r"call = .all_gather_into_tensor., but .* it has all_reduce \(sum\)"
+        with pytest.raises(ValueError, match=gather), dist._coalescing_manager():
+            dist.all_reduce(x)
+            dist.all_gather_into_tensor(whole, y)
+        with pytest.raises(ValueError, match=r"it has all_reduce \(sum\)"), dist._coalescing_manager():
+            dist.all_reduce(x)
+            dist.all_reduce(y, dist.ReduceOp.MAX)
+        with dist._coalescing_manager():
+            dist.all_reduce(y, dist.ReduceOp.MAX)
+            dist.all_reduce(whole, dist.ReduceOp.MAX)
+        got[rank] = dist.to_numpy(y).tolist()
+
+    on_four(worker)
+    assert got == {rank: [3] for rank in range(4)}
+
+
+def test_a_send_of_a_rank_that_is_not_a_member_is_refused() -> None:
+    """As in torch, where `isend` only warns."""
+
+    def worker(rank: int, pair: Any) -> None:
+        if rank in (0, 3):
+            with pytest.raises(ValueError, match=f"dist.send: rank {rank} is not a member of the group of ranks 1, 2$"):
+                dist.send(i32(rank), 1, group=pair)
+            with pytest.raises(ValueError, match=f"dist.send: rank {rank} is not a member of the group$"):
+                dist.send(i32(rank), group_dst=0, group=dist.GroupMember.NON_GROUP_MEMBER)
+
+    on_four(worker)

@@ -106,3 +106,12 @@ def test_an_operation_that_is_no_send_or_receive() -> None:
             dist.P2POp(dist.all_reduce, i32(rank), 0)
 
     run(worker, 2)
+
+
+def test_the_old_name_of_reductions_warns() -> None:
+    with pytest.warns(FutureWarning, match=r"dist.reduce_op is deprecated; write dist.ReduceOp.SUM"):
+        assert dist.reduce_op.SUM is dist.ReduceOp.SUM
+    with pytest.warns(FutureWarning, match="deprecated"):
+        assert dist.reduce_op.__members__ == dist.ReduceOp.RedOpType.__members__
+    with pytest.raises(AttributeError, match=r"dist\.reduce_op has no MEAN; the reductions are SUM, AVG"):
+        dist.reduce_op.MEAN  # noqa: B018

@@ -91,7 +91,7 @@ from kernbench.ccl.dist.process_groups import (
     split_group,
     supports_complex,
 )
-from kernbench.ccl.dist.reduce_op import RedOpType, ReduceOp, _make_nccl_premul_sum
+from kernbench.ccl.dist.reductions import RedOpType, ReduceOp, _make_nccl_premul_sum, reduce_op
 from kernbench.ccl.dist.scripts import run_script
 from kernbench.ccl.dist.stores import TIMEOUT as default_pg_timeout
 from kernbench.ccl.dist.stores import FileStore, HashStore, PrefixStore, Store, TCPStore, _get_default_store
@@ -186,6 +186,7 @@ __all__ = [
     "recv",
     "recv_object_list",
     "reduce",
+    "reduce_op",
     "reduce_scatter",
     "reduce_scatter_single",
     "reduce_scatter_tensor",

@@ -14,7 +14,7 @@ from kernbench.ccl.dist.device_mesh import DeviceMesh
 from kernbench.ccl.dist.errors import ArgumentError
 from kernbench.ccl.dist.nn import functional
 from kernbench.ccl.dist.process_groups import get_rank, group_of, new_group
-from kernbench.ccl.dist.reduce_op import RedOpType
+from kernbench.ccl.dist.reductions import RedOpType
 from kernbench.ccl.process_groups import ProcessGroup
 from kernbench.common.errors import Problem
 

@@ -13,7 +13,7 @@ from typing import Any
 from kernbench.ccl.collectives import COLLECTIVES
 from kernbench.ccl.dist.errors import ArgumentError
 from kernbench.ccl.dist.process_groups import check_named_rank, group_of, members_only, named_rank
-from kernbench.ccl.dist.reduce_op import RedOpType, check_type, reduction_of
+from kernbench.ccl.dist.reductions import RedOpType, check_type, reduction_of
 from kernbench.ccl.dist.tensors import Given
 from kernbench.ccl.dist.work import Work, Works, together
 from kernbench.ccl.dist.workers import joined
@@ -93,7 +93,7 @@ def all_reduce(tensor: Any, op: Any = RedOpType.SUM, group: ProcessGroup | None 
     >>> dist.to_numpy(x)[0].item()
     28.0
     """
-    given, members = Given("all_reduce", reduces=True), group_of("all_reduce", group)
+    given, members = Given("all_reduce", True, "all_reduce"), group_of("all_reduce", group)
     local = given.one(tensor, written=True)
     return _collective(given, "all_reduce", members, local, local, async_op, op=reduction_of("dist.all_reduce", op))
 
@@ -223,7 +223,7 @@ def all_gather_into_tensor(
     >>> dist.to_numpy(y).tolist()
     [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
     """
-    given, members = Given("all_gather"), group_of("all_gather", group)
+    given, members = Given("all_gather", combined="all_gather_into_tensor"), group_of("all_gather", group)
     x, y = given.one(input_tensor), given.one(output_tensor, written=True)
     return _collective(given, "all_gather", members, x, y, async_op)
 
@@ -341,7 +341,7 @@ def reduce_scatter_tensor(
     >>> dist.to_numpy(y).tolist() == [8.0 * rank]
     True
     """
-    given, members = Given("reduce_scatter", reduces=True), group_of("reduce_scatter", group)
+    given, members = Given("reduce_scatter", True, "reduce_scatter_tensor"), group_of("reduce_scatter", group)
     y, x = given.one(output, written=True), given.one(input)
     return _collective(given, "reduce_scatter", members, x, y, async_op, op=reduction_of("dist.reduce_scatter", op))
 

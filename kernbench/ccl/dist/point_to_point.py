@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernbench.ccl.dist.errors import ArgumentError, EmptyListError
-from kernbench.ccl.dist.process_groups import check_named_rank, get_group_rank, group_of, members_only, named_rank
+from kernbench.ccl.dist.process_groups import (
+    NotMemberError,
+    check_named_rank,
+    get_group_rank,
+    group_of,
+    members_only,
+    named_rank,
+)
 from kernbench.ccl.dist.tensors import Given
 from kernbench.ccl.dist.work import Work
 from kernbench.ccl.dist.workers import joined
@@ -29,7 +36,6 @@ def _pair(
     return given.work(Post(name, members, (), local, async_op, other, tag))
 
 
-@members_only()
 def send(
     tensor: Any, dst: int | None = None, group: ProcessGroup | None = None, tag: int = 0, group_dst: int | None = None
 ) -> None:
@@ -54,7 +60,8 @@ def send(
     Raises
     ------
     InputError
-        If the sizes or types of the two tensors differ, or if the rank does not exist.
+        If the sizes or types of the two tensors differ, if the rank does not exist, or if the calling worker is not a member of
+        the group.
 
     Example
     -------
@@ -66,7 +73,11 @@ def send(
     >>> rank != 1 or dist.to_numpy(x).tolist() == [0.0, 0.0]
     True
     """
-    _pair("send", "dst", tensor, dst, group, tag, group_dst, False)
+    try:
+        _pair("send", "dst", tensor, dst, group, tag, group_dst, False)
+    except NotMemberError as error:
+        rule, _, _ = str(error).removeprefix("dist.send: ").partition(", and the call")
+        raise ArgumentError(Problem("dist.send", rule)) from None
 
 
 @members_only(-1)

@@ -84,8 +84,9 @@ def _into_torch(value: Any, found: Array) -> None:
 class Given:
     """The tensors of one call. Tensors on the host are copied to the memory of the rank, and results are copied back."""
 
-    def __init__(self, name: str, reduces: bool = False) -> None:
-        self.name, self.me, self.reduces = name, joined(name), reduces
+    def __init__(self, name: str, reduces: bool = False, combined: str = "") -> None:
+        """`combined`: the name of a function whose calls a coalescing manager combines; other calls are only started."""
+        self.name, self.me, self.reduces, self.combined = name, joined(name), reduces, combined
         self.back: list[Callable[[], None]] = []
         self.written: list[Any] = []
         self.flags = False  #: whether elements are truth values, which are reduced as bytes of 0 and 1
@@ -127,6 +128,8 @@ class Given:
         coalescing manager, it returns at once.
         """
         together = self.me.coalesced
+        if together is not None and self.combined:
+            together.check(self.combined, call.form[1].name if self.reduces else None)
         sent = call if together is None else replace(call, asynchronous=True)
         work = Work(ask(sent), self.back, self.written, call.group, self.me.rank)
         if together is not None:

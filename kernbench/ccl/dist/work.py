@@ -6,10 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from kernbench.ccl.dist.errors import ArgumentError
 from kernbench.ccl.dist.workers import ask
 from kernbench.ccl.dist.world import Poll, Wait
 from kernbench.ccl.process_groups import ProcessGroup
 from kernbench.ccl.streams import Operation
+from kernbench.common.errors import Problem
 
 
 @dataclass(eq=False)
@@ -105,10 +107,21 @@ class Works:
 
     def __init__(self, works: Sequence[Work | None]) -> None:
         self.works = [one for one in works if one is not None]
+        self.kind: tuple[str, Any] | None = None  #: collective and reduction that a coalescing manager combines
 
     def append(self, work: Work) -> None:
         """Add the handle of one more call."""
         self.works.append(work)
+
+    def check(self, name: str, reduction: Any) -> None:
+        """Raise ArgumentError if a coalescing manager cannot combine a call with the calls before: as in torch, they must be of
+        one collective and one reduction.
+        """
+        self.kind = self.kind or (name, reduction)
+        if self.kind != (name, reduction):
+            said = [f"{one} ({op})" if op is not None else one for one, op in (self.kind, (name, reduction))]
+            rule = f"a coalescing manager combines calls of one collective and one reduction, and it has {said[0]}"
+            raise ArgumentError(Problem("dist._coalescing_manager", rule, "call", said[1], "open another coalescing manager"))
 
     def wait(self, timeout: Any = None) -> bool:
         """Wait until all calls have ended."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from kernbench.ccl.dist import collectives
 from kernbench.ccl.dist.process_groups import get_rank, get_world_size, group_of
-from kernbench.ccl.dist.reduce_op import RedOpType
+from kernbench.ccl.dist.reductions import RedOpType
 from kernbench.ccl.process_groups import ProcessGroup
 
 Tensor = Any  #: a tensor of torch

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.files import not_read, read_bounded
+from kernbench.config.file_kinds import check_file
 from kernbench.workloads.graphs.graph import INDEX_BITS, Graph, Node, Tensor
 from kernbench.workloads.graphs.lowering import rules
 from kernbench.workloads.graphs.onnx.check import FOLDED, check_functions, check_model, domain_of, name_of, nodes_in
@@ -81,6 +82,7 @@ def _load(path: Path) -> onnx.ModelProto:
     except OSError as error:
         raise InputError(Problem(str(path), not_read(error))) from None
     except DecodeError:
+        check_file(str(path), "graph")
         raise InputError(Problem(str(path), "it is not an ONNX model")) from None
     if not model.graph.node:
         raise InputError(Problem(str(path), "it is not an ONNX model: its graph has no nodes"))

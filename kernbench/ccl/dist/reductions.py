@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from enum import Enum
 from typing import Any, ClassVar
 
@@ -84,6 +85,20 @@ class ReduceOp(metaclass=_Reductions):
 
     def __repr__(self) -> str:
         return f"ReduceOp({self.op!s})" if self.factor is None else f"ReduceOp({self.op!s}, {self.factor})"
+
+
+class _DeprecatedNames:
+    """The old name `dist.reduce_op` for `dist.ReduceOp`, with a FutureWarning as in torch."""
+
+    def __getattr__(self, name: str) -> Any:
+        found: Any = RedOpType.__members__ if name == "__members__" else RedOpType.__members__.get(name)
+        if found is None:
+            raise AttributeError(f"dist.reduce_op has no {name}; the reductions are {', '.join(RedOpType.__members__)}")
+        warnings.warn(f"dist.reduce_op is deprecated; write dist.ReduceOp.{name}", FutureWarning, stacklevel=2)
+        return found
+
+
+reduce_op = _DeprecatedNames()
 
 
 def _make_nccl_premul_sum(factor: float) -> ReduceOp:

@@ -310,8 +310,7 @@ def _elements(call: Call, collective: Collective, seed: int, each: bool) -> tupl
         inputs = []
         for rank, row in enumerate(group.rows):
             start = rank * call.count if call.in_place and collective.own_in else 0
-            inputs.append(host[row, start : start + has])
-            inputs[-1][:] = _random(call.dtype, has, seed + rank)
+            inputs.append(_random(call.dtype, has, seed + rank, host[row, start : start + has]))
     host.flags.writeable = False
     return host, inputs
 
@@ -357,18 +356,20 @@ def _copies(shape: Any) -> DPPolicy:
     return DPPolicy(sips=shape.sips, cubes=shape.cubes, pes=shape.pes)
 
 
-def _random(dtype: str, count: int, seed: int) -> Array:
-    """Return random elements: floats from 0.5 to 2 of both signs, or integers of all sizes."""
+def _random(dtype: str, count: int, seed: int, out: Array | None = None) -> Array:
+    """Return random elements, in `out` if it is given: floats from 0.5 to 2 of both signs, or integers of all sizes."""
     random, kind = np.random.default_rng(seed), dtype_of(dtype)
+    elements: Array = np.empty(count, kind.numpy) if out is None else out
     if kind.kind != "float":
-        return random.integers(int(kind.least), int(kind.most) + 1, count, np.int64).astype(kind.numpy)
+        elements[:] = random.integers(int(kind.least), int(kind.most) + 1, count, np.int64)
+        return elements
     # Random bits replace the sign, the last bit of the exponent and the mantissa of 0.5: much faster than a distribution.
     unsigned, finfo = np.dtype(f"u{kind.bits // 8}"), ml_dtypes.finfo(kind.numpy)  # type: ignore[no-untyped-call]
     kept = unsigned.type(1 << kind.bits - 1 | (2 << finfo.nmant) - 1)
     words = random.integers(0, 2**64 - 1, -(-count * kind.bits // 64), np.uint64, endpoint=True)
-    bits = words.view(unsigned)[:count] & kept
+    bits = elements.view(unsigned)
+    np.bitwise_and(words.view(unsigned)[:count], kept, out=bits)
     bits |= np.array(0.5, kind.numpy).view(unsigned)
-    elements: Array = bits.view(kind.numpy)
     return elements
 
 

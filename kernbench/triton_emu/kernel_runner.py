@@ -10,6 +10,7 @@ import inspect
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
+from weakref import WeakKeyDictionary
 
 from greenlet import GreenletExit, getcurrent, greenlet
 
@@ -369,7 +370,21 @@ def _no_switch(*args: Any) -> None:
     """No program runs."""
 
 
+#: Kernels by whether they take `tl` by its name: all PEs of a launch ask for the same kernel.
+_known: WeakKeyDictionary[Callable[..., Any], bool] = WeakKeyDictionary()
+
+
 def _by_keyword(kernel: Callable[..., Any]) -> bool:
     """Whether a kernel takes `tl` by its name."""
+    try:
+        found = _known.get(kernel)
+        if found is None:
+            found = _known[kernel] = _names_tl(kernel)
+    except TypeError:  # an object without a hash or weak references
+        found = _names_tl(kernel)
+    return found
+
+
+def _names_tl(kernel: Callable[..., Any]) -> bool:
     found = inspect.signature(kernel).parameters.get("tl")
     return found is not None and found.kind is not inspect.Parameter.POSITIONAL_ONLY

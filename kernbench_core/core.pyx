@@ -204,7 +204,7 @@ cdef class Core:
 
     def router_queues(self):
         """Of the inputs of the machine's routers, as int64 arrays: the flits in their buffers summed over clocks, and the flits by
-        channel. Of the terminals: the packets that have not left. Empty if transfers do not move over routers."""
+        channel. The number of packets in the terminals that have not left. Empty if transfers do not move over routers."""
         return router_queues(&self.sim)
 
     def outputs(self):

@@ -162,7 +162,8 @@ def reduce_scatter(memory: Memory, ring: Ring, count: int) -> None:
 def all_to_all(memory: Memory, ring: Ring, count: int) -> None:
     """Send the elements for the rank at distance `d`. All ranks forward such pieces together, hop by hop.
 
-    Both directions run at the same time. If results replace elements, both directions are in one order (`_swaps`).
+    Both directions run at the same time. If results overwrite the input elements, one sequence of steps serves both directions
+    (`_swaps`).
     """
     tl = memory.tl
     ends = End(tl, ring, memory.dtype), End(tl, ring.turned(), memory.dtype)

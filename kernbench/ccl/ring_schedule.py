@@ -69,7 +69,7 @@ class _Group:
 def _groups(ranges: Sequence[Range], most: int) -> list[list[Range]]:
     """Group ranges that follow each other in order and in memory, up to `most` elements."""
     groups: list[list[Range]] = []
-    low = high = -1  # of the last group: its first element, and past its last
+    low = high = -1  # first element of the last group, and the end of this group
     for first, count in ranges:
         if groups and first + count == low and high - first <= most:
             low = first

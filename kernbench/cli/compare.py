@@ -319,7 +319,7 @@ def _plain(path: str, value: Any) -> str:
 
 
 MAX_PARTS = 7  #: causes in the picture; the others are combined
-LEAST_PART = 0.01  #: of a machine's time: causes below this on every machine are combined too
+LEAST_PART = 0.01  #: share of a machine's time: causes below this share on every machine are combined too
 
 
 def draw(found: Compared, path: Path) -> None:

@@ -14,7 +14,7 @@ from kernbench.common.look import palette
 
 #: The styles of a terminal, by meaning. All commands use these styles.
 WORK, WAIT, LIMIT = palette.style("work"), palette.style("wait"), palette.style("limit")
-GOOD, DIM = palette.style("expected"), palette.style("soft")  #: as expected; beside the point
+GOOD, DIM = palette.style("expected"), palette.style("soft")  #: as expected, or of little importance
 BAD = palette.style("fail").removeprefix("bold ")  #: failed; bold where it is the headline
 STATUS_STYLES = {status: palette.style(status) for status in ("done", "running", "aborted")}  # others are red
 WIDE = 110  # [column] from here on tables say more

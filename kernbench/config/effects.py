@@ -159,7 +159,7 @@ def _of_bus(dram: Dram, at: str) -> Iterator[Unused]:
     if peak > bus:
         why = f"the bus moves {at}.bus_width_bytes / {at}.dram_burst_cycles = {plain_number(bus)} bytes per cycle, and no more"
         yield Unused(f"{at}.peak_bw_bytes_per_cycle", why, "widen the bus or shorten its bursts")
-    elif peak < bus and dram.row_buffer is None:  # with rows, the data bus is the peak
+    elif peak < bus and dram.row_buffer is None:  # with DRAM rows, the data bus gives the peak rate
         why = f"{at}.peak_bw_bytes_per_cycle ({plain_number(peak)}) is less than what the bus moves, {plain_number(bus)}"
         beside, instead = f"{at}.peak_bw_bytes_per_cycle", f"raise {at}.peak_bw_bytes_per_cycle"
         yield Unused(f"{at}.bus_width_bytes", why, instead, beside)

@@ -94,7 +94,7 @@ class Routers:
 
 
 def _first(group: Ints, turn: Ints) -> Ints:
-    """The position of the member of each group whose turn is the smallest; turns of a group differ."""
+    """For each group, the position of the member with the smallest turn. No two members of a group have the same turn."""
     order = np.argsort(group * _TURNS + turn)
     ordered = group[order]
     return order[np.concatenate(([True], ordered[1:] != ordered[:-1]))] if len(order) else order

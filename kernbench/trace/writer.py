@@ -59,7 +59,8 @@ class TraceFile:
     """A trace being written: `.jsonl`, `.jsonl.gz` or `.jsonl.zst`, by its name.
 
     Text goes out in whole units (gzip members, zstd frames), so a crash or Ctrl-C leaves a file that reads up to the last one.
-    InputError if the file cannot be written: a full disk leaves the lines that are whole, or no file where none is.
+    InputError if the file cannot be written. If the disk is full, the file keeps its complete lines, or is removed if it has
+    none.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, go_on_at: int | None = None) -> None:

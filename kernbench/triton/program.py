@@ -91,7 +91,7 @@ class Program(TLContext):
     copies: Any = None  #: of Gluon: copies that the program has not waited for
     last_store: Any = None  #: the command of the last store
     _attempt: Attempt | None = None  #: the last atomic op on one known element, if nothing was issued since
-    path: Any = None  #: of `map_elementwise`: who decides conditions on elements
+    path: Any = None  #: in `map_elementwise`: decides conditions on elements
 
     @classmethod
     def of(cls, tl: TLContext, options: Options, kernel: str) -> Program:

@@ -101,7 +101,8 @@ class Scope:
         self.before = self.kinds(before)
 
     def kinds(self, now: dict[str, Any]) -> dict[str, Kind]:
-        """The types of the variables. The dict of their values is emptied, because a tile has room while it is in one."""
+        """The types of the variables. The dict of their values is emptied, because a tile occupies the scratchpad as long as
+        it is in a dict."""
         found = {name: Kind.of(now[name]) for name in self.lines if name in now}
         now.clear()
         return found

@@ -67,7 +67,7 @@ class TableResult:
     left_out_mean: float | None = None
     new_chip: float | None = None  #: median error with the chip's datasheet and the constants of other chips
     new_chip_mean: float | None = None
-    moved: float | None = None  #: median error with what short programs measure on the chip, and the other constants of others
+    moved: float | None = None  #: median error with the chip's own constants of short programs, and others' constants
     moved_mean: float | None = None
     roofline: float | None = None
     three: float | None = None

@@ -28,7 +28,7 @@ def _layer(config: NpuConfig, phase: Literal["decode", "prefill"]) -> Program:
     return decoder_layer(LLAMA_2_7B, config, phase)
 
 
-#: What makes the program for a machine, by the name that `kbsim run` takes; its docstring is the one-line description.
+#: The function that makes the program for a machine, by the name in `kbsim run`. Its docstring is the one-line description.
 WORKLOADS: Mapping[str, Callable[[NpuConfig], Program]] = MappingProxyType(
     {"llama2-7b-decode": llama2_7b_decode, "llama2-7b-prefill": llama2_7b_prefill}
 )

@@ -282,7 +282,7 @@ class Emitter:
         self._scratchpad.read(spm, spm + nbytes, job)
 
     def after_dram(self, job: int, start: int, end: int) -> None:
-        """As `after`, for DRAM bytes `[start, end)`, some of which job `job` reads."""
+        """The same as `after`, for the DRAM bytes `[start, end)`, of which job `job` reads some."""
         entry = self.program.entries[-1]
         first, last = self._dram_base + start, self._dram_base + end
         waits = (self._dram.before_read(first, last) | set(entry.deps_before)) - {job}
@@ -330,7 +330,7 @@ class Emitter:
             if key is not None:
                 self._uses[key] = use
         waits = self._transfer(use, places[0], fields, job) if kind == "dma" else self._compute(use, places, job)
-        waits.discard(job)  # a job does not wait for itself where it writes what it reads
+        waits.discard(job)  # a job that writes the bytes that it reads does not wait for itself
         if entry is None:
             if waits:
                 raw["deps_before"] = sorted(waits)
@@ -343,7 +343,8 @@ class Emitter:
         return job
 
     def _key(self, opcode: str, kind: str, regions: int, together: bool, fields: dict[str, Any]) -> tuple[Any, ...] | None:
-        """What the use of a job depends on; None for transfers of the KV cache, few of which have equal uses."""
+        """The values on which the memory use of a job depends; None for transfers of the KV cache, few of which have equal
+        uses."""
         shape = tuple(map(fields.get, _SHAPES[kind]))
         if kind != "dma":
             return opcode, regions, *shape
@@ -367,12 +368,12 @@ class Emitter:
         """The dependencies of a TE or VE job, on which later jobs can depend."""
         waits: set[int] = set()
         space = self._scratchpad
-        for place, (nbytes, write) in zip(places, use.regions, strict=True):  # what it writes comes last
+        for place, (nbytes, write) in zip(places, use.regions, strict=True):  # the range that it writes comes last
             waits |= space.write(place, place + nbytes, job) if write else space.read(place, place + nbytes, job)
         return waits
 
 
-#: Fields of an entry on which the sizes of what it reads and writes, and its cycles, depend.
+#: The fields of an entry on which its cycles and the sizes of its reads and writes depend.
 _SHAPES = {
     "dma": ("num_elements", "rows", "row_elements", "stride_bytes", "qbits", "tensor_role", "codec"),
     "te": ("m", "n", "k", "qbits_weight", "qbits_activation", "qbits_result", "tile_m", "tile_n", "split_k"),
@@ -381,7 +382,7 @@ _SHAPES = {
 
 
 class _Use(msgspec.Struct, frozen=True):
-    """What jobs of one shape read and write, apart from their addresses."""
+    """The sizes of the reads and writes of jobs of one shape, without addresses."""
 
     regions: list[tuple[int, bool]]  #: [byte] of each scratchpad region, and whether it is written
     work: int  #: bytes of a transfer, alignment included; cycles of a TE or VE job

@@ -1,10 +1,10 @@
 """Chooses tiles, token blocks and scratchpad places of a decoder layer for one machine.
 
-A layer is four stages, each a matrix product with what belongs to it: attention (norm, QKV, RoPE, softmax), output projection,
-gate and up projection (norm, SwiGLU), down projection. A stage goes over the tokens in blocks and loads its weights once a
-block. Data between stages stays in the scratchpad if it fits, and is spilled to DRAM otherwise. Among the plans that fit and
-whose bytes and products take at most 5% more time at full rate than with the smallest buffers, the one with most buffers is
-chosen. On systolic arrays the products take the cycles of their shapes.
+A layer has four stages, each of which is a matrix product with related operations: attention (norm, QKV, RoPE, softmax),
+output projection, gate and up projection (norm, SwiGLU), down projection. A stage goes over the tokens in blocks and loads its
+weights once a block. Data between stages stays in the scratchpad if it fits, and is spilled to DRAM otherwise. Among the plans
+that fit and whose bytes and products take at most 5% more time at full rate than with the smallest buffers, the one with most
+buffers is chosen. On systolic arrays the products take the cycles of their shapes.
 
 On a shard the stages may also go on in turn, block by block: then the shards add up the rows of a block while the tensor
 engines multiply another one. Such a plan is chosen if its estimated cycles, waits for sums included, are fewer. If shards are
@@ -42,7 +42,7 @@ from kernbench.workloads.transfers import LAYER_PART, load_cycles, setup_bytes, 
 
 __all__ = ["ATTENTION", "DOWN", "GATE_UP", "OUT", "TENSORS", "LayerPlan", "plan_layer"]
 
-TENSORS = ("residual", "attention", "ffn")  # what goes from stage to stage
+TENSORS = ("residual", "attention", "ffn")  # the tensors that go from stage to stage
 Sums = Callable[[int], int]  #: [cycle] of the sum of a number of elements over all shards
 _SLACK = (21, 20)  # cycles that better buffering may cost, over the least
 _TILE_KIB = (256, 128, 64, 32)  # of weights: large enough to be worth a transfer each, small enough to double-buffer
@@ -128,11 +128,11 @@ def plan_layer(
     return _in_turn(buffers, levels, staged, summed) or staged
 
 
-BUFFERS = Known[LayerBuffers](1 << 8)  #: by shape, step, and what of the machine they depend on: all but the DRAM
+BUFFERS = Known[LayerBuffers](1 << 8)  #: by shape, step, and all values of the machine except the DRAM
 
 
 def _buffers(model: ModelShape, config: NpuConfig, tokens: int, context: int, batch: int, page_tokens: int) -> LayerBuffers:
-    """The buffers of a layer; what was computed of them for a machine with another DRAM is not computed again."""
+    """The buffers of a layer. Values that do not depend on the DRAM are computed once for all machines."""
     step = tokens, context, batch, page_tokens
     key = model, *step, texts_of(config, ("dma", "spm", "te"))
     known = copy(BUFFERS.get(key, lambda: LayerBuffers(model, config, *step)))
@@ -142,7 +142,7 @@ def _buffers(model: ModelShape, config: NpuConfig, tokens: int, context: int, ba
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A way to divide the scratchpad that was compared, and what became of it."""
+    """A division of the scratchpad that was compared, and its result."""
 
     level: Buffering
     plan: LayerPlan | None  #: None where it does not fit
@@ -220,7 +220,7 @@ def _moved(buffers: LayerBuffers, resident: frozenset[str], blocks: tuple[int, .
 def _divided(
     buffers: LayerBuffers, level: Buffering, resident: frozenset[str], blocks: tuple[int, ...], *, in_turn: bool = False
 ) -> LayerPlan | None:
-    """A plan without its cycles; None if it does not fit. What does not depend on the DRAM is kept in `buffers`."""
+    """A plan without its cycles; None if it does not fit. Values that do not depend on the DRAM are kept in `buffers`."""
     try:
         needs = (buffers.needs_in_turn if in_turn else buffers.needs)(level, resident, blocks)
         places = ScratchpadPlan(needs, buffers.capacity, buffers.line)
@@ -264,7 +264,7 @@ def _blocks(buffers: LayerBuffers, level: Buffering, resident: frozenset[str]) -
         if not common:
             return None
         chosen = [min(wanted[-1] if wanted else common[0], buffers.rows(stage)) for stage in STAGES]
-    # What stays is read in blocks of whole groups of those that wrote it.
+    # A resident buffer is read in blocks that consist of whole groups of the blocks that wrote it.
     for tensor, writer, reader in (("attention", ATTENTION, OUT), ("ffn", GATE_UP, DOWN)):
         if tensor in resident and chosen[reader] < chosen[writer]:
             chosen[writer] = chosen[reader]
@@ -305,7 +305,7 @@ def _best_in_turn(buffers: LayerBuffers, level: Buffering, m: int) -> LayerPlan 
     if buffers.least_in_turn(level, blocks) > buffers.capacity:
         return None
     least = _divided(buffers, level, frozenset(), blocks, in_turn=True)
-    if least is None:  # what stays takes more room than a block of it
+    if least is None:  # a resident buffer takes more space than one of its blocks
         return None
     ways = ((_moved(buffers, resident, blocks), number, resident) for number, resident in enumerate(_choices()))
     better = sorted(way for way in ways if way[0] < least.dram_bytes)
@@ -320,7 +320,7 @@ def _best_in_turn(buffers: LayerBuffers, level: Buffering, m: int) -> LayerPlan 
 def _meeting_cycles(buffers: LayerBuffers, m: int, summed: Sums | None) -> int:
     """[cycle] from the products of a block of `m` tokens until its rows are in the residual stream: the shards add them up.
 
-    Without `summed`, what a shard sends counts as if it were loaded; vector operations of one block do not overlap.
+    Without `summed`, the bytes that a shard sends count like loads. Vector operations of one block do not overlap.
     """
     model, ve = buffers.model, buffers.config.ve
     bits, rows = model.activation_bits, m * model.hidden

@@ -15,7 +15,7 @@ cdef inline bint follows(Flow* f, nbytes_t apart, nbytes_t line) noexcept nogil:
     return apart and f.at.dram + f.at.run_seen + apart + line <= f.at.row_end
 
 cdef inline bint goes_on(Flow* f, Spm* p, Dram* d) noexcept nogil:
-    """The same, where `gap_of` is not at hand."""
+    """The same, for code that does not know `gap_of`."""
     return follows(f, gap_of(d, p), p.line)
 
 cdef inline void begin_run(Flow* f, Spm* p, Dram* d) noexcept nogil:

@@ -19,7 +19,7 @@ cdef struct Lookahead:
     bint on_wheel             # whether the timing wheel has its requesters; valid until requesters come
     slot_t* due               # requesters that have work in a block, if one word has all banks (fast/block.pyx)
     uint64_t* denied          # masks of denials that are not counted yet, while the scratchpad is being simulated
-    uint64_t[7] saved_denials # the same between two simulations of it
+    uint64_t[7] saved_denials  # these masks, while the scratchpad is not being simulated
     int32_t n_denied          # number of these masks
 
 cdef inline void requests_changed(Lookahead* x) noexcept nogil:

@@ -1,9 +1,10 @@
 """Opens and closes the lanes of flows, and makes the timing wheel.
 
 A flow that requests whole lines at a constant rate does the same for every line: it takes a port of the next bank, pays for the line, and
-waits `every` cycles or one more. Its lane (fast/timing_wheel.pxd) has the few numbers of which this needs, and the number of lines up to
-the first request that may be another one. Rolling opens a lane when the flow is due. The lane is closed, and the flow brought up to date,
-before a request of another kind, before the rate of the flow changes, and before code other than rolling reads the flow.
+waits `every` cycles or one more. Its lane (fast/timing_wheel.pxd) contains the few numbers that these requests need, and the number of
+lines up to the first request that may be of another kind. Rolling opens a lane when the flow is due. The lane is closed, and the flow
+brought up to date, before a request of another kind, before the rate of the flow changes, and before code other than rolling reads the
+flow.
 """
 from libc.string cimport memcpy, memset
 
@@ -34,7 +35,7 @@ cdef inline void reinsert(Sim* s, Spm* p, int32_t position) noexcept nogil:
 
 
 cdef void set_line_constants(Sim* s, Spm* p) noexcept nogil:
-    """What the lines of all lanes have in common, for the whole run."""
+    """Set the values that the lines of all lanes have in common, for the whole run."""
     cdef Wheel* x = s.wheel
     cdef Dram* d = s.memory
     cdef int32_t k

@@ -149,8 +149,8 @@ cdef inline bint other_request(Sim* s, Spm* p, Walk* w, slot_t requester, nbytes
 
 cdef inline bint cycle(Sim* s, Spm* p, Walk* w, int32_t ports, nbytes_t gap, int32_t hop, bint traced) noexcept nogil:
     """Handle the requesters that are due in cycle `w.begin`, in tie-break order; true if one made an unusual request. `ports`: the ports of
-    each kind, where they are equally many and few, else 0. What a line needs is in variables: stores to lanes could change everything that
-    is read through a pointer."""
+    each kind, where they are equally many and few, else 0. The values for a line are in local variables, because stores to lanes could
+    change all values that are read through a pointer."""
     cdef Wheel* x = s.wheel
     cdef Lane* lanes = s.lane
     cdef cycle_t now = w.begin
@@ -218,7 +218,7 @@ cdef inline cycle_t run_on(Sim* s, Spm* p, cycle_t to, int32_t ports, bint trace
     cdef int64_t records = max(s.trace.full, s.trace.n + 1) if traced else 0
     cdef slot_t* order
     cdef bint over = event(s, ends, records)
-    # From the end of a run to the next one of the flow: bytes of the other channels, and banks. 0 bytes: runs may end inside a line.
+    # The distance from the end of a run to the next run of the flow, in bytes and in banks. 0 bytes: runs may end inside a line.
     cdef nbytes_t gap = gap_of(s.memory, p)
     cdef int32_t hop = <int32_t>((gap >> p.line_shift) % p.banks) if gap else 0
     open_walk(&w, p, 1)

@@ -2,7 +2,7 @@
 from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint8_t, uint64_t
 
 cdef enum:
-    BUCKETS = 64              # cycles: the wheel has one spoke for each, and comes round to the first spoke after the last
+    BUCKETS = 64              # cycles: the wheel has one bucket for each, and continues with the first bucket after the last
     DUE_WORDS = 64            # words for the requesters of a cycle: with more than 64 * RIMS requesters there is no wheel
     BANKS = 64                # room for banks: rolling needs a mask of banks of one word
     WORDS = 64                # words of ports before they are counted
@@ -28,7 +28,7 @@ cdef struct Wheel:            # made again when requesters come; a requester tha
     int32_t n                 # requesters when the wheel was made
     int32_t due_words         # words in use
     cycle_t next_far          # the cycle in which `far` is examined again
-    uint64_t[BUCKETS] nonempty  # a bit for each word of the spoke that may not be 0
+    uint64_t[BUCKETS] nonempty  # a bit for each word of the bucket that may be nonzero
     uint64_t[DUE_WORDS][BUCKETS] due  # one bit for each position, with 64 positions in a word
     uint64_t[DUE_WORDS] far   # requesters that are due SPOKES cycles later, or more
     uint64_t[DUE_WORDS] moved # requesters whose flow was changed: their next cycle must be read again

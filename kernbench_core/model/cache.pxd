@@ -11,7 +11,7 @@ cdef struct Line:             # a slot of a cache, which holds one line or is em
 
 cdef struct LineSet:
     slot_t youngest, oldest   # lines; NONE: the set is empty
-    int32_t used              # places in use: they are taken one after another, and never freed
+    int32_t used              # slots in use: they are taken one after another, and never freed
 
 cdef struct Cache:            # the fields up to `resource` are state; the others are constant
     int64_t hits              # @count lookups

@@ -73,7 +73,7 @@ cdef struct OpenRequest:      # a request for banks
 
 cdef struct Notice:           # a notification of this P7
     int32_t to                # the component; NONE: nobody any more
-    int32_t kind              # what has ended: KB_JOB, KB_FLOW or KB_BANKS
+    int32_t kind              # kind of the ended item: KB_JOB, KB_FLOW or KB_BANKS
     int64_t id                # of the job, flow or request
 
 cdef struct Plugs:

@@ -55,7 +55,7 @@ cdef void rebuild_caches(Sim* s) noexcept nogil:
 
 
 cdef void find_bits(Sim* s, slot_t flow) noexcept nogil:
-    """Find the bits of the extent that a DRAM channel has of a flow."""
+    """Find the bits of the extent of a flow on its DRAM channel."""
     cdef Extent* x
     cdef slot_t job = s.share.flow[flow].job
     if s.share.rule == CONTROLLER_MODEL:

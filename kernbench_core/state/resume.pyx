@@ -45,7 +45,7 @@ from kernbench_core.state.fields cimport RANGE_CLIENT, SIM, Unpack, limits_of
 from kernbench_core.types cimport CONTROLLER_MODEL, NEVER, NONE, OP_DMA, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 
 cdef enum:
-    MANY = 1 << 20            # requests for one bank: more than can matter; the number is computed with the rate
+    MANY = 1 << 20            # an upper bound of the requests for one bank; the exact number is computed with the rate
 
 
 cdef Group* group_of(Sim* s, int32_t engine) noexcept nogil:

@@ -1,6 +1,6 @@
 """Samples of a window as lines of JSON: rows of numbers, each of one unit.
 
-What a line looks like is data, as in trace/format.pyx: the texts between its numbers.
+The form of a line is data, as in trace/format.pyx: the texts between its numbers.
 """
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdlib cimport free, malloc
@@ -20,8 +20,8 @@ cdef struct Piece:
 cdef class Samples:
     """Lines of one form.
 
-    `start`: before the cycle. `units`: of each row, what stands behind the cycle and names the unit. `texts`: before the window's length
-    and before each number, and the end. `kept`: which rows are written, one byte each.
+    `start`: before the cycle. `units`: for each row, the text after the cycle, which names the unit. `texts`: the texts before the
+    window's length, before each number, and at the end. `kept`: which rows are written, one byte each.
     """
     cdef list keep                # everything that is pointed into
     cdef Piece start

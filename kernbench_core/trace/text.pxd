@@ -1,7 +1,7 @@
 """Text that is put together in a buffer, from pieces that are mostly short.
 
-A short piece costs least as a copy of fixed length. So CHUNK bytes are read from where a piece begins, and written behind what is there:
-whoever makes pieces and buffers leaves so much room behind them.
+A short piece costs least as a copy of fixed length. CHUNK bytes are read from the beginning of a piece, and written after the existing
+text. All pieces and buffers therefore need this much room at their end.
 """
 from libc.string cimport memcpy
 

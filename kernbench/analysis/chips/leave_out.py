@@ -133,7 +133,7 @@ def _keys(tables: Iterable[Table], known: Mapping[str, Any]) -> set[str]:
 
 
 def _groups(runtime: Runtime, tables: Iterable[Table], known: Mapping[str, Any]) -> dict[str, Any]:
-    """By way to call, the median of the values that the operations of these tables look up."""
+    """For each launch method, the median of the values that the operations of these tables look up."""
     found: dict[str, list[Any]] = {}
     for name, kind in _operations(tables):
         key = runtime.call(known, name, kind)

@@ -16,7 +16,7 @@ from kernbench.sim_engine.machine import flit_load
 
 CHUNK = 1000  #: [clock] of traffic that is drawn at once
 SATURATED = 3  #: times the latency of an idle network
-FINE = 0.01  #: of the saturation point, relative
+FINE = 0.01  #: relative tolerance of the saturation point
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ def draw(lines: dict[str, Sequence[Row]], title: str, path: Path) -> None:
 
 
 def _size(size: float) -> str:
-    """A power of two as the tick of an axis; below a byte there is none."""
+    """The label of a tick at a power of two bytes; empty below one byte."""
     return size_text(int(size)) if size >= 1 else ""
 
 

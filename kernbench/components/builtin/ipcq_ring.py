@@ -102,7 +102,7 @@ class Ring:
         self.tail = 0  #: messages whose slots are free again
         self.freed: set[int] = set()  #: after the first slot that is not free
         self.last_recv = ""
-        self.freed_by: dict[int, tuple[int, ...]] = {}  #: of a traced run, by messages: the commands that let their slots go
+        self.freed_by: dict[int, tuple[int, ...]] = {}  #: in a traced run, by message: commands that released its slots
 
     @property
     def used(self) -> int:

@@ -133,7 +133,7 @@ class Processor(Typed):
         component._on_process_end(self._clock, msg)
 
     def waited(self, line: int) -> None:
-        """Tell the trace of an implicit wait at a source line."""
+        """Report an implicit wait at a source line to the trace."""
         machine = self.scheduler.machine
         if machine is not None and machine.commands is not None and self._launch is not None:
             self.emit(self._launch, "implicit_wait", line)

@@ -1,9 +1,9 @@
 """One address space of a MemoryStore: disjoint arrays by address, and the bytes that a pending result will fill.
 
 The arrays are the writers' own (no copy); none of those is ever changed here. A write over part of an array leaves the rest of
-it as a copy, so that neither sees the other's changes from then on. The rest is a view only if arrays are not changed
-meanwhile, as in a replay. Rows that are written into the middle of an array go into such a copy, which only the store uses:
-reads of it are copied, until one reads all of it.
+it as a copy, so that neither sees the other's changes from then on. The remaining bytes are a view only if arrays are not
+changed meanwhile, as in a replay. Rows that are written into the middle of an array go into such a copy, which only the store
+uses: reads of it are copied, until one reads all of it.
 """
 
 from __future__ import annotations

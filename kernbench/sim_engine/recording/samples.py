@@ -285,7 +285,7 @@ class _Lines:
         self.count += count
 
     def put(self, unit: str | None, form: str, values: tuple[object, ...]) -> None:
-        """A sample: names of units need no escapes, so its line is one format."""
+        """Write a sample. Names of units need no escapes, so one format makes the line."""
         if unit is None or unit in self.kept:
             self.add((form % (self.last, *values)).encode(), 1)
 

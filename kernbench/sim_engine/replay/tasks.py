@@ -239,7 +239,8 @@ class Tasks:
         self.moved: list[tuple[ReplayOp, Sequence[Array], Array]] = []
 
     def of_level(self, level: Sequence[ReplayOp]) -> list[Task]:
-        """Move what moves; the tasks of the rest. Raises InputError if an op reads bytes that nothing wrote."""
+        """Run the ops that only move data; return the tasks of the other ops. Raises InputError if an op reads bytes that
+        nothing wrote."""
         self.moved = []
         tasks: list[Task] = []
         alike: dict[Gemm, list[ReplayOp]] = {}

@@ -21,7 +21,7 @@ WHERE = ("bytes", "spm_addr", "memory")  # parameters that the core adds for a t
 SAYS = {"te": ("m", "n", "k"), "ve": ("length", "batch")}  #: parameters that a component may leave out, and events have
 KNOWN = frozenset(spec.name for spec in META_FIELDS)
 
-#: Tell the core which row describes a job; it returns `(Opkind, engine, parameters, WHERE)`.
+#: Set the row that describes a job in the core; it returns `(Opkind, engine, parameters, WHERE)`.
 Describe = Callable[[int, int], tuple[int, int, tuple[int, ...], tuple[int, ...]]]
 
 

@@ -17,7 +17,7 @@ FLUID = "for information: a flow occupies its whole route at once, so shared ban
 
 
 def rows(data: SuiteData, runner: Runner) -> Iterator[Row]:
-    """Latencies at the published rates, where it saturates, and what flows over whole routes would give."""
+    """Latencies at the published rates, the saturation rate, and the latencies of flows over whole routes."""
     slower = Fraction(runner.plant.get("noc", 1))
     simulated = partial(mean_latency, slower=slower)
     known: dict[tuple[str, float], float] = {}

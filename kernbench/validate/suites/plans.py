@@ -105,7 +105,7 @@ def largest_prefill(machine: str, data: SuiteData, runner: Runner) -> tuple[str,
 
 
 def _ways(model: Model, tp: int) -> Iterator[tuple[Layout, dict[str, Any]]]:
-    """The ways in which PEs run a layer, and what each changes of a job.
+    """The layouts in which PEs run a layer, and the changes of the job for each layout.
 
     PEs have all rows or their own rows between products. For a mixture, they have shares of experts or whole ones, and experts
     are loaded behind the router or ahead of it.

@@ -19,7 +19,7 @@ from kernbench.validate.suite import Row, Skipped, SuiteData
 from kernbench.validate.suites.systolic import Array, Shape, systolic_cycles
 
 WHY = "the same folds: two simulators of one array must agree to the cycle"
-TOLD = "Total Cycles"  #: the column of SCALE-Sim's report that is compared: an array's cycles, without what is loaded before
+TOLD = "Total Cycles"  #: the column of SCALE-Sim's report that is compared: the cycles of the array, without the loads before
 SET_UP = "python3 -m venv NEW; NEW/bin/pip install scalesim==3.0.0 'numpy<2'; kbsim validate scalesim --scalesim NEW/bin/python"
 CONV_FIELDS = 7  #: height and width of the input and of the filter, channels, filters, stride
 NEEDS = "it must be a Python with scalesim 3.0.0 and numpy 1.26"
@@ -73,7 +73,7 @@ UseRamulatorTrace = False
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """A line of a topology: M, N, K, or what CONV_FIELDS says."""
+    """A line of a topology: M, N and K, or the fields of CONV_FIELDS."""
 
     name: str
     fields: tuple[int, ...]

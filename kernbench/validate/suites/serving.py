@@ -139,7 +139,8 @@ def _order(data: SuiteData, measured: Sequence[Served], run: Run) -> Iterator[Ro
 
 
 def _prediction(data: SuiteData, asked: int, measured: Sequence[Served], run: Run) -> Iterator[Row]:
-    """What no run has measured: reported. Below its capacity the engine serves what arrives; above it, what the run served."""
+    """What no run has measured: reported. Below its capacity, the engine serves all requests that arrive. Above its capacity,
+    it serves the rate of the run."""
     capacity = len(measured) / max(one.last_token for one in measured)
     served = len(run.requests) / (run.result.end_ns / 1e9)
     yield _row(f"{asked}/s, predicted: request throughput", min(asked, capacity), served, "request/s", None, LOAD_WHY)

@@ -25,7 +25,7 @@ from kernbench.workloads.layer.projections import PartialRows
 from kernbench.workloads.llm.exchanges import TILE_BYTES, Keeper
 from kernbench.workloads.models.parts import Attention, Block, LatentAttention, Mixer
 
-STATISTIC_BITS = 32  #: assumed: of the largest score and of the sum of exponentials, which a softmax leaves for each head
+STATISTIC_BITS = 32  #: assumed: bits of the largest score and of the sum of exponentials, which a softmax returns for each head
 _KEYS_BYTES = 64 << 10  # of keys that go through the scratchpad at a time, as in layers of one PE
 
 
@@ -144,7 +144,7 @@ class ContextLayer(BlockLayer):
         return found
 
     def _keeper(self) -> Keeper:
-        """What the all-gather of keys and values needs of this rank."""
+        """The input of this rank to the all-gather of keys and values."""
         dims = {name: dim for name, _, dim in self.shape.cached}
         bits, tiles = self.shape.kv_bits, self._tiles(self.share)
         others = {
@@ -184,7 +184,7 @@ class ContextLayer(BlockLayer):
             first += count
 
     def _keys_at(self, name: str, piece: Piece, head: int, start: int, count: int, dim: int) -> int:
-        """Keys or values of any tokens: from the own cache, or from what was gathered."""
+        """Keys or values of any tokens: from the rank's own cache, or from the gathered keys and values."""
         sequence = piece.sequence % self.sequences
         if self.share.owner(start) in self.share.parts:
             own = replace(piece, sequence=sequence)

@@ -1,4 +1,4 @@
-"""The convolutions before an encoder of sound: each is a product of what its taps look at."""
+"""The convolutions before an encoder of sound. Each convolution is a matrix product over the inputs of its taps."""
 
 from __future__ import annotations
 

@@ -283,7 +283,8 @@ class BlockLayer:
         self.meta["phase"] = name
 
     def _reduce(self, place: int, rows: int) -> Iterator[Meeting]:
-        """What the shards add up: they meet here. With --sp each shard gets the sum of its own rows."""
+        """The partial sums that the shards add up. The shards wait for each other here. With --sp each shard gets the sum of
+        its own rows."""
         shards = self.shape.shards
         line = self.config.spm.bank_width_bytes
         if self.splits_rows:
@@ -306,7 +307,7 @@ class BlockLayer:
         return self.emit.ve(op, source, out, second, **shape, **{**self.meta, **meta})
 
     def _split(self, op: str, length: int, batch: int, source: int, out: int, second: int | None = None) -> None:
-        """The same, dealt out to the vector engines."""
+        """The same, distributed over the vector engines."""
         step = ceil_div(batch, self.config.ve.engines)
         for row in range(0, batch, step):
             at = self.act(row * length)
@@ -442,7 +443,7 @@ class BlockLayer:
         return self._attended(mixer, made, out, rows)
 
     def _projected(self, mixer: Attention, normed: int, rows: int, names: str) -> dict[str, int]:
-        """Those of queries, keys and values that `names` has, with biases, norms and RoPE."""
+        """The projections of queries, keys and values that are in `names`, with biases, norms and RoPE."""
         self._phase("QKV_PROJ")
         widths = {"q": mixer.query_width, "k": mixer.kv_width, "v": mixer.value_width}
         biased = {"q": mixer.q_bias, "k": mixer.k_bias, "v": mixer.v_bias}
@@ -679,7 +680,7 @@ class BlockLayer:
         return self._attended_latent(mixer, out, rows)
 
     def _projected_latent(self, mixer: LatentAttention, normed: int, rows: int, names: tuple[str, ...]) -> dict[str, int]:
-        """Those of queries and latent vectors that `names` has, with biases, norms and RoPE."""
+        """The projections of queries and latent vectors that are in `names`, with biases, norms and RoPE."""
         self._phase("QKV_PROJ")
         made = {}
         if "q" in names and mixer.q_rank:
@@ -786,7 +787,7 @@ class BlockLayer:
         self._split("mul", width, rows, place, place, gate)
 
     def _recurrence(self, piece: Piece, source: int, out: int, dims: tuple[int, int, int, int], *, delta: bool) -> None:
-        """Chunks of at most 128 tokens: scores inside the chunk, what the state adds, and the state after the chunk.
+        """Chunks of at most 128 tokens: scores inside the chunk, the contribution of the state, and the state after the chunk.
 
         The delta rule corrects keys and values of a chunk first: two more squares, and two products with them.
         """
@@ -901,7 +902,7 @@ class BlockLayer:
         return total
 
     def load_unused(self, ffn: Experts, copy: int) -> None:
-        """Loads the matrices of an expert without rows: a load ahead of the router cannot depend on what the router chooses."""
+        """Loads the matrices of an expert without rows: a load ahead of the router cannot depend on the router's choice."""
         if self.prefetches:
             self._phase("MLP_GATE_UP")
             for name in (*(("w_gate",) if ffn.expert.gated else ()), "w_up", "w_down"):

@@ -1,4 +1,4 @@
-"""Where PEs of a layer meet: each says what it has and needs, and one collective serves all of them.
+"""Points at which the PEs of a layer exchange data. Each PE states its input and output, and one collective serves all PEs.
 
 A stage of a model is `groups` times `shards` PEs. The shards of a group cut each layer between them. Groups have rows of their
 own: parts of each sequence (context parallelism), or sequences (replicas that share experts).
@@ -57,7 +57,7 @@ def seats_of(shards: int, groups: int) -> list[Seat]:
 
 @dataclass(frozen=True, slots=True)
 class GatheredRows:
-    """Rows of which each PE has a part: part i at its offset behind `place` on PE i. All PEs want all parts."""
+    """Rows of which each PE has a part: part i at its offset behind `place` on PE i. All PEs receive all parts."""
 
     name: str
     among: Among
@@ -106,7 +106,7 @@ Meeting = PartialRows | GatheredRows | ScatteredRows | KeptRows | SentRows
 
 
 class CollectiveChoices(Protocol):
-    """What decides about collectives, and keeps which ones there were."""
+    """Chooses the algorithms of collectives, and records the collectives."""
 
     reduced: list[Sent]
 
@@ -121,7 +121,7 @@ class CollectiveChoices(Protocol):
 
 
 def run_together(layers: Sequence[BlockLayer], choices: CollectiveChoices) -> None:
-    """The same layer on all PEs. A collective is emitted when all PEs that take part have come to it."""
+    """Run the same layer on all PEs. A collective is emitted when all PEs that take part have come to it."""
     running = [layer.emit_all() for layer in layers]
     arrived: list[Meeting | None] = [None] * len(layers)
     ended: set[int] = set()
@@ -194,7 +194,7 @@ def _meet(layers: list[BlockLayer], meetings: list[Meeting], choices: Collective
 
 
 def _sent(layers: list[BlockLayer], meetings: list[Meeting]) -> Sent:
-    """What a collective moves, for reports; its algorithm is not chosen yet."""
+    """The data that a collective moves, for reports, before its algorithm is chosen."""
     first, count = meetings[0], len(meetings)
     assert not isinstance(first, PartialRows)
     if isinstance(first, KeptRows):

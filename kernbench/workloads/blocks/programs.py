@@ -93,7 +93,7 @@ class BlockPrograms(LlmPrograms):
             self.positions = max(batch.positions for batch in self._batches)
 
     def _made_shapes(self) -> list[ModelShape]:
-        """The parts of the first shard: they have what ends and reports ask of a shape."""
+        """The blocks of the first shard, which have all values of a shape that ends and reports read."""
         return cast("list[ModelShape]", [self._shard(layer, 0) for layer in self.numbers])
 
     def _shard(self, layer: int, number: int) -> BlockShape:
@@ -159,7 +159,7 @@ class BlockPrograms(LlmPrograms):
 
     @property
     def _limits(self) -> Hashable:
-        """What this job sets of the machine; its KV layouts are not used."""
+        """The settings of the machine for this job; the machine's KV layouts are not used."""
         return self.max_cycles
 
     def batch_of(self, step: Step) -> Batch:
@@ -194,7 +194,7 @@ class BlockPrograms(LlmPrograms):
 
     @cached_property
     def _memories(self) -> list[BlockMemory]:
-        """Of each layer of a shard; all shards have the same addresses in their own memory."""
+        """The addresses of each layer of a shard. All shards have the same addresses, each in its own memory."""
         self.dram  # noqa: B018  # places them
         return self._placed
 
@@ -299,7 +299,7 @@ class BlockPrograms(LlmPrograms):
         return True
 
     def _work(self, segment: Segment) -> tuple[Hashable, ...]:
-        """What a segment does, on any machine: that of replicas which share experts depends on the batches of all of them."""
+        """The work of a segment, on any machine. If replicas share experts, it depends on the batches of all replicas."""
         sharers = self.job.sharers if self._batches else 1
         others = tuple(self.group_batch(segment.step, group) for group in range(sharers)) if sharers > 1 else ()
         return (*super()._work(segment), others)

@@ -1,4 +1,4 @@
-"""A block with its bits and its share: what a lowered layer is made of, and how many bytes it has in DRAM."""
+"""A block with its bits and its share of a layer: the parts of the lowered layer, and its bytes in DRAM."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class BlockShape:
 
     @property
     def cached(self) -> tuple[tuple[str, int, int], ...]:
-        """What a token leaves in the cache: (name, heads, elements of a head)."""
+        """The entries that a token adds to the cache: (name, heads, elements of a head)."""
         mixer = self.block.mixer
         if isinstance(mixer, Attention):
             return ("k", mixer.kv_heads, mixer.head_dim), ("v", mixer.kv_heads, mixer.value_dim)
@@ -108,7 +108,7 @@ class BlockShape:
 
     @property
     def crossed(self) -> tuple[tuple[str, int, int], ...]:
-        """What a token of the encoder leaves in the cache of this layer, as `cached`."""
+        """The entries that a token of the encoder adds to the cache of this layer, in the form of `cached`."""
         cross = self.block.cross
         if cross is None:
             return ()

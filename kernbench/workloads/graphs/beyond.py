@@ -2,8 +2,8 @@
 
 The bound is the time of one kind of engine (or of the DRAM) with all of its necessary work at full rate. Every further cycle of
 these engines is one of the following: further work, the first and last cycles of a job, a wait inside a job, or a cycle without
-a job. A cycle without a job has the kind of engine as its reason that worked meanwhile. The parts are measured, and add up to
-the cycles beyond the bound.
+a job. The reason of a cycle without a job is the kind of engine that worked in this cycle. The parts are measured, and add up
+to the cycles beyond the bound.
 """
 
 from __future__ import annotations

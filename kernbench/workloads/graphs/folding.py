@@ -1,7 +1,7 @@
 """Moves of elements as part of the operations around them: a vector engine reads any element where it needs it.
 
 A copy of a copy reads from the first tensor. An elementwise operation whose result is only copied computes its elements where
-the copies want them. What only vector operations read is read where it was, without a copy.
+the copies want them. A tensor that only vector operations read is read in place, without a copy.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class _Jobs:
         return source.source != "weight" and source.bits == tensors[work.out].bits
 
     def inner(self, work: Work) -> bool:
-        """Whether nothing but the work of this graph sees its result, which is made at once."""
+        """Whether only work of this graph reads the result, which is made at once."""
         root = self.lowered.bytes_at(work.out)
         return root not in self.outputs and len(self.makers[root]) == 1 and bool(self.readers[root])
 

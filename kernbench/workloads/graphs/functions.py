@@ -32,7 +32,7 @@ _OPERATORS: dict[str, Callable[..., Array]] = {
     "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": np.divide, "Pow": np.power, "Neg": np.negative,
     "Exp": np.exp, "Reciprocal": np.reciprocal, "Sigmoid": _sigmoid, "Tanh": np.tanh, "Erf": _ERF,
 }  # fmt: skip
-#: Op of the vector engine, and what it computes.
+#: An op of the vector engine, and its function.
 _FUNCTIONS: tuple[tuple[str, Callable[[Array], Array]], ...] = (
     ("silu", lambda x: x * _sigmoid(x)),
     ("silu", lambda x: x * _sigmoid(1.702 * x)),

@@ -1,7 +1,7 @@
 """Convolutions of many groups as products: which groups, and which outputs, one product makes.
 
-A product with zeros in its matrix multiplies more. It has the first and last cycles of a job once, and the inputs of
-neighbouring outputs overlap: a tile of 4 x 4 outputs of a 7 x 7 filter looks at 100 inputs, each output by itself at 49.
+A product with zeros in its matrix multiplies more. A tile pays the first and last cycles of a job once, and the inputs of
+neighbouring outputs overlap: a tile of 4 x 4 outputs of a 7 x 7 filter reads 100 inputs, while each single output reads 49.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class GroupCosts:
         return tile == (1, 1) or line <= self.config.spm.size_bytes // _SPM_SHARE
 
     def _cycles(self, window: Window, tile: tuple[int, int], channels: int) -> int:
-        """What the copies and the products of blocks take, the first of the copies before them, and the weights."""
+        """The cycles of the copies and products of blocks, of the first copy before them, and of the weights."""
         made, config = tiles_of(window, tile), self.config
         depth, width, total = made.positions * channels, prod(tile) * channels, made.images * prod(made.out)
         ve, te = config.ve, config.te

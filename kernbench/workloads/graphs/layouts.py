@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from kernbench.workloads.graphs.graph import Graph, Node
 
-_TO_ROWS = ((0, 2, 3, 1), (0, 2, 1))  # what makes the channels the last dimension
-_TO_IMAGE = ((0, 3, 1, 2), (0, 2, 1))  # and what makes an image of that
+_TO_ROWS = ((0, 2, 3, 1), (0, 2, 1))  # the nodes that make the channels the last dimension
+_TO_IMAGE = ((0, 3, 1, 2), (0, 2, 1))  # and the nodes that turn rows of channels into an image
 _WINDOWS = frozenset(("Conv", "ConvTranspose", "MaxPool", "AveragePool", "BatchNormalization", "Resize"))
 _ELEMENTWISE = frozenset((
     "Add", "Sub", "Mul", "Div", "Relu", "Clip", "Sigmoid", "Tanh", "Gelu", "Erf", "Silu", "Swish", "HardSwish", "LeakyRelu",

@@ -83,7 +83,8 @@ class Memory:
             self._storages[name] = Storage(life.nbytes, spm, dram, life.made)
 
     def _only_elementwise(self) -> set[str]:
-        """Tensors whose readers take any byte by itself, and so wait only for what makes it, wherever it belongs in a block."""
+        """Tensors whose readers read single bytes. A reader waits only for the job that makes its byte, at any position of a
+        block."""
         found, others = set[str](), set[str]()
         for _, work in self.lowered.jobs:
             for name in read_by(work):
@@ -107,7 +108,8 @@ class Memory:
         return self._layouts[key]
 
     def _key(self, work: Product, size: Size) -> tuple[str, int, int, int, int]:
-        """What the place of a weight depends on. Products that read it whole share the layout of the first of them."""
+        """The values on which the address of a weight depends. All products that read the whole weight use the layout of the
+        first product."""
         return (work.b, work.k, work.n, *((size.cols, size.cut.depth) if size.cut is not None else (0, 0)))
 
     def layout(self, work: Product, size: Size) -> WeightLayout:
@@ -135,7 +137,8 @@ class Memory:
         return self._storages.get(root)
 
     def read(self, name: str, start: int, nbytes: int, ring: str = "blocks", **meta: Any) -> tuple[int, tuple[int, int]]:
-        """Brings bytes of a tensor to the scratchpad, where they are not; their address, and what their readers wait for."""
+        """Loads the bytes of a tensor that are not in the scratchpad. Returns their address, and the range for which their
+        readers wait."""
         if self.emit.waits > MAX_WAITS:
             rule = f"its jobs wait for each other more than {MAX_WAITS} times, and a program has no more of that"
             remedy = "make a dimension smaller, or the scratchpad larger"
@@ -224,7 +227,7 @@ class Memory:
         return self.rings[ring].take(ceil_div(offset + nbytes, self.align) * self.align) + offset
 
     def written(self, name: str, start: int, nbytes: int, place: int, **meta: Any) -> None:
-        """They are there: to DRAM with them where they do not stay, or are asked for."""
+        """The bytes are in the scratchpad. Store them to DRAM if they do not stay, or if a later node reads them from there."""
         storage, bits = self._made(name), self.lowered.tensors[name].bits
         if storage.spm is None or self.lowered.bytes_at(name) in self._asked:
             assert storage.dram is not None

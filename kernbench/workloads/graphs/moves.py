@@ -21,7 +21,7 @@ def same_bytes(at: Lowering, node: Node) -> None:
 
 @rule("Dropout")
 def dropout(at: Lowering, node: Node) -> None:
-    """In a trained model the same bytes; a mask of ones is there before the run."""
+    """In a trained model, the output has the same bytes as the input. A mask of ones exists before the run."""
     same_bytes(at, replace(node, outputs=node.outputs[:1]))
     for name in node.outputs[1:]:
         if name:

@@ -1,4 +1,5 @@
-"""Groups of nodes that are one piece of work: norms and functions written out, what weights absorb, transposes on the way."""
+"""Groups of nodes that are one piece of work: norms and functions that are written as several nodes, nodes that weights
+absorb, and transposes in between."""
 
 from __future__ import annotations
 

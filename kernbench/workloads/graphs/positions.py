@@ -62,7 +62,7 @@ def one_hot(at: Lowering, node: Node) -> None:
 
 @rule("Compress")
 def compress(at: Lowering, node: Node) -> None:
-    """A copy of what is chosen; its output has the largest size that it may have."""
+    """A copy of the chosen elements; the output has its largest possible size."""
     addresses(at, node.inputs[1])
     at.add(Copy((at.operand(node.inputs[0]),), at.out(node).name))
 

@@ -256,7 +256,8 @@ def integer_matmul(at: Lowering, node: Node) -> None:
 
 @rule("Einsum")
 def einsum(at: Lowering, node: Node) -> None:
-    """Operand by operand: sums over what only one of them has, then a product for each value of what all have."""
+    """For each operand, first sum over the axes that no other operand has. Then make a product for each value of the common
+    axes."""
     equation = node.attributes["equation"].replace(" ", "")
     left, arrow, right = equation.partition("->")
     terms = left.split(",")
@@ -418,7 +419,7 @@ def _shown_stage(node: Node) -> int:
 
 @rule("MultiHeadAttention", "GroupQueryAttention")
 def contributed_attention(at: Lowering, node: Node) -> None:
-    """Those of com.microsoft: with the keys and values of a query if they are in it, and biases before."""
+    """The attention ops of com.microsoft, with biases first. Keys and values may be part of the query tensor."""
     heads = int(node.attributes["num_heads"])
     kv_heads = int(node.attributes.get("kv_num_heads", heads))
     q, k, v = (node.input(number) for number in range(3))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kernbench.workloads.graphs.graph import Copy, Node, Product, Vector
 from kernbench.workloads.graphs.lowering import CannotLower, Lowering, rule
 
-#: Gates, and what a step does with them, in sequence: functions of vector engines.
+#: Gates, and the vector functions of a step on these gates, in sequence.
 _GATES: dict[str, tuple[int, tuple[str, ...]]] = {
     "RNN": (1, ("tanh",)),
     "GRU": (3, ("sigmoid", "sigmoid", "mul", "tanh", "mul", "add")),

@@ -264,7 +264,7 @@ class GraphProgram:
         self.program, self.memory = self._emit()
 
     def _compare_cuts(self) -> None:
-        """If weights are loaded several times, keep the program in which k of products is cut, if it ends sooner."""
+        """If weights are loaded several times, also plan products that are cut along k, and keep the faster program."""
         if any(size.cut for size in self.plan.sizes) or not reloads(self.plan, self.lowered, self.machine):
             return
         cut = plan_with_cuts(self.lowered, self.machine)

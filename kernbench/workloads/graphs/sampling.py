@@ -93,7 +93,7 @@ def roi_pool(at: Lowering, node: Node) -> None:
 
 @rule("NonMaxSuppression")
 def suppression(at: Lowering, node: Node) -> None:
-    """For each box that may be chosen: the best one that is left, and its overlap with all others."""
+    """For each box that may be chosen: find the best remaining box, and its overlap with all others."""
     boxes, scores, out = at.operand(node.inputs[0]), at.operand(node.inputs[1]), at.out(node).name
     batch, classes, count = at.shape(scores)
     rounds = max(at.shape(out)[0] // max(batch * classes, 1), 1)

@@ -41,7 +41,7 @@ def _scaled(graph: Graph, node: Node) -> str:
 
 
 def _fixed(graph: Graph) -> set[str]:
-    """The weights, and what follows from weights alone."""
+    """The weights, and the tensors that depend only on weights."""
     fixed = {name for name, tensor in graph.tensors.items() if tensor.source == "weight"}
     for node in graph.nodes:
         if node.inputs and all(name in fixed for name in node.inputs if name):

@@ -19,7 +19,7 @@ ELEMENTWISE = frozenset({"add", "mul", "copy", "exp", "tanh", "sigmoid", "gelu",
 _VECTOR_BYTES = 64 << 10  # a job of a vector engine is at most so large where more of them can share the work
 _VECTOR_JOBS = 4  # of each vector engine, where a job has at least as many elements as its grain says
 TILE_KIB = (256, 128, 64)  # of a weight tile, where the setup of a transfer costs little
-_COLUMNS_SHARE = 16  # of the scratchpad what the windows of a block look at is one in so many, at most
+_COLUMNS_SHARE = 16  # the copied windows of a block take at most this fraction (1 / n) of the scratchpad
 _STRIP_BYTES = 4 << 10  # results go to DRAM in pieces of whole column tiles of at least this
 
 
@@ -51,10 +51,10 @@ class Size:
     rows: int  #: of a block: of a product, of a vector operation; elements where it is elementwise
     cols: int = 0  #: columns of a weight tile; of several groups all of them together where they fit one
     held: bool = False  #: the weights are loaded once, and stay while all blocks go by
-    streamed: bool = False  #: what is broadcast is too large to stay, and is loaded again and again
+    streamed: bool = False  #: the broadcast operand is too large to stay, and is loaded repeatedly
     block: int = 0  #: [byte] read, of all inputs
     strip: int = 0  #: tiles of results that leave together
-    columns: int = 0  #: [byte] of what a window looks at, side by side
+    columns: int = 0  #: [byte] of the inputs of a window, side by side
     out: int = 0  #: [byte] written
     tile: int = 0  #: [byte]
     params: int = 0  #: [byte]
@@ -182,7 +182,7 @@ class Sizes:
         return rows, -wide
 
     def _columns_of(self, work: Product, rows: int) -> int:
-        """[cycle] in which the vector engines put side by side what the windows of a block look at."""
+        """[cycle] in which the vector engines copy the windows of a block side by side."""
         if work.window is None:
             return 0
         ve, bits = self.config.ve, self.lowered.tensors[work.a].bits
@@ -299,7 +299,7 @@ class Sizes:
     def moved(self, work: Work, size: Size, resident: frozenset[str]) -> tuple[int, int]:
         """[byte] without alignment that a piece of work loads of weights, and of activations that it loads and stores.
 
-        Near what is emitted, to choose by; `resident`: the roots of tensors that stay in the scratchpad.
+        An approximation of the emitted jobs, for comparisons; `resident`: the roots of tensors that stay in the scratchpad.
         """
         weights, others = 0, 0
         for name in read_by(work):

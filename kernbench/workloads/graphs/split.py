@@ -76,7 +76,7 @@ class Cut:
         return sum(self.places)
 
     def text(self, work: Product) -> str:
-        """What the planner tells of it."""
+        """The report of the planner about it."""
         return f"k in {ceil_div(work.k, self.depth)} slabs of {self.depth}, for blocks of {self.rows} x {self.wide}"
 
     def blocks(self, work: Product) -> int:

@@ -14,7 +14,7 @@ from kernbench.workloads.graphs.lowering import CannotLower, Lowering, rule
 from kernbench.workloads.graphs.products import volume, window_of
 
 _COPY, _EXP = ("copy",), ("exp",)
-#: What a vector engine does for an operator of one input, in sequence.
+#: The ops of a vector engine for an operator of one input, in sequence.
 UNARY: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("Relu", "LeakyRelu", "Clip", "Neg", "Abs", "Not", "Floor", "Ceil", "Round", "Sign"), _COPY),
     **dict.fromkeys(("Exp", "Log", "Sqrt", "Reciprocal", "Sin", "Cos", "Elu", "Celu", "Selu", "IsNaN", "IsInf"), _EXP),
@@ -34,7 +34,7 @@ UNARY: dict[str, tuple[str, ...]] = {
     "QuantizeLinear": ("mul",),
     "DequantizeLinear": ("mul",),
 }
-#: The same of two inputs; `b`: of the second input, before.
+#: The same for an operator of two inputs; `b`: of the second input, before.
 BINARY: dict[str, str] = {
     **dict.fromkeys(("Add", "Sub", "Max", "Min", "And", "Or", "Xor", "Equal", "Less", "LessOrEqual"), "add"),
     **dict.fromkeys(("Greater", "GreaterOrEqual", "PRelu", "Mod", "Sum", "BitShift"), "add"),
@@ -81,7 +81,8 @@ def unary(at: Lowering, node: Node) -> None:
 
 @rule(*BINARY)
 def binary(at: Lowering, node: Node) -> None:
-    """Any number of inputs, the next one added to what there is; one that ends a written-out norm or function is that."""
+    """An operator of any number of inputs, which are added one after another. If it ends a norm or function of several nodes,
+    it computes this norm or function."""
     out = at.out(node).name
     if _written_out(at, out):
         return
@@ -236,7 +237,7 @@ def norm(at: Lowering, node: Node) -> None:
 
 @rule("SkipLayerNormalization", "SkipSimplifiedLayerNormalization")
 def skip_norm(at: Lowering, node: Node) -> None:
-    """A sum with what went beside, then the norm; the sum may be an output too."""
+    """The sum with the residual input, then the norm. The sum may also be an output."""
     shape = at.shape(node.inputs[0])
     names = node.outputs[3] if len(node.outputs) > 3 and node.outputs[3] else at.temporary(*shape)
     combine(at, "add", at.operand(node.inputs[0]), at.operand(node.inputs[1]), names)

@@ -102,7 +102,7 @@ class _Block:
         self.normed = layer.buffer(f"normed_{ATTENTION}")
 
     def prepare(self) -> None:
-        """What all heads share: the rows of the RoPE tables and the normed tokens."""
+        """The buffers that all heads share: the rows of the RoPE tables and the normed tokens."""
         layer = self.layer
         for name, table in layer.dram.rope.items():
             at = layer.buffer(name)
@@ -208,7 +208,7 @@ class _Block:
         return found
 
     def _score(self, sequence: _Sequence, query: int, index: int, tile: KvTile, q: int, k: int, scores: int) -> None:
-        """Scores of a tile's tokens. Those of some queries are in order of tiles: `[tile][token][position]`."""
+        """Scores of a tile's tokens. The scores of some queries are in the order of tiles: `[tile][token][position]`."""
         dim, act, kv_head = self.model.head_dim, self.layer.act, query // self.model.group
         meta = {**self.meta, "head_id": query, "tile_id": index, "phase": "ATTENTION_SCORE"}
         for rows, skipped, n, before in self._parts(sequence, tile, kv_head):

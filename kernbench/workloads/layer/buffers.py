@@ -16,7 +16,7 @@ from kernbench.workloads.routing import largest_part
 from kernbench.workloads.scratchpad import BufferSpec
 
 ATTENTION, OUT, GATE_UP, DOWN = STAGES = range(4)
-STAGE_MATRICES = (("wq", "wk", "wv"), ("wo",), ("w_gate", "w_up"), ("w_down",))  #: what each stage multiplies by
+STAGE_MATRICES = (("wq", "wk", "wv"), ("wo",), ("w_gate", "w_up"), ("w_down",))  #: the matrix by which each stage multiplies
 _RESIDENT_IN = (  # which of the resident tensors the buffers of each stage depend on
     frozenset({"attention"}),
     frozenset({"residual", "attention"}),
@@ -248,7 +248,7 @@ class LayerBuffers:
         return ceil_div(nbytes, self._align) * self._align + self._align
 
     def _shared(self, level: Buffering, resident: frozenset[str]) -> list[BufferSpec]:
-        """What lives in more than one stage."""
+        """The buffers that are used in more than one stage."""
         model, act = self.model, self.activation_bytes
         cols = self.tile_cols(level)
         tile = max(self._moved(bytes_of(m.rows * cols[m.name], self.widest(m)), self._align) for m in self.matrices)
@@ -283,7 +283,7 @@ class LayerBuffers:
         return stage, level.tile_bytes, level.depth, here
 
     def _local(self, level: Buffering, resident: frozenset[str], stage: int, m: int) -> tuple[list[BufferSpec], int]:
-        """What lives in one stage with blocks of `m` tokens, and its bytes in whole lines."""
+        """The buffers of one stage with blocks of `m` tokens, and their bytes in whole lines."""
         key = self._local_key(level, resident, stage), m
         if key not in self._locals:
             needs = self._new_local(level, resident, stage, m)

@@ -17,7 +17,7 @@ from kernbench.workloads.routing import parts
 
 @dataclass(frozen=True, slots=True)
 class LayerBytes:
-    """[byte] by what they are for, without alignment."""
+    """[byte] by purpose, without alignment."""
 
     weights: int  #: with gains and biases
     kv: int  #: with the page table

@@ -166,7 +166,7 @@ class WeightTile:
     bits: int  #: per weight
     elements: int
     nbytes: int
-    moved_bytes: int  #: [byte] with alignment: what its transfer moves
+    moved_bytes: int  #: [byte] that its transfer moves, with alignment
     dram_addr: int
 
 

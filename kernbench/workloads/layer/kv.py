@@ -106,13 +106,13 @@ class KvCache:
         return bytes_of(self.head_dim, self.bits[head])
 
     def base(self, kind: str, head: int, sequence: int, t: int) -> int:
-        """The `dram_base_addr` of what holds token `t` of a head."""
+        """The `dram_base_addr` of the page or cache that holds token `t` of a head."""
         start = self.bases[kind, self.bits[head]]
         number = sequence if self.pages is None else self.pages.page(sequence, t // self.t_max)
         return start + number * self.kv_heads * self.t_max * self.token_bytes(head)
 
     def within(self, t: int) -> int:
-        """The number of token `t` in what holds it."""
+        """The number of token `t` in its page or cache."""
         return t if self.pages is None else t % self.t_max
 
     def addr(self, kind: str, head: int, sequence: int, t: int) -> int:

@@ -33,7 +33,8 @@ class PartialRows:
 
 
 def output_projection(layer: Layer) -> Iterator[PartialRows]:
-    """Emits attention times wo, added to the residual stream; of a shard, yields what the shards must add up first."""
+    """Emits attention times wo, added to the residual stream; on a shard, yields the partial sums that the shards must add up
+    first."""
     for block in enumerate(layer.plan.blocks(OUT)):
         yield from _output_block(layer, block)
 
@@ -53,7 +54,7 @@ def feed_forward(layer: Layer) -> Iterator[PartialRows]:
 
 
 def in_turn(layer: Layer) -> Iterator[PartialRows]:
-    """Emits all four stages in turn, block by block. Yields what the shards must add up.
+    """Emits all four stages in turn, block by block. Yields the partial sums that the shards must add up.
 
     While the shards add up the rows of a block, the tensor engines multiply another block. The output projection of a block
     follows the attention of the next block, and the down projection follows the gate and up projection of the next block.

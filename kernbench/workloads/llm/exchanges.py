@@ -125,7 +125,7 @@ def scatter_rows(
 
 
 def _cuts(layers: Sequence[Sharded], parts: Sequence[int], bits: int) -> list[list[tuple[int, int]]]:
-    """The offset [byte] and the elements of each piece of a part that goes another way on a torus. Pieces begin at lines."""
+    """The offset [byte] and the elements of each piece of a part that takes another route on a torus. Pieces begin at lines."""
     line = layers[0].config.spm.bank_width_bytes
     pieces = torus_parts(len(layers))
     each = ceil_div(ceil_div(bytes_of(max(parts), bits), pieces), line) * line

@@ -90,7 +90,7 @@ class Known(Generic[T]):
 
 
 class Kept(Known[T]):
-    """As `Known`; other processes find the values on disk. The `repr` of a key must describe the key completely.
+    """The same as `Known`, but other processes find the values on disk. The `repr` of a key must describe the key completely.
 
     `kind`: the kind of the values. `form`: their type for msgspec on disk. `packed` and `unpacked` convert a value to this type
     and back.

@@ -344,7 +344,7 @@ class Convolution:
 
     @property
     def weight(self) -> Weight:
-        """Its filters as a matrix."""
+        """The filters of the convolution as a matrix."""
         return Weight("convolution", self.inputs * self.taps, self.outputs)
 
 

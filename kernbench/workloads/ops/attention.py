@@ -48,7 +48,7 @@ def block_of(chip: Chip, op: Attention, cost: AttentionCost) -> Block:
 
     Those of FlashAttention follow from its code (0251105a: csrc/flash_attn/src/flash_fwd_launch_template.h, and
     hopper/tile_size.h for FlashAttention 3), by the version of the instruction set, the width of a head, the mask, and whether
-    the cache has pages. As many blocks share a core as its shared memory holds.
+    the cache has pages. A core runs as many blocks as its shared memory holds.
     """
     version, shared = chip.compute_capability, chip.core_shared_bytes
     if cost.kernel == "chip" or version is None or shared is None:
@@ -122,7 +122,7 @@ def _ramp(view: ChipView, nbytes: float, rate: float, waves: int) -> float:
 def _paged_splits(blocks: int, slots: int, tiles: int) -> int:
     """Parts into which FlashAttention 2 cuts the keys of a decode step (num_splits_heuristic in flash_api.cpp, 0251105a).
 
-    It takes the fewest parts with which the waves of blocks are nearly as full as they can be, for two blocks on each core. A
+    The smallest number of parts for which the waves of blocks are nearly as full as possible, with two blocks on each core. A
     number of parts counts only if each part has fewer tiles than with one part less.
     """
     if blocks >= 0.8 * slots:

@@ -1,4 +1,4 @@
-"""The kernels of one step of a described model: what a runtime launches for the blocks of a decoder on a chip."""
+"""The kernels that a runtime launches on a chip in one step of a model, for the blocks of the decoder."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class StepKernels:
             yield Collective("all_reduce", self.tp, int(2 * self.tokens * self.hidden)), sums
 
     def _heads(self, whole: int) -> int:
-        """The heads of a chip, if the model has so many."""
+        """The number of heads on a chip, at most the number of heads of the model."""
         parts = self.parts or self.tp
         return max(1, parts // self.tp) * ceil(whole / parts)
 

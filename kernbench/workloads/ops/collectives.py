@@ -48,10 +48,10 @@ DIRECT = ("send_recv",)  #: no reduction: the links' rated bandwidth, in one ste
 #: Of the last-level cache, the part that can hold the message of repeated sends; a longer one is read from DRAM. Fitted on two
 #: A100 (Vidur 7d47513), where a byte takes a fifth more time from between 31 and 37 MB on.
 HELD = 0.8
-#: Of the links' rate, what a message from DRAM reaches: few channels wait for longer loads (same source). PCIe is slow enough
-#: for these loads.
+#: The share of the links' rate that a message from DRAM reaches: few channels wait for longer loads (same source). PCIe is slow
+#: enough for these loads.
 MISSED = 0.76
-RING = 0.8  #: of the network adapters' rate, what a collective of GPUs sustains (same source)
+RING = 0.8  #: the share of the network adapters' rate that a collective of GPUs sustains (same source)
 OTHERS_RING = 0.75  #: the same of other chips: assumed
 
 
@@ -75,7 +75,7 @@ BETWEEN = (
     Between("low latency", 6_600.0, 2_000.0, 2_700.0, 600.0, 5_000.0, 1, 1.0, 0.5, 0.92 / 3.8, 22.5),
     Between("simple", 8_400.0, 6_000.0, 14_000.0, 4_000.0, 14_000.0, 2, 1.4, 1.0, 0.92, None),
 )
-#: Of its bandwidth, what a tree reaches with messages of a medium size, from and to [byte]: the tuner's table in short.
+#: The share of its bandwidth that a tree reaches with messages of medium size, from and to [byte]: the tuner's table in short.
 TREE_MEDIUM, MEDIUM = 0.55, (16 << 10, 16 << 20)
 
 

@@ -49,7 +49,7 @@ def step_operations(
     yield kernels.head(model.vocab), 1
 
 
-#: Shapes by what tables call the models, in lower case without signs, from the published config.json of each.
+#: Shapes of models from their published config.json, by the name in the tables, in lower case without punctuation.
 SHAPES: dict[str, DecoderShape] = {
     "llama27b": DecoderShape(32, 4096, 32, 32, 128, 11008, 32000),
     "llama7b": DecoderShape(32, 4096, 32, 32, 128, 11008, 32000),

@@ -1,4 +1,4 @@
-"""A kernel as the planner sees it: what the host spends before it, what a core array computes, what DRAM moves."""
+"""A kernel for the planner: the time of the host before it, the work of a core array, and the bytes of DRAM."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Kernel:
     name: str
     engine: Literal["te", "ve"]  #: which engine's time the body is
     body: float  #: [cycle] of that engine, over all waves, padding and stalls of operands included
-    read_bytes: float = 0.0  #: from DRAM: what the cache does not hold
+    read_bytes: float = 0.0  #: bytes from DRAM, which the cache does not hold
     write_bytes: float = 0.0
     start: float = 0.0  #: [cycle] the device takes before the first byte
     after: float = 0.0  #: [cycle] after the last byte: reductions of split products, combination of split keys
@@ -51,5 +51,5 @@ class Kernel:
 
 
 def whole_cycles(cycles: float) -> int:
-    """A number of cycles, rounded up; what is within a millionth of a whole number is that number."""
+    """A number of cycles, rounded up. A value within a millionth of a whole number is rounded to this number."""
     return max(0, ceil(cycles - 1e-6))

@@ -49,7 +49,7 @@ def check_name(name: str, where: str, field: str) -> None:
 def operation_of(name: str, given: Mapping[str, Any], where: str, shown: Callable[[str], str] = str) -> Operation:
     """The operation `name` with these parameters, and the defaults of the others.
 
-    `where`: what an InputError is about. `shown`: the name of a parameter in an InputError.
+    `where`: the subject of an InputError. `shown`: the name of a parameter in an InputError.
     """
     at = DEFAULTS | dict(given)
 

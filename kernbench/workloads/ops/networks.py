@@ -57,7 +57,7 @@ class Layer:
         return self.columns * self.depth * self.groups
 
     def operation(self, batch: int, on_chip: float, element: float, weight: float) -> Product | Vector:
-        """The layer over a batch; what it reads and writes lies in the chip if both fit into `on_chip` bytes together."""
+        """The layer over a batch. Its input and output are on the chip if both together fit into `on_chip` bytes."""
         near = (self.read + self.written) * batch * element <= on_chip
         if not self.depth:
             moved = 0.0 if near else (self.read + self.written) * batch * element

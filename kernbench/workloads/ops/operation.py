@@ -1,4 +1,4 @@
-"""What an operation is: its shape, and the least work and traffic that follow from it."""
+"""An operation: its shape, and the smallest work and traffic that follow from the shape."""
 
 from __future__ import annotations
 

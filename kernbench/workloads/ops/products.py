@@ -1,8 +1,9 @@
 """Plans of matrix products: tiles, waves over the cores and split k on a GPU; arrays; tile grids.
 
 A GPU's library has kernels of a few tile shapes, and picks one by a model of its own: it expects tiles of few rows to be
-slower than they are here, so it may run another wave of larger ones. One step of k of a block takes the longer of its
-multiply-adds and of its operands from the cache. Blocks go to the cores in waves, so the last wave counts whole.
+slower than they are here, so it may run another wave of larger ones. One step of k of a block takes the longer of two times:
+the time of its multiply-adds, and the time to read its operands from the cache. Blocks go to the cores in waves, so the last
+wave counts whole.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ HINDERED, LOADS_LONGER, CORES_LONGER = 0.19, 4, 24
 
 
 def plan_product(view: ChipView, op: Product, cost: OpCost | None = None, pause_ns: float = 0.0) -> Kernel:
-    """The kernel that the library takes: the fastest of those that it knows, by what it expects of them.
+    """The kernel that the library chooses: the kernel with the shortest expected time.
 
     `pause_ns`: the cores are idle for so long before the next kernel.
     """
@@ -65,7 +66,7 @@ def _clock_beside_pauses(view: ChipView, kernel: Kernel, pause_ns: float) -> flo
 
 
 def expected_cycles(view: ChipView, kernel: Kernel) -> float:
-    """What the library expects of a plan: it takes small tiles for slower than they are."""
+    """The time of a plan that the library expects. It overestimates the time of small tiles."""
     return kernel.cycles(view.memory_rate, float(kernel.notes.get("expected", 1.0)))
 
 
@@ -173,9 +174,9 @@ HAND_OVER = 68  #: [cycle] a multicast of a tile waits for its receivers. Fitted
 def _tile_grid(view: ChipView, op: Product, block: int) -> Kernel:
     """Tiles of 32 x 32 on a grid of cores: each core has a rectangle of the result.
 
-    A tile product takes its passes and the unpacking of its operand. What lies in DRAM is multicast to the cores in turns, in
-    which they hardly compute: loads, products and stores follow each other. Where the left operand is one row of tiles, each
-    core streams its part of the right one while it computes.
+    A tile product takes its passes and the unpacking of its operand. Operands in DRAM are multicast to the cores in turns. The
+    cores hardly compute meanwhile, so loads, products and stores follow each other. Where the left operand is one row of
+    tiles, each core streams its part of the right one while it computes.
 
     A library that cuts results into blocks of so many rows and columns gives one core a result of one block. That core puts
     its partial sums aside and reads them again, which takes longer than it unpacks operands. A row of blocks is shared by all

@@ -22,7 +22,7 @@ _VE = dict.fromkeys(("in_bank", "in_offset", "out_bank", "out_offset"), 0)
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A kernel and what the host spends around it, in cycles."""
+    """A kernel and the time of the host around it, in cycles."""
 
     kernel: Kernel
     launch: float = 0.0  #: before it
@@ -58,7 +58,7 @@ class Queue:
         self.ahead = ahead
         self._ends: list[int] = []
         self._host: list[int] = []  # the item of the host before
-        self._ended: list[list[int]] = []  # by launch, what it ends with
+        self._ended: list[list[int]] = []  # by launch, its last job
 
     def append(self, one: Launch) -> None:
         """A kernel after all before it."""

@@ -46,7 +46,7 @@ class OperationTimer:
         self._cycles: dict[tuple[Launch, ...], float] = {}
 
     def launch(self, op: Operation) -> Launch:
-        """The kernel of an operation, and what the host spends around it."""
+        """The kernel of an operation, and the time of the host around it."""
         runtime, view = self.runtime, self.view
         name = op.name
         cost = runtime.cost(name, op.kind)

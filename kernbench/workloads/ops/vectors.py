@@ -1,10 +1,10 @@
 """Plans of vector operations: a stream through the cores, from the last-level cache as far as that holds it.
 
-The bytes of an operation cross the cache. Their rate is the cache's, or what the threads have in flight: by Little's law bytes
-in flight over the time of their turn, which is a load and a store. Bytes past what the cache keeps of a stream come from DRAM
-too. Each kernel, and each reading of a row by one kernel, begins with a chain of loads. A block of threads that is shorter than
-the row takes the row in turns, each with a chain; the last turn may leave threads idle. A row that is read again comes from the
-cache as far as that holds the rows of all blocks that run at a time.
+The bytes of an operation cross the cache. Their rate is the smaller of two rates: the rate of the cache, and by Little's law
+the bytes that the threads have in flight, divided by the time of a load and a store. Bytes of a stream that the cache cannot
+hold also come from DRAM. Each kernel, and each reading of a row by one kernel, begins with a chain of loads. A block of
+threads that is shorter than the row takes the row in turns, each with a chain; the last turn may leave threads idle. A row
+that is read again comes from the cache as far as that holds the rows of all blocks that run at a time.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from kernbench.workloads.ops.chip_view import ChipView
 from kernbench.workloads.ops.kernel import Kernel
 from kernbench.workloads.ops.operation import Vector
 
-READ_SHARE = 0.5  #: of the bytes past the cache; operations write about what they read
-HELD = 0.5  #: of the cache that the rows of running blocks have, or results in place; what they finished has the rest
+READ_SHARE = 0.5  #: share of the bytes that the cache cannot hold; operations write about as many bytes as they read
+HELD = 0.5  #: share of the cache for the rows of running blocks, or for results in place; finished rows have the rest
 TURN = 2  #: latencies of a thread's turn: its load and its store (gpu-benches 1038c5d0, bandwidth by occupancy)
 
 

@@ -36,7 +36,7 @@ TRIED = 6  #: limit of the layouts that are placed to find one that fits
 
 
 def least_bytes(model: Model, precision: Precision, job: Job, layout: Layout) -> int:
-    """[byte] A lower bound of what the fullest PE needs: its share of weights, the whole embedding, and the caches of its
+    """[byte] A lower bound on the memory of the fullest PE: its share of weights, the whole embedding, and the caches of its
     layers."""
     return min(_fullest(model, precision, job, layout, by_memory) for by_memory in (False, True))
 

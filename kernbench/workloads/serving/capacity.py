@@ -106,7 +106,7 @@ class SeedCapacity:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What a run of the search served."""
+    """The requests that a run of the search served."""
 
     rate: float  #: [request/s]
     seed: int

@@ -61,7 +61,7 @@ class Engine:
         self._arrived: list[Request] = []  # requests that arrived since the last step was scheduled
         # requests that arrived between the scheduling of the previous step and of the next step
         self._considered: list[Request] = []
-        self._blocked: str | None = None  # what the first request of the queue lacks, since a point in time
+        self._blocked: str | None = None  # the resource that the first request of the queue lacks, and since when
         self._blocked_since = 0
         self._blocked_ns = [0] * len(BLOCKED)  # [ns] total time for each lack of the first request
         self.last_end_ns = -1  #: [ns] end of the step before `ended`
@@ -148,7 +148,8 @@ class Engine:
         return Flight(StepBatch(), now_ns, ready, worked - host_ns, ready - now_ns - worked, {}, spans)
 
     def _settle(self, batch: StepBatch, now_ns: int) -> None:
-        """Count the time for which the first request of the queue lacked something, and set what it lacks from now on."""
+        """Count the time for which the first request of the queue lacked a resource, and set the resource that it lacks from
+        now on."""
         if self._blocked is not None:
             self._blocked_ns[BLOCKED.index(self._blocked)] += now_ns - self._blocked_since
         self._blocked, self._blocked_since = batch.blocked, now_ns

@@ -154,7 +154,7 @@ def _phase(step: ChipStep, name: str, steps: Sequence[tuple[Sequences, ...]]) ->
 
 @dataclass(frozen=True, slots=True)
 class _Room:
-    """What a run takes of the memory of each chip, and which changes would make it fit."""
+    """The memory of each chip that a run needs, and the changes that would make the run fit."""
 
     model: Model
     step: ChipStep

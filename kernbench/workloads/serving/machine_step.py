@@ -305,7 +305,7 @@ class ChipStep(MachineStep):
             self.capture_sizes = GRAPH_SIZES
 
     def on(self, shards: int) -> ChipStep:
-        """The same step of a model that so many chips share."""
+        """The same step of a model that this number of chips shares."""
         other = copy(self)
         other._shards = shards
         return other
@@ -498,7 +498,7 @@ def _is_mixture(model: Model) -> bool:
 
 
 def check_bits_on_chip(where: str, a: int | None, kv: int | None, names: tuple[str, str]) -> None:
-    """InputError about bits that no kernel of a chip has; `names`: what the values of `a` and `kv` are called."""
+    """InputError about bits that no kernel of a chip has; `names`: the names of the values of `a` and `kv`."""
     for name, bits, what in ((names[0], a, "activations"), (names[1], kv, "keys and values")):
         if bits not in (None, 8, 16):
             raise InputError(Problem(where, f"on a chip, {what} have 8 or 16 bits", name, bits))

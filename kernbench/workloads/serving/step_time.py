@@ -313,7 +313,7 @@ class TableTimer(MachineTimer):
     def _interpolated_pj(
         self, prefill: float, decodes: float, context: float, pairs: float, width: float
     ) -> dict[str, float]:
-        """As `_interpolated`, of each part."""
+        """The same as `_interpolated`, for each part."""
         found: dict[str, float] = {}
 
         def add(share: float, parts: Mapping[str, float]) -> None:

@@ -1,4 +1,4 @@
-"""What the engine did over time, in a bounded number of intervals of equal length."""
+"""The activity of the engine over time, in a bounded number of intervals of equal length."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ cdef inline bint requested(Channel* c, int32_t bank) noexcept nogil:
     return False
 
 cdef inline clock_t refresh_look(Controllers* d, Channel* c, clock_t now) noexcept nogil:
-    """At the beginning of a clock: whether a refresh is pending, and for which bank. The clock in which the next refresh
+    """At the beginning of a clock, find whether a refresh is pending, and for which bank. The clock in which the next refresh
     becomes due."""
     cdef clock_t refi = d.timing.refi
     cdef int64_t each = 1 if d.per_bank else d.timing.nodes[<int>RANK], due

@@ -149,7 +149,8 @@ cdef inline int32_t first_offer(Network* w, int32_t o, uint64_t free, int32_t ac
 
 
 cdef inline void take_channel(Network* w, Router* r, int32_t vc, int32_t offer) noexcept nogil:
-    """Let a head take a channel of an output, numbered over the router's. It requests the switch from the next clock on."""
+    """Give a channel of an output to a head. The channel is numbered over all channels of the router. It requests the switch from the
+    next clock on."""
     cdef InputVc* v = &w.in_vc[vc]
     cdef Input* p = &w.input[vc >> w.shift]
     cdef uint64_t mine = bit(vc & ((1 << w.shift) - 1))
@@ -323,7 +324,7 @@ cdef inline void match_adaptive(Network* w) noexcept nogil:
 
 
 cdef void match_channels(Network* w) noexcept nogil:
-    """F3: heads that wait take free channels of their outputs. Those without a channel go on waiting."""
+    """F3: heads that wait take free channels of their outputs. Heads without a channel continue to wait."""
     cdef int32_t k, vc, n = 0
     if w.escapes:
         match_adaptive(w)

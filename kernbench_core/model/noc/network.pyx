@@ -186,7 +186,7 @@ cdef inline bint depart(Network* w, int32_t vc, cycle_t now) noexcept nogil:
 
 
 cdef inline void departures(Network* w, int32_t n, cycle_t now) noexcept nogil:
-    """F5 of the first `n` channels of `ready`. Those behind them became ready in this clock."""
+    """F5 of the first `n` channels of `ready`. The flits behind the departed flits became ready in this clock."""
     cdef int32_t k, vc, kept = 0
     for k in range(n):
         vc = w.ready[k]

@@ -60,7 +60,7 @@ def _vector(memory: Memory, work: Vector, size: Size, meta: dict[str, Any]) -> N
         at = first * (1 if work.reduces else length) * out
         place = memory.place(work.out, at, results * out)
         if work.op in ("add", "mul") and second is None:
-            second = source  # what is broadcast is not a stream
+            second = source  # a broadcast operand is not a stream
         fields = {"length": count if flat else length, "batch": 1 if flat else count, **widths(a * 8, out * 8)}
         job = emit.ve(work.op, source, place, second, **fields, **meta)
         for place_of in beside:
@@ -99,7 +99,7 @@ def _whole(memory: Memory, name: str, meta: dict[str, Any]) -> LoadedTile:
 
 
 def _along(memory: Memory, name: str, first: int, count: int, meta: dict[str, Any]) -> LoadedTile:
-    """The part of a second input that belongs to some elements; what is smaller is read again from its beginning on."""
+    """The part of a second input that belongs to some elements. A smaller input is read again from its beginning."""
     tensor = memory.lowered.tensors[name]
     size = tensor.bits // 8
     count = min(count, tensor.elements)

@@ -15,7 +15,7 @@ from kernbench.workloads.graphs.sizes import Size
 from kernbench.workloads.layer.dram import Span
 
 COPIES = 4  #: of each vector engine, of the windows of many groups
-LoadedTile = tuple[int, tuple[int, int]]  # scratchpad address, and (address, bytes) of what its readers wait for
+LoadedTile = tuple[int, tuple[int, int]]  # scratchpad address, and (address, bytes) of the range for which its readers wait
 
 
 class ProductJobs:

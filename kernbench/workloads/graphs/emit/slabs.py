@@ -81,7 +81,7 @@ class SlabJobs:
     def _right_at_once(self, of_b: int, slab: int, depth: int, tiles: list[Tile]) -> dict[Tile, int]:
         """The scratchpad addresses of all tiles, loaded at once, in the order in which they are multiplied.
 
-        Two slabs that follow each other lie at both ends of the ring, and overlap: what they share is multiplied first.
+        Two consecutive slabs are at the two ends of the ring and overlap. Their common part is multiplied first.
         """
         cut, odd = self.cut, self._loaded % 2
         self._loaded += 1

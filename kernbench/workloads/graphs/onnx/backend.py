@@ -90,7 +90,7 @@ class KernbenchBackend(Backend):
 
 
 def outcome_of(model: onnx.ModelProto, inputs: Sequence[Any]) -> str:
-    """What becomes of a case: `runs`, `no work`, or the reason for which it is refused."""
+    """The outcome of a case: `runs`, `no work`, or the reason of the refusal."""
     try:
         made = Representation(model).plan(inputs)
     except InputError as error:

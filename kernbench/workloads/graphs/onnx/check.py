@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MAX_NODES = 100_000  #: of a graph, local functions written out
 MAX_DIMENSIONS = 32  #: of a tensor
-#: What shapes are computed with, each in time and memory that go with its elements.
+#: The ops with which shapes are computed. The time and memory of each op are proportional to its elements.
 FOLDED = frozenset((
     "Abs", "Acos", "Add", "And", "ArgMax", "ArgMin", "Cast", "CastLike", "Ceil", "Clip", "Compress", "Concat", "Constant",
     "ConstantOfShape", "Cos", "CumSum", "Div", "Equal", "Erf", "Exp", "Expand", "EyeLike", "Flatten", "Floor", "Gather",
@@ -190,7 +190,7 @@ def _rank(what: str, rank: int, checks: Checks) -> None:
 def _edges(graph: onnx.GraphProto, checks: Checks, outer: frozenset[str] = frozenset(), where: str = "") -> None:
     """Each tensor is made once, by a node before those that read it.
 
-    `outer`: what a graph inside a node may read of the graph around it; `where`: that node.
+    `outer`: the values of the outer graph that a graph inside a node may read; `where`: that node.
     """
     sparse = {item.values.name for item in graph.sparse_initializer}
     known = {item.name for item in (*graph.input, *graph.initializer)} | sparse
@@ -240,7 +240,7 @@ def nodes_in(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
 
 
 def _bodies(graph: onnx.GraphProto, opsets: dict[str, int], checks: Checks, where: str = "") -> None:
-    """The graphs inside nodes: their initializers, their nodes, and what a loop or branch must have."""
+    """The graphs inside nodes: their initializers, their nodes, and the rules for loops and branches."""
     for number, node in enumerate(graph.node):
         name = where + name_of(node, number)
         for inner in graphs_in(node):

@@ -1,7 +1,8 @@
 """If, Loop and Scan written out: the nodes of the graphs inside them, in the graph that contains them.
 
 A branch is chosen by its condition, and a loop is as many copies of its body as it has iterations. Where these depend on the
-inputs, a bound takes their place: the branch with more work, the largest number of iterations, or what the user says.
+inputs, a bound takes their place: the branch with more work, the largest number of iterations, or the value that the user
+states.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def _hoist(inner: onnx.GraphProto, graph: onnx.GraphProto, taken: set[str]) -> N
 
 @dataclass(slots=True)
 class Bounds:
-    """What holds of nodes whose condition or count depends on the inputs, and what was assumed.
+    """Facts and assumptions about nodes whose condition or count depends on the inputs.
 
     `stated`: by the user, by the name of a node: iterations or a branch. `sizes`: iterations that the shapes of a file state,
     by the name of a result of a Loop.
@@ -330,7 +331,7 @@ class Writer:
         return prefix
 
     def _copy(self, body: onnx.GraphProto, given: Mapping[str, str], prefix: str) -> list[str]:
-        """A copy of the nodes of a graph; the names of its results. `given`: what its inputs are."""
+        """A copy of the nodes of a graph; the names of its results. `given`: its inputs."""
         names = {**{name: prefix + name for node in body.node for name in node.output if name}, **given}
         for number, node in enumerate(body.node):
             copy = type(node)()

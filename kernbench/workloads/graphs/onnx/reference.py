@@ -44,7 +44,7 @@ def verify_file(
     try:
         with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
             results = ReferenceEvaluator(model).run(None, dict(inputs))
-    except Exception as error:  # whatever the reference raises for what it does not have
+    except Exception as error:  # any exception that the reference raises for ops that it does not implement
         raise InputError(Problem(str(path), f"onnx.reference cannot compute it: {error}")) from None
     expected = {item.name: np.asarray(value) for item, value in zip(model.graph.output, results, strict=True)}
     return verify(made, inputs, weights, expected)

@@ -1,4 +1,5 @@
-"""Shapes of an ONNX graph: inference, and the computation of what shapes depend on, in turns until nothing is new."""
+"""Shapes of an ONNX graph: inference and the computation of values on which shapes depend, in alternation until no shape
+changes."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class Maker(Protocol):
 
 
 def rule(*operators: str) -> Callable[[Rule], Rule]:
-    """Makes a function the rule of operators."""
+    """Register a function as the lowering rule of operators."""
 
     def register(function: Rule) -> Rule:
         RULES.update(dict.fromkeys(operators, function))
@@ -854,7 +854,7 @@ RULES.update({"scatter": _scattered(""), "scatter_add": _scattered("add"), "scat
 
 @rule("select_scatter", "slice_scatter")
 def _scatter_slice(at: Maker, a: dict[str, Any], out: Names) -> None:
-    """What is before, the new part, and what is behind it."""
+    """The part before, the new part, and the part behind."""
     x, source, axis = a["self"], a["src"], a.get("dim", 0) % len(at.shape(a["self"]))
     size = at.shape(x)[axis]
     if "index" in a:

@@ -36,6 +36,6 @@ def verify_module(
 
 
 def _array(value: Any) -> Array:
-    """Its values; floats of 16 bits as those of 32."""
+    """The values of the tensor; floats of 16 bits are converted to 32 bits."""
     values = value.detach().cpu()
     return np.asarray(values.float().numpy() if str(values.dtype) in ("torch.bfloat16", "torch.float16") else values.numpy())

@@ -28,7 +28,8 @@ class Made:
 
 
 def load_factory(target: str) -> Made:
-    """What the function of `FILE.py:FACTORY` returns. InputError if there is no such thing, or it is no model with inputs."""
+    """The return value of the function `FILE.py:FACTORY`. InputError if there is no such thing, or it is no model with
+    inputs."""
     stem, dot_py, name = target.rpartition(".py")
     if not dot_py or not name.startswith(":") or not name[1:]:
         remedy = "FACTORY is the name of a function that returns (model, args); for example model.py:make"

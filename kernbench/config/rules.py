@@ -244,7 +244,8 @@ def _noc_rules(noc: Noc, engines: int, channels: int) -> list[BrokenRule]:
     ):
         if len(places) != count:
             rule = f"the number of places must equal {counted} ({count}), and the list has {len(places)}"
-            spread = [list(places[i * len(places) // count]) for i in range(count)] if 0 < count <= MAX_PLACES_SHOWN else []
+            given = places or ((0, 0),)  # an empty list has no place to repeat, and every mesh has this one
+            spread = [list(given[i * len(given) // count]) for i in range(count)] if count <= MAX_PLACES_SHOWN else []
             example = str(spread).replace(" ", "") if spread else ""
             broken.append(BrokenRule(("noc", key), [list(place) for place in places], rule, example))
         for i, (row, col) in enumerate(places):

@@ -179,7 +179,7 @@ class Machine:
     def trace(self, sink: Sink, options: TraceOptions | None = None) -> Tracing:
         """Trace this run to `sink`, from cycle 0 on. Call `close()` of the returned object at the end.
 
-        InputError if the options do not fit together, ValueError after cycle 0.
+        InputError if the options do not fit together or `sink` has no method `write`, ValueError after cycle 0.
         """
         if self.cycle:
             raise ValueError(f"cycle {self.cycle}: the run has begun already; start the trace at cycle 0")
@@ -199,6 +199,9 @@ class Machine:
     def _new_tracing(self, sink: Sink, options: TraceOptions) -> Tracing:
         from kernbench.sim_engine.recording.tracing import Tracing
 
+        if not callable(getattr(sink, "write", None)):
+            rule = "it must have a method write, like a binary file"
+            raise InputError(Problem("Machine.trace", rule, "sink", sink, 'pass open("run.jsonl", "wb")'))
         self._tracing = Tracing(self, self._core, kernbench_core.Format, kernbench_core.Samples, sink, options)
         return self._tracing
 

@@ -23,7 +23,7 @@ MACHINE_REFUSALS = [
     ("dram: {channels: 0}", "m.yaml:1:18: dram.channels = 0, but it must be at least 1"),
     ("dram: {channels: 5000}", "m.yaml:1:18: dram.channels = 5000, but it must be at most 4096"),
     ("dram: {channels: true}", "m.yaml:1:18: dram.channels = true, but it must be an integer"),
-    ("dram: {channels: 2.0}", "m.yaml:1:18: dram.channels = 2, but it must be an integer, without a decimal point"),
+    ("dram: {channels: 2.0}", "m.yaml:1:18: dram.channels = 2.0, but it must be an integer, without a decimal point; write 2"),
     ("dram: {channels: '2'}", 'm.yaml:1:18: dram.channels = "2", but it must be an integer; write 2'),
     ("dram: {channels: [2]}", "m.yaml:1:18: dram.channels = [2], but it must be an integer"),
     ("dram:\n  chanels: 2", "m.yaml:2:3: dram.chanels: there is no such key; did you mean dram.channels?"),
@@ -39,7 +39,7 @@ MACHINE_REFUSALS = [
     ("freq_ghz: -1.5", "m.yaml:1:11: freq_ghz = -1.5, but it must be above 0"),
     ("freq_ghz: fast", 'm.yaml:1:11: freq_ghz = "fast", but it must be a decimal number'),
     ("energy: {static_mw: -1}", "m.yaml:1:21: energy.static_mw = -1, but it must be at least 0"),
-    ("energy: {mac_pj: {3: 1}}", "m.yaml:1:18: energy.mac_pj = a mapping of 1 keys, but its keys must be among the qbits "
+    ("energy: {mac_pj: {3: 1}}", "m.yaml:1:18: energy.mac_pj = a mapping of 1 key, but its keys must be among the qbits "
      "1, 2, 4, 8, 16, 32, 64, and 3 is not"),
     ("dram: {capacity_bytes: 1 KB}", 'm.yaml:1:24: dram.capacity_bytes = "1 KB", but the unit KB can mean 1000 or 1024 '
      "bytes: write 1KiB (1024) or 1kB (1000)"),
@@ -54,8 +54,8 @@ MACHINE_REFUSALS = [
     ("te: {f_w: {8: 0}}", "m.yaml:1:15: te.f_w[8] = 0, but it must be above 0"),
     ("te: {f_w: 3}", "m.yaml:1:11: te.f_w = 3, but it must be a mapping"),
     ("te: {spm_traffic: 1}", "m.yaml:1:19: te.spm_traffic = 1, but it must be true or false"),
-    ("ve: {sfu: {add: 1}}", "m.yaml:1:11: ve.sfu = a mapping of 1 keys, but the time of add has no sfu term of its own"),
-    ("ve: {sfu: {Exp: 1}}", "m.yaml:1:11: ve.sfu = a mapping of 1 keys, but its keys must be names of vector ops in lower case, "
+    ("ve: {sfu: {add: 1}}", "m.yaml:1:11: ve.sfu = a mapping of 1 key, but the time of add has no sfu term of its own"),
+    ("ve: {sfu: {Exp: 1}}", "m.yaml:1:11: ve.sfu = a mapping of 1 key, but its keys must be names of vector ops in lower case, "
      "and \"Exp\" is not"),
     ("ve: {sfu: {exp: -1}}", "m.yaml:1:17: ve.sfu.exp = -1, but it must be at least 0"),
     ("noc: {dma_at: [[0]]}", "m.yaml:1:16: noc.dma_at[0] = [0], but it must be a pair [row, col]"),
@@ -87,7 +87,7 @@ RULE_REFUSALS = [
      "makes the rate 4294967294, whose terms must be below 2^31"),
     ("ve: {lanes: 2147483647, f_a: {4: 2}}", "m.yaml:1:13: ve.lanes = 2147483647, but times ops_per_lane and f_a[4] it makes the "
      "rate 4294967294, whose terms must be below 2^31"),
-    ("noc: {dma_at: []}", "m.yaml:1:15: noc.dma_at = [], but the number of places must equal dma.engines (1), and the list has 0"),
+    ("noc: {dma_at: []}", "m.yaml:1:15: noc.dma_at = [], but the number of places must equal dma.engines (1), and the list has 0; write for example [[0,0]]"),
     ("dram: {channels: 2}\nnoc: {dram_at: [[0, 0], [2, 0]]}", "m.yaml:2:25: noc.dram_at[1] = [2, 0], but it must lie in the mesh of "
      "2 rows and 4 columns, counted from 0"),
 ]  # fmt: skip

@@ -87,13 +87,13 @@ FIELDS: list[tuple[dict[str, Any], str]] = [
     ({k: v for k, v in ADD.items() if k != "in2_bank"}, f"prog.json:2:1: {VE_AT}: in2_bank: this field is missing"),
     # qbits
     ({**LOAD, "qbits": 3}, f"prog.json:2:63: {LOAD_AT}: qbits = 3, but it must be one of 1, 2, 4, 8, 16, 32, 64"),
-    ({**LOAD, "qbits": 8.0}, f"prog.json:2:63: {LOAD_AT}: qbits = 8, but it must be one of 1, 2, 4, 8, 16, 32, 64, without a decimal point"),
+    ({**LOAD, "qbits": 8.0}, f"prog.json:2:63: {LOAD_AT}: qbits = 8.0, but it must be one of 1, 2, 4, 8, 16, 32, 64; write 8"),
     ({**KV, "qbits_kv": 0}, f"prog.json:2:92: {KV_AT}: qbits_kv = 0, but it must be one of 1, 2, 3, 4, 5, 6, 8, 16, 32, 64"),
     ({**GEMM, "qbits_weight": True}, f"prog.json:2:71: {TE_AT}: qbits_weight = true, but it must be one of 1, 2, 4, 8, 16, 32, 64"),
-    ({**ADD, "qbits_activation": "8"}, f'prog.json:2:61: {VE_AT}: qbits_activation = "8", but it must be one of 1, 2, 4, 8, 16, 32, 64'),
+    ({**ADD, "qbits_activation": "8"}, f'prog.json:2:61: {VE_AT}: qbits_activation = "8", but it must be one of 1, 2, 4, 8, 16, 32, 64; write 8'),
     ({**LOAD, "tensor_role": "bias"}, f'prog.json:2:44: {LOAD_AT}: tensor_role = "bias", but it must be one of activation, weight, kv, '
      "embedding"),
-    ({**KV, "kv_kind": "K"}, f'prog.json:2:54: {KV_AT}: kv_kind = "K", but it must be one of k, v'),
+    ({**KV, "kv_kind": "K"}, f'prog.json:2:54: {KV_AT}: kv_kind = "K", but it must be one of k, v; did you mean k?'),
     # addresses and ranges
     ({**LOAD, "dram_addr": -64}, f"prog.json:2:79: {LOAD_AT}: dram_addr = -64, but it must be at least 0"),
     ({**LOAD, "dram_addr": 2**63}, f"prog.json:2:79: {LOAD_AT}: dram_addr = 9223372036854775808, but it must be below 2^63"),
@@ -119,7 +119,7 @@ FIELDS: list[tuple[dict[str, Any], str]] = [
     ({**GEMM, "m": 0}, f"prog.json:2:33: {TE_AT}: m = 0, but it must be at least 1"),
     ({**GEMM, "n": -1}, f"prog.json:2:42: {TE_AT}: n = -1, but it must be at least 1"),
     ({**GEMM, "k": 1.5}, f"prog.json:2:51: {TE_AT}: k = 1.5, but it must be an integer, without a decimal point"),
-    ({**GEMM, "k": 2.0}, f"prog.json:2:51: {TE_AT}: k = 2, but it must be an integer, without a decimal point"),
+    ({**GEMM, "k": 2.0}, f"prog.json:2:51: {TE_AT}: k = 2.0, but it must be an integer, without a decimal point; write 2"),
     ({**ADD, "length": 0}, f"prog.json:2:37: {VE_AT}: length = 0, but it must be at least 1"),
     ({**ADD, "batch": 0}, f"prog.json:2:167: {VE_AT}: batch = 0, but it must be at least 1"),
     # engines
@@ -151,7 +151,7 @@ FIELDS: list[tuple[dict[str, Any], str]] = [
     ({**NOP, "phase": 1}, "prog.json:2:28: cmdq[0] (id 0, NOP): phase = 1, but it must be text"),
     ({**NOP, "source": "CPU"}, 'prog.json:2:29: cmdq[0] (id 0, NOP): source = "CPU", but it must be one of ISA, MMIO'),
     ({**NOP, "marker": []}, "prog.json:2:29: cmdq[0] (id 0, NOP): marker = [], but it must be text or an integer from 0 to 2^63 - 1"),
-    ({**NOP, "deps_before": 0}, "prog.json:2:34: cmdq[0] (id 0, NOP): deps_before = 0, but it must be a list of ids"),
+    ({**NOP, "deps_before": 0}, "prog.json:2:34: cmdq[0] (id 0, NOP): deps_before = 0, but it must be a list of ids; write [0]"),
     ({**NOP, "deps_after": ["a"]}, 'prog.json:2:33: cmdq[0] (id 0, NOP): deps_after = ["a"], but of each id in it: it must be an integer'),
 ]  # fmt: skip
 

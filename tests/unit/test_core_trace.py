@@ -5,8 +5,11 @@ from __future__ import annotations
 import io
 import json
 
+import pytest
+
 from kernbench.cmdq import load_program
 from kernbench.cmdq.lower import lower_machine, lower_program
+from kernbench.common.errors import InputError
 from kernbench.config import load_config
 from kernbench.sim_engine.machine import Machine
 from kernbench.sim_engine.recording import TraceOptions
@@ -70,3 +73,9 @@ def test_the_bank_of_an_access_is_that_of_its_first_byte() -> None:
     accesses = [json.loads(line) for line in lines_of_requests(1024)[:20_000] if b'"SRAM_ACCESS"' in line]
     assert len(accesses) > 5000
     assert [event["bank_id"] for event in accesses] == [event["addr"] // 128 % 64 for event in accesses]
+
+
+def test_a_path_is_no_sink() -> None:
+    program = load_program({"metadata": {"version": "1.0"}, "cmdq": [{"opcode": "NOP"}]})
+    with pytest.raises(InputError, match=r"sink = .run.jsonl., but it must have a method write, like a binary file; pass open"):
+        Machine(load_config({}), program).trace("run.jsonl")  # type: ignore[arg-type]

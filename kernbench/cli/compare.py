@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kernbench.cli import output, widgets
-from kernbench.cli.options import AllowCode, Json, Quiet
+from kernbench.cli.options import AllowCode, Dark, Json, Quiet, theme_of
 from kernbench.cli.text import (
     BUSY,
     DIM,
@@ -80,6 +80,7 @@ def compare(
     settings: CaseSettings = None,
     allow_code: AllowCode = None,
     plot: Plot = None,
+    dark: Dark = False,
     noc: Annotated[
         bool,
         typer.Option("--noc", help="Run one machine with two models of its network, and compare the results. The first model "
@@ -103,6 +104,7 @@ def compare(
     from kernbench.cli.progress import progress_bar
     from kernbench.cli.target import find_case, load_machine, note_chips
 
+    theme = theme_of("kbsim compare", dark=dark, plot=plot)
     named = _one(config or []) if noc else _named(config or [])
     if runtime is not None:
         from kernbench.cli.compare_chips import compare_chips
@@ -132,7 +134,7 @@ def compare(
     if why and not (as_json or quiet):
         _trace_each(found)
     if plot is not None:
-        draw(found, plot)
+        draw(found, plot, theme)
     if as_json:
         output.show_json(found.to_dict(why=why))
     elif not quiet:
@@ -322,11 +324,11 @@ MAX_PARTS = 7  #: causes in the picture; the others are combined
 LEAST_PART = 0.01  #: share of a machine's time: causes below this share on every machine are combined too
 
 
-def draw(found: Compared, path: Path) -> None:
+def draw(found: Compared, path: Path, theme: Theme = "light") -> None:
     """Write the picture."""
     from kernbench.common.files import write_whole
 
-    write_whole(path, picture(found, path.suffix.lower().removeprefix(".")))
+    write_whole(path, picture(found, path.suffix.lower().removeprefix("."), theme))
 
 
 def picture(found: Compared, form: str, theme: Theme = "light") -> bytes:

@@ -382,6 +382,19 @@ def _parameters_named(command: Any, arguments: Sequence[str]) -> str:
     return f"set parameters of {name} with --set NAME=VALUE; NAME is one of {', '.join(parameters)}"
 
 
+def _with_unit(setting: str, unit: str) -> str:
+    """The remedy for a unit behind a value, as in `--set freq_ghz=1.2 GHz`; empty for other words."""
+    from kernbench.config.remedies import value_meant
+
+    path, _, value = setting.partition("=")
+    if not re.fullmatch(r"[0-9.]+", value) or not re.fullmatch(r"[kMG]?(Hz|i?B|B/s)|[numk]?s|cycles?", unit):
+        return ""
+    if path.endswith("_bytes") and unit.endswith("B"):
+        return f"write --set {setting}{unit}, without a blank"
+    known = value_meant(path, "it must be a decimal number", f"{value} {unit}", {})
+    return known if " is in " in known else f"write --set {setting}" if unit.startswith("cycle") else ""
+
+
 def _place_of_extra(path: str, text: str, command: Any, arguments: Sequence[str]) -> str:
     """The option to which a superfluous argument may belong."""
     first = text.split()[0]
@@ -408,6 +421,8 @@ def _place_of_extra(path: str, text: str, command: Any, arguments: Sequence[str]
         key = _given("--set", arguments)
         if key and "=" not in key:
             return f"did you mean --set {key}={first}?"
+        if key and (near := _with_unit(key, first)):
+            return near
     if "--config" in options:
         from kernbench.config import machine_names
 

@@ -12,6 +12,7 @@ import typer
 from kernbench.cli import output
 
 if TYPE_CHECKING:
+    from kernbench.common.look.palette import Theme
     from kernbench.config import NpuConfig, SystemConfig
 
 DEFAULT_MACHINE = "npu_server"
@@ -158,6 +159,8 @@ AllowCode = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout instead of text.")]
+#: The colours of a plot.
+Dark = Annotated[bool, typer.Option("--dark", help="With --plot: use dark colours.")]
 Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="Print no summary and no progress; only the exit code shows the outcome.")
 ]
@@ -211,3 +214,12 @@ TraceOnly = Annotated[
 def max_cycles_of(overrides: Sequence[str], config: NpuConfig | SystemConfig) -> int | None:
     """The limit of a run of a whole model: `max_cycles` if --set gives it. The limit in a file is meant for one program."""
     return config.max_cycles if any(text.partition("=")[0].strip() == "max_cycles" for text in overrides) else None
+
+
+def theme_of(command: str, *, dark: bool, plot: object) -> Theme:
+    """The colours of a plot. InputError for `--dark` without a plot."""
+    if dark and plot is None:
+        from kernbench.common.errors import InputError, Problem
+
+        raise InputError(Problem(command, "it is for plots", "--dark", remedy="add --plot FILE"))
+    return "dark" if dark else "light"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import linecache
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -31,6 +31,7 @@ from kernbench.cli.options import (
     TraceWindow,
     Walk,
 )
+from kernbench.cli.rows import joined, joined_name
 from kernbench.cli.target import load_machine
 from kernbench.cli.text import WAIT, WORK, Justify, common_place, rational, status_text, table, without_place
 from kernbench.cli.tracing import Traced, traced
@@ -321,8 +322,9 @@ def engine_states(state: MachineState, place: str) -> Iterator[RenderableType]:
     shown = state.engines
     if len(shown) > MANY_ENGINES:
         shown = tuple(engine for engine in shown if engine.activity != "idle" or engine.queue)
-    for engine in shown:
-        yield from _engine(engine, without_place(engine.name, place))
+    groups = joined(shown, _same)
+    for group in groups:
+        yield from _engine(group[0], joined_name([without_place(engine.name, place) for engine in group]))
     if len(shown) < len(state.engines):
         others = len(state.engines) - len(shown)
         yield widgets.Text(f"{counted(others, 'more engine')} {'is' if others == 1 else 'are'} idle", "dim")
@@ -332,6 +334,15 @@ def engine_states(state: MachineState, place: str) -> Iterator[RenderableType]:
         grid = widgets.Table.grid()
         grid.add_row(widgets.Text("flows ", "bold"), ", ".join(shared[:MAX_MEMBERS]) + more)
         yield grid
+
+
+def _same(engine: EngineState) -> tuple[Any, ...]:
+    """What joined engines have in common: the commands of their kernels. Engines without commands of kernels are not joined."""
+    lines = [job.line for job in engine.jobs] + ([engine.line] if engine.entry is not None else [])
+    if not lines or not all(lines) or engine.queue:
+        return (engine.name,)
+    jobs = tuple((job.line, job.opcode, job.bytes, job.stall, job.joins_at is None) for job in engine.jobs)
+    return (engine.name.rpartition(".")[2], engine.activity, engine.line, engine.opcode, engine.held_since is None, jobs)
 
 
 def _engine(engine: EngineState, name: str) -> Iterator[RenderableType]:
@@ -423,12 +434,14 @@ def kernel_state(engine: GraphEngine, note: str = "") -> Iterator[RenderableType
     yield ""
     states = running.system.states()
     at_work = [state for state in states if state.launch]
-    shown = at_work[:MAX_PES]
+    groups = joined(at_work, lambda state: (state.launch, state.line, state.waits, state.since is None, state.in_flight))
+    some = groups[:MAX_PES]
+    shown = [state for group in some for state in group]
     place = common_place([f"{state.pe}.x" for state in shown])
     if place and shown:
         yield widgets.Text(f"names are of {place[:-1]}", "dim")
     if shown:
-        yield kernel_table(shown, place)
+        yield kernel_table(some, place)
     more = len(at_work) - len(shown)
     if more:
         yield widgets.Text(f"{counted(more, 'more PE')} run{'s' * (more == 1)} kernels (--json has them)", "dim")
@@ -441,24 +454,40 @@ def kernel_state(engine: GraphEngine, note: str = "") -> Iterator[RenderableType
     others = {state.pe for state in states} - {state.pe for state in shown}
     state = machine.peek()
     near = tuple(one for one in state.engines if naming.parent(one.name) not in others)
+    if len(shown) > len(some):
+        yield widgets.Text("equal engines are joined; the numbers are of the first", "dim")
     yield from engine_states(replace(state, engines=near), place)
 
 
-def kernel_table(states: Sequence[Any], place: str) -> Table:
-    """One line for each PE: the line of its kernel, its wait, and the start of the wait."""
-    columns: list[tuple[str, Justify]] = [("PE", "left"), ("launch", "left"), ("program", "right"), ("line", "left")]
-    made = table("Kernels", [*columns, ("waits for", "left"), ("since", "right"), ("in flight", "right")])
-    for state in states:
+def kernel_table(groups: Sequence[Sequence[Any]], place: str) -> Table:
+    """One line for each PE: the line of its kernel, its wait, and the start of the wait. PEs with the same line and wait are
+    joined."""
+    launches = list(dict.fromkeys(group[0].launch for group in groups))
+    notes = [*launches] if len(launches) == 1 else []
+    notes += ["equal PEs joined"] if any(len(group) > 1 for group in groups) else []
+    columns: list[tuple[str, Justify]] = [("PE", "left"), *([("launch", "left")] if len(launches) > 1 else [])]  # type: ignore[list-item]
+    columns += [("program", "right"), ("line", "left"), ("waits for", "left"), ("since", "right"), ("in flight", "right")]
+    made = table("Kernels", columns, ", ".join(notes))
+    made.columns[-3].no_wrap, made.columns[-3].min_width = False, 16
+    for group in groups:
+        state = group[0]
         made.add_row(
-            widgets.Text(without_place(state.pe, place), "bold"),
-            state.launch,
-            "-" if state.program is None else f"{state.program:,}",
+            widgets.Text(joined_name([without_place(one.pe, place) for one in group]), "bold"),
+            *([state.launch] if len(launches) > 1 else []),
+            "-" if state.program is None else joined_name([f"{one.program}" for one in group]),
             state.line or "-",
             widgets.Text(state.waits or "-", WORK),
-            "-" if state.since is None else f"{state.since:,}",
+            "-" if state.since is None else _range(one.since for one in group),
             f"{state.in_flight:,}",
         )
     return made
+
+
+def _range(numbers: Iterable[int]) -> str:
+    """The smallest and the largest number: `4,927..4,928`."""
+    found = list(numbers)
+    low, high = min(found), max(found)
+    return f"{low:,}" if low == high else f"{low:,}..{high:,}"
 
 
 def source_lines(running: Any, states: Sequence[Any]) -> Iterator[widgets.Text]:

@@ -74,12 +74,14 @@ class BenchRun:
         return {"bench": self.bench.name, "params": self.params, "source": source}
 
     def notes(self) -> list[str]:
-        """Notes about unexpected behaviour of the run's Triton kernels, one sentence each."""
+        """Notes about outputs that several units compute, and about unexpected behaviour of the run's Triton kernels."""
+        repeated = list(filter(None, dict.fromkeys(tensor.repeated for tensor in self.context.outputs.values())))
         if not self.context.kernel_options:
-            return []
+            return repeated
         from kernbench.runtime_api.triton.races import left_out_notes
 
-        return list(dict.fromkeys(text for one in self.context.kernel_options for text in (*one.notes, *left_out_notes(one))))
+        texts = (text for one in self.context.kernel_options for text in (*one.notes, *left_out_notes(one)))
+        return [*repeated, *dict.fromkeys(texts)]
 
     def kernel_files(self) -> list[str]:
         """The source files of the bench and of the kernels of the run."""

@@ -16,6 +16,8 @@ from kernbench.runtime_api.allocator import AddressSpace, HbmAllocator, Piece
 from kernbench.runtime_api.pe_set import PeSet
 from kernbench.sim_engine.memory_store import MemoryStore
 
+LEVELS = ("sip", "cube", "pe")  #: of a machine, the outermost first
+
 
 @dataclass(frozen=True, slots=True)
 class TensorPiece:
@@ -65,6 +67,28 @@ class DeviceTensor:
     def nbytes(self) -> int:
         """[B] The size of the whole tensor; replicated elements count once."""
         return nbytes_of(self.shape, self.dtype)
+
+    @property
+    def repeated(self) -> str:
+        """A note if units compute the same part of an output: a level inside a replicated level is divided. Empty for a tensor
+        that is not divided at all, such as the result of an all-reduce."""
+        if self.placement is None:
+            return ""
+        shards = [part.shard for part in self.parts if part.shard is not None]
+        counts = {level: len({getattr(shard, level) for shard in shards}) for level in LEVELS}
+        ways = {level: getattr(self.placement, level) for level in LEVELS}
+        inner = next((level for level in LEVELS if ways[level] != "replicate" and counts[level] > 1), None)
+        if inner is None:
+            return ""
+        outer = [level for level in LEVELS[: LEVELS.index(inner)] if counts[level] > 1]
+        if not outer:
+            return ""
+        count, words = prod(counts[level] for level in outer), dict(zip(LEVELS, ("SIPs", "cubes", "PEs"), strict=True))
+        ways |= dict.fromkeys(outer, ways[inner])
+        policy = ", ".join(f'{level}="{ways[level]}"' for level in LEVELS if ways[level] != "replicate")
+        inside = {"cube": "the cubes of a SIP", "pe": "the PEs of a cube" if "cube" in outer else "the PEs of a SIP"}[inner]
+        rule = f"{count} {words[outer[-1]]} compute the same elements of {self.name}, because its placement divides it only among "
+        return f"{rule}{inside}; to divide it among {' and '.join(words[level] for level in outer)} too: DPPolicy({policy})"
 
     @property
     def virtual(self) -> int:

@@ -195,3 +195,46 @@ def test_a_trace_of_a_bench_is_valid(level: str, kbsim: Kbsim) -> None:
     assert kbsim("run", "scale.py", "--trace", "t.jsonl", "--trace-level", level, "--quiet").code == 0
     said = kbsim("trace", "validate", "t.jsonl")
     assert said.code == 0 and said.out.startswith("t.jsonl: valid")
+
+
+COPIES = """\
+import numpy as np
+from kernbench import DPPolicy, bench
+
+def double(x, out, tl):
+    tl.store(out, tl.load(x, x.shape, x.dtype) * 2.0)
+
+@bench(name="copies", description="twice", params={"how": "pe"})
+def run(ctx):
+    levels = {"pe": {"pe": "row_wise"}, "both": {"cube": "row_wise", "pe": "row_wise"}, "none": {}}[ctx.params["how"]]
+    x = ctx.from_numpy(np.ones((128, 4), np.float32), name="x", placement=DPPolicy(**levels))
+    out = ctx.empty(x.shape, "f32", name="out", placement=DPPolicy(**levels))
+    ctx.launch("double", double, x, out)
+    ctx.output("out", out)
+"""
+
+
+def test_cubes_that_compute_the_same_are_noted(kbsim: Kbsim) -> None:
+    Path("copies.py").write_text(COPIES, encoding="utf-8")
+    notes = {
+        how: json.loads(kbsim("run", "copies.py", "-c", "two_sips", "--set", f"how={how}", "--json").out)["notes"]
+        for how in ("pe", "both", "none")
+    }
+    assert notes["none"] == []  # as the result of an all-reduce
+    assert notes["pe"] == [
+        "8 cubes compute the same elements of out, because its placement divides it only among the PEs of a cube; "
+        'to divide it among SIPs and cubes too: DPPolicy(sip="row_wise", cube="row_wise", pe="row_wise")'
+    ]
+    assert notes["both"][0].startswith("2 SIPs compute the same elements of out")
+
+
+def test_traces_of_systems_name_units_inside_their_cube(kbsim: Kbsim) -> None:
+    for name, size in (("a.jsonl", "64"), ("b.jsonl", "65536")):
+        told = ("-c", "single_cube", "--set", f"n={size}", "-q", "--trace", name, "--trace-level", "full")
+        assert kbsim("run", "vector_add", *told).code == 0
+    text = kbsim("trace", "why", "a.jsonl").out
+    head, _, tables = text.partition("names are of sip0.cube0\n")
+    assert "Critical path by cause" in tables and "sip0.cube0" not in tables and "sip0.cube0" in head
+    text = kbsim("trace", "diff", "a.jsonl", "b.jsonl").out
+    engines = text.partition("\nEngines")[2].partition("\n\n")[0]
+    assert "names are of sip0.cube0" in engines and "equal rows joined" in engines and "pe0.pe_dma +7" in engines

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from kernbench.common.look.palette import colour
 from tests.cli.conftest import Kbsim
 from tests.cli.pinned import GOLDEN, WIDTHS, check_files, check_pinned
 from tests.onnx_models import mlp
@@ -169,3 +170,16 @@ def test_a_model_on_chips_names_the_option_for_their_kernels(second: str, noted:
     first = "a100" if noted else "npu_mobile"
     told = kbsim("compare", "small_model.yaml", *MODEL, "--no-why", "-c", first, "-c", second)
     assert told.code == 0 and ("--runtime NAME" in told.err) == noted
+
+
+def test_a_plot_is_dark_on_request(kbsim: Kbsim) -> None:
+    pytest.importorskip("matplotlib")
+    ccl = ("ccl", "run", "all_reduce", "--algo", "ring", "--ranks", "4", "-b", "1K", "-e", "1K", "--no-check")
+    tune = ("ccl", "tune", "all_reduce", "--ranks", "4", "-b", "1K", "-e", "1K")
+    for number, asked in enumerate((COMMANDS["program"], ccl, tune)):
+        for name, more in ((f"light{number}.svg", ()), (f"dark{number}.svg", ("--dark",))):
+            assert kbsim(*asked, "--plot", name, *more).code == 0
+            text = Path(name).read_text(encoding="utf-8")
+            used, other = ("dark", "light") if more else ("light", "dark")
+            assert colour("card", used) in text and colour("card", other) not in text  # type: ignore[arg-type]
+        assert kbsim(*asked, "--dark").err.endswith("--dark: it is for plots; add --plot FILE\n")

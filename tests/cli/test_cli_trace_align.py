@@ -85,7 +85,7 @@ def test_a_bad_file_of_counters_is_refused_with_its_place(name: str, kbsim: Kbsi
 
 @pytest.mark.parametrize(("mapping", "message"), [
     ("x: te0.bussy", 'mapping of x: simulated = "te0.bussy", but no simulated counter has that name; did you mean te0.busy?'),
-    ("x: {scale: 2}", f"map.yaml:1:4: x = a mapping of 1 keys, but {MEANT}"),
+    ("x: {scale: 2}", f"map.yaml:1:4: x = a mapping of 1 key, but {MEANT}"),
     ("x: [3]", f"map.yaml:1:4: x = [3], but {MEANT}"),
     ("x: {simulated: cycles, scale: 0}", "map.yaml:1:31: x.scale = 0, but it must be above 0"),
     ("x: {simulated: cycles, scale: a}", 'map.yaml:1:31: x.scale = "a", but it must be a decimal number'),

@@ -171,7 +171,7 @@ def test_an_error_line_is_one_line_whatever_the_value() -> None:
         ([1, "a"], '[1, "a"]'),
         ([[1]], "a list of 1 items"),
         ([1] * 9, "a list of 9 items"),
-        ({"a": 1}, "a mapping of 1 keys"),
+        ({"a": 1}, "a mapping of 1 key"),
         ({}, "an empty mapping"),
         (Fraction(1, 3), "1/3"),
         pytest.param(Fraction(10**5000, 3), "a Fraction of too many digits", id="huge fraction"),

@@ -244,9 +244,9 @@ REFUSALS = [
      "s.yaml:3:30: cube.hbm.capacity_bytes = 576460752303423488, but times the number of cubes (8) it must be below 2^62"),
     ("system: {sips: 1024}\nsip: {rows: 32}", "s.yaml:2:16: system.sips = 1024, but with 32 cubes a SIP and 8 PEs a cube it makes 2850816 nodes, "
      "and 500000 is the limit"),
-    ("components: {pe_gem: {}}", f's.yaml:2:13: components = a mapping of 1 keys, but its keys must be kinds of nodes {KINDS}, and "pe_gem" is not'),
+    ("components: {pe_gem: {}}", f's.yaml:2:13: components = a mapping of 1 key, but its keys must be kinds of nodes {KINDS}, and "pe_gem" is not'),
     ("components: {pe_gemm: {impl: a.b}}", 's.yaml:2:30: components.pe_gemm.impl = "a.b", but it must be builtin or "package.module:Class"'),
-    ("components: {pe_gemm: {x: {1: 2}}}", "s.yaml:2:13: components = a mapping of 1 keys, but its keys must be text, and 1 is not"),
+    ("components: {pe_gemm: {x: {1: 2}}}", "s.yaml:2:13: components = a mapping of 1 key, but its keys must be text, and 1 is not"),
     ("components: {pe_gemm: 3}", "s.yaml:2:23: components.pe_gemm = 3, but it must be a mapping"),
     ("components: [1]", "s.yaml:2:13: components = [1], but it must be a mapping"),
     ("pe: {spm: {bank_size_bytes: 100}}", "s.yaml:2:29: pe.spm.bank_size_bytes = 100, but it must be a multiple of bank_width_bytes (16)"),
@@ -263,7 +263,7 @@ def test_a_wrong_system_is_refused_with_its_line(tmp_path: Path, text: str, line
 
 
 def test_a_component_from_a_dict_holds_plain_values_only() -> None:
-    line = "machine: components = a mapping of 1 keys, but its values must be plain, and one is a set"
+    line = "machine: components = a mapping of 1 key, but its values must be plain, and one is a set"
     assert refused({**SCHEMA, "components": {"pe_gemm": {"x": [{1}]}}}) == line
 
 

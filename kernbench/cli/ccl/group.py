@@ -74,8 +74,8 @@ def chosen_group(
         raise InputError(Problem(command, rule, "--ranks", ranks))
     names = PRESETS if config is None else (config,)
     for name in names:
-        machine = load_config(name, overrides, allow_code=allow_code)
         try:
+            machine = load_config(name, overrides, allow_code=allow_code)  # a preset may be too small for a broken link
             group = group_of(machine, given or shape_for(machine, ranks or RANKS), topo)
             break
         except InputError:

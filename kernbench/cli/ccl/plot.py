@@ -28,12 +28,12 @@ def _form(path: Path) -> str:
     return path.suffix.lower().removeprefix(".")
 
 
-def draw(lines: dict[str, Sequence[Row]], title: str, path: Path) -> None:
+def draw(lines: dict[str, Sequence[Row]], title: str, path: Path, theme: Theme = "light") -> None:
     """Write the picture of these rows. One line alone has the whole title as its name."""
     from kernbench.common.files import write_whole
 
     named = lines if len(lines) > 1 else {title: next(iter(lines.values()))}
-    write_whole(path, picture(named, _form(path)))
+    write_whole(path, picture(named, _form(path), theme))
 
 
 def _size(size: float) -> str:

@@ -25,6 +25,7 @@ from kernbench.cli.ccl.table import (
 from kernbench.cli.endings import Ending, answering, ending_of
 from kernbench.cli.options import (
     AllowCode,
+    Dark,
     Json,
     Overrides,
     Quiet,
@@ -35,6 +36,7 @@ from kernbench.cli.options import (
     TraceTo,
     TraceWindow,
     Walk,
+    theme_of,
 )
 from kernbench.cli.tracing import Traced, check_page, reported
 from kernbench.cli.values import dtype_of, size_of
@@ -310,6 +312,7 @@ def run(
     check: Check = True,
     seed: Seed = 0,
     plot: Plot = None,
+    dark: Dark = False,
     csv: Csv = None,
     chakra: Chakra = None,
     trace: TraceTo = None,
@@ -338,6 +341,9 @@ def run(
         ranks = max(one.ranks for one in entries)
     # of all algorithms, those that any machine can have
     certain = [one for one in entries if algo != "all" or not one.through_switches]
+    if fail and config is None and shape is None:
+        rule, remedy = "it names links of a machine, and no machine is given", "name the machine: -c pod_8sip"
+        raise InputError(Problem("kbsim ccl run", rule, "--fail", fail[0], remedy))
     failed = ", ".join(one.removeprefix("link:") for one in fail or [])
     settings = [*(overrides or []), *([f"system.failed=[{failed}]"] if fail else [])]
 
@@ -373,7 +379,8 @@ def run(
         from kernbench.ccl.recording import check_recorded
 
         check_recorded(chakra, [(batch.request, len(batch.counts)) for batch in batches])
-    results = RunOutput(batches, as_json, quiet or csv == Path("-"), plot, csv, chakra=chakra)
+    theme = theme_of("kbsim ccl run", dark=dark, plot=plot)
+    results = RunOutput(batches, as_json, quiet or csv == Path("-"), plot, csv, chakra=chakra, theme=theme)
     if report is not None and sum(len(batch.counts) for batch in batches) > 1:
         results.page, report = report, None
     how = Traced(trace_level, trace_window, trace_cycles, trace_only)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from kernbench.ccl.measure import CclRequest, Row
+    from kernbench.common.look.palette import Theme
     from kernbench.sim_engine.result import Result
 
 
@@ -59,6 +60,7 @@ class RunOutput:
     csv: Path | None = None
     page: Path | None = None  #: of curves
     chakra: Path | None = None  #: directory of an execution trace
+    theme: Theme = "light"  #: of the plot
     shown: int = 0  #: of the rows
     headed: CclRequest | None = None  #: parameters of the last header
     read: bool = True  #: whether the reader of stdout still exists
@@ -98,9 +100,8 @@ class RunOutput:
         elif not self.quiet:
             self._show_end(ending, stopped)
         if self.plot is not None and self.rows:
-            draw(
-                {_label(batch.request, self.batches): batch.rows for batch in self.batches if batch.rows}, self.title, self.plot
-            )
+            lines = {_label(batch.request, self.batches): batch.rows for batch in self.batches if batch.rows}
+            draw(lines, self.title, self.plot, self.theme)
         if self.page is not None and self.rows:
             from kernbench.cli.ccl.curves import page_bytes
             from kernbench.common.files import write_whole

@@ -15,7 +15,7 @@ from kernbench.cli import output, widgets
 from kernbench.cli.ccl.group import PRESETS, GroupShape, MachineOption, Topo, chosen_group, shape_of
 from kernbench.cli.ccl.run import Channels, Collective, DataType
 from kernbench.cli.ccl.table import protocol_name
-from kernbench.cli.options import Json, Overrides
+from kernbench.cli.options import Dark, Json, Overrides, theme_of
 from kernbench.cli.text import size_text, table
 from kernbench.cli.values import dtype_of, size_of
 from kernbench.common.errors import InputError, Problem
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from kernbench.ccl.group import Group
     from kernbench.ccl.tuner import Choice, Tuner
+    from kernbench.common.look.palette import Theme
     from kernbench.config import SystemConfig
 
 First = Annotated[str, typer.Option("--begin", "-b", metavar="SIZE", help="The smallest size.")]
@@ -68,6 +69,7 @@ def tune(
     estimates: Estimate = False,
     save: Save = None,
     plot: Plot = None,
+    dark: Dark = False,
     as_json: Json = False,
 ) -> int:
     """Print the time that the tuner estimates for each algorithm of a collective and each size, and the algorithm that
@@ -79,6 +81,7 @@ def tune(
     from kernbench.ccl.registry import AUTO, read_registry
     from kernbench.common.dtypes import dtype_of as type_of
 
+    theme = theme_of("kbsim ccl tune", dark=dark, plot=plot)
     registry, kind = read_registry(), dtype_of("kbsim ccl tune", dtype, CCL_DTYPES)
     if estimates:
         machine, group = _estimated(config, overrides or [], shape, topo, simulates)
@@ -113,7 +116,7 @@ def tune(
 
         write_whole(save, (json.dumps(data, indent=2) + "\n").encode())
     if plot is not None:
-        _draw(tuner, collective, rows, plot)
+        _draw(tuner, collective, rows, plot, theme)
     if as_json:
         output.show_json(data)
     else:
@@ -208,7 +211,7 @@ class _Point:
     busbw: float
 
 
-def _draw(tuner: Tuner, collective: str, rows: Sequence[tuple[int, Choice]], path: Path) -> None:
+def _draw(tuner: Tuner, collective: str, rows: Sequence[tuple[int, Choice]], path: Path, theme: Theme) -> None:
     """Time and bus bandwidth over size, a line for each algorithm."""
     from kernbench.ccl.collectives import COLLECTIVES
     from kernbench.cli.ccl.plot import check_plot, picture
@@ -220,4 +223,4 @@ def _draw(tuner: Tuner, collective: str, rows: Sequence[tuple[int, Choice]], pat
     for name in rows[0][1].cycles:
         times = [(size, max(1e-9, one.cycles[name] / mhz)) for size, one in rows]
         lines[name] = [_Point(size, time, size / time / 1e3 * factor) for size, time in times]
-    write_whole(path, picture(lines, path.suffix.lower().removeprefix(".")))
+    write_whole(path, picture(lines, path.suffix.lower().removeprefix("."), theme))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,8 +13,8 @@ import typer
 
 from kernbench.cli import output, widgets
 from kernbench.cli.options import Json
-from kernbench.cli.rows import fits
-from kernbench.cli.text import BAD, GOOD, WIDE, duration, short, status_text, table
+from kernbench.cli.rows import fits, joined, joined_name
+from kernbench.cli.text import BAD, GOOD, WIDE, common_place, duration, short, status_text, table, without_place
 from kernbench.cli.trace.tables import safe
 from kernbench.common.json_shapes import counted
 
@@ -128,16 +129,35 @@ def _run(name: str, run: Ran) -> widgets.Text:
 
 
 def _table(one: Table, width: int) -> RichTable:
-    wide = width >= WIDE
+    wide, (one, joins) = width >= WIDE, _without_places(one)
     heads = [head.rpartition("\n")[2] for head, _ in one.columns]
     full = wide or fits(heads, [[_text(cell) for cell in _cells(one, row, True, wide)] for row in one.rows], width)
-    made = table(one.title, [(head, "left" if kind == "text" else "right") for head, kind in one.columns], one.note)
+    made = table(one.title, [(head, "left" if kind == "text" else "right") for head, kind in one.columns], joins)
     for column, (_, kind) in zip(made.columns, one.columns, strict=True):
         if kind == "text":  # in narrow columns names are wrapped, and numbers are not
             column.no_wrap, column.overflow = False, "fold"
     for row in one.rows:
         made.add_row(*_cells(one, row, full, wide))
     return made
+
+
+def _without_places(one: Table) -> tuple[Table, str]:
+    """The table with units by their names inside their common SIP and cube, and with equal rows joined. The note says so."""
+    texts = [k for k, (_, kind) in enumerate(one.columns) if kind == "text"]
+    units = {k: [unit for row in one.rows for unit in str(row[k]).split(", ")] for k in texts}
+    places = {k: common_place(names) for k, names in units.items() if names}
+
+    def inside(value: Any, k: int) -> Any:
+        return ", ".join(without_place(unit, places[k]) for unit in str(value).split(", ")) if places.get(k) else value
+
+    rows = [[inside(value, k) for k, value in enumerate(row)] for row in one.rows]
+    notes = [one.note, *(f"names are of {place[:-1]}" for place in dict.fromkeys(filter(None, places.values())))]
+    if places.get(0):
+        groups = joined(rows, lambda row: tuple(row[1:]))
+        if len(groups) < len(rows):
+            notes.append("equal rows joined")
+        rows = [[joined_name([str(row[0]) for row in group]), *group[0][1:]] for group in groups]
+    return replace(one, rows=rows), "; ".join(filter(None, notes))
 
 
 def _cells(one: Table, row: Sequence[Any], full: bool, wide: bool) -> list[str | widgets.Text]:

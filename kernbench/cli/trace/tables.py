@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from kernbench.cli import widgets
@@ -48,9 +48,15 @@ def track(unit: str) -> str:
     return unit if _NODES.fullmatch(unit) else safe(unit, 24)
 
 
-def near(unit: str, most: int = 34) -> str:
-    """The same in one cell; the second end of a link is shown without their common prefix."""
-    first, dash, second = track(unit).partition("-")
+def place_of(units: Iterable[str]) -> str:
+    """The common SIP and cube of the units that are in one, with a dot; empty if there is none."""
+    inside = {unit for unit in units if unit.startswith("sip")}
+    return common_place(sorted(inside)) if len(inside) > 1 else ""
+
+
+def near(unit: str, place: str = "", most: int = 34) -> str:
+    """The same in one cell, without the prefix `place`; the second end of a link is shown without their common prefix."""
+    first, dash, second = without_place(track(unit), place).partition("-")
     if dash and first.startswith(("sip", "host")):
         second = without_place(second, common_place([first, second]))
     return safe(first + dash + second, most)

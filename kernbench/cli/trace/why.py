@@ -27,7 +27,7 @@ from kernbench.cli.text import (
     table,
 )
 from kernbench.cli.trace.summary import TraceFile
-from kernbench.cli.trace.tables import near, safe
+from kernbench.cli.trace.tables import near, place_of, safe
 from kernbench.common.json_shapes import counted
 
 if TYPE_CHECKING:
@@ -93,26 +93,33 @@ def run_story(why: Why, most: int, width: int) -> Iterator[RenderableType]:
     yield ""
     yield widgets.Text(safe(why.sentence, 400))
     yield ""
-    yield _cost_table(why, most, width)
+    on_path = (part.resource for stretch in why.path for part in _parts(stretch.spans))
+    place = place_of([*(cost.resource for cost in why.costs), *on_path])
+    if place:
+        yield widgets.Text(f"names are of {place[:-1]}", "dim")
+    yield _cost_table(why, most, width, place)
     yield ""
-    yield _path_table(why, most, width)
+    yield _path_table(why, most, width, place)
 
 
 def command_story(why: Why, story: Story, most: int, width: int) -> Iterator[RenderableType]:
     """The output of `kbsim trace why --op`: when and why the command became ready, and the causes of its cycles over time."""
     yield from _head(why)
     yield ""
-    yield widgets.Text(_times(story))
+    place = place_of([story.command.unit, *(part.resource for part in _parts(story.spans))])
+    if place:
+        yield widgets.Text(f"names are of {place[:-1]}", "dim")
+    yield widgets.Text(_times(story, place))
     cycles = sum(span.cycles for span in story.spans)
     if cycles:
         share = f", {short(story.critical)} of them on the critical path" if story.critical else ", off the critical path"
         yield widgets.Text(f"{counted(cycles, 'cycle')} from readiness to end{share}")
         yield ""
-        yield _totals_table(story, width)
+        yield _totals_table(story, width, place)
         waits = _waits(story)
         if waits:
             yield ""
-            yield _wait_table(waits, most)
+            yield _wait_table(waits, most, place)
 
 
 def _head(why: Why) -> Iterator[widgets.Text]:
@@ -127,7 +134,7 @@ def _head(why: Why) -> Iterator[widgets.Text]:
         yield widgets.Text(f"the file breaks off at {history.broken}", BAD)
 
 
-def _cost_table(why: Why, most: int, width: int) -> Table:
+def _cost_table(why: Why, most: int, width: int, place: str) -> Table:
     shown, cycles = why.costs[:most], why.history.cycles
     legend = f"{BUSY} work  {STALLED} wait"
     note = f"the highest {most} of {len(why.costs)}" if len(why.costs) > most else legend
@@ -138,7 +145,7 @@ def _cost_table(why: Why, most: int, width: int) -> Table:
         share = float(cost.cycles / cycles)
         made.add_row(
             cost.cause,
-            near(cost.resource),
+            near(cost.resource, place),
             _bar(cost.cause, share, width),
             widgets.Text(percent(share), "bold"),
             _cycles(cost.cycles),
@@ -147,7 +154,7 @@ def _cost_table(why: Why, most: int, width: int) -> Table:
     return made
 
 
-def _path_table(why: Why, most: int, width: int) -> Table:
+def _path_table(why: Why, most: int, width: int, place: str) -> Table:
     """The longest stretches, in the order of time."""
     from kernbench.trace.why import merged
 
@@ -161,14 +168,14 @@ def _path_table(why: Why, most: int, width: int) -> Table:
         if stretch in longest:
             name = "" if stretch.command is None else _name(stretch.command)
             span = (f"{stretch.start:,}", f"{stretch.end:,}", f"{stretch.end - stretch.start:,}")
-            made.add_row(*span, name, stretch.after, _mostly(merged(stretch.spans), width))
+            made.add_row(*span, name, stretch.after, _mostly(merged(stretch.spans), width, place))
     return made
 
 
-def _times(story: Story) -> str:
+def _times(story: Story, place: str) -> str:
     """Readiness, issue, start and end, in one sentence."""
     command, job = story.command, story.command.job
-    unit = "" if command.unit == "control" else f" on {near(command.unit)}"
+    unit = "" if command.unit == "control" else f" on {near(command.unit, place)}"
     text = f"{_name(command)}{unit}: "
     if story.ready is None:
         return f"{text}never ready"
@@ -181,7 +188,7 @@ def _times(story: Story) -> str:
     return f"{text}, ended at {job.end:,}" if job.ended else f"{text}, not ended"
 
 
-def _totals_table(story: Story, width: int) -> Table:
+def _totals_table(story: Story, width: int, place: str) -> Table:
     from kernbench.trace.why import merged
     from kernbench.trace.why.causes import totals
 
@@ -196,11 +203,11 @@ def _totals_table(story: Story, width: int) -> Table:
         mine = [part for part in parts if (part.cause, part.resource) == (cause, resource)]
         bar = _bar(cause, share, width)
         cells = (bar, widgets.Text(percent(share), "bold"), _cycles(cycles), _blockers(mine))
-        made.add_row(cause, near(resource), *cells)
+        made.add_row(cause, near(resource, place), *cells)
     return made
 
 
-def _wait_table(waits: Sequence[tuple[int, int, Sequence[CauseShare]]], most: int) -> Table:
+def _wait_table(waits: Sequence[tuple[int, int, Sequence[CauseShare]]], most: int, place: str) -> Table:
     """The waits in order of time. If there are many, only the longest."""
     longest = sorted(waits, key=lambda wait: (-_sum(wait[2]), wait[0]))[:most]
     note = f"the longest {most} of {len(waits)}" if len(waits) > most else "in order of time"
@@ -209,7 +216,7 @@ def _wait_table(waits: Sequence[tuple[int, int, Sequence[CauseShare]]], most: in
     _wrap_last(made)
     for start, end, parts in waits:
         if (start, end, parts) in longest:
-            made.add_row(f"{start:,}", f"{end:,}", _cycles(_sum(parts)), _waited_for(parts))
+            made.add_row(f"{start:,}", f"{end:,}", _cycles(_sum(parts)), _waited_for(parts, place))
     return made
 
 
@@ -224,6 +231,10 @@ def _waits(story: Story) -> list[tuple[int, int, Sequence[CauseShare]]]:
         if parts:
             found.append((start, end, parts))
     return found
+
+
+def _parts(spans: Sequence[Span]) -> Iterator[CauseShare]:
+    return (part for span in spans for part in span.parts)
 
 
 def _wrap_last(made: Table) -> None:
@@ -247,7 +258,7 @@ def _kinds(span: Span) -> set[tuple[str, str, tuple[int, ...], int | None]]:
     return {(part.cause, part.resource, part.by, part.bank) for part in span.parts}
 
 
-def _mostly(parts: Sequence[CauseShare], width: int) -> str:
+def _mostly(parts: Sequence[CauseShare], width: int, place: str) -> str:
     """The largest parts in words: `75% share dram.ch0, 25% transfer dram.ch0`."""
     whole = _sum(parts)
     order = sorted(_by_cause(parts).items(), key=lambda item: -_sum(item[1]))
@@ -255,16 +266,17 @@ def _mostly(parts: Sequence[CauseShare], width: int) -> str:
     words = []
     for (cause, resource), some in order[:few]:
         share = "" if len(order) == 1 else f"{percent(float(_sum(some) / whole))} "
-        words.append(f"{share}{cause} {near(resource)}")
+        words.append(f"{share}{cause} {near(resource, place)}")
     return ", ".join(words)
 
 
-def _waited_for(parts: Sequence[CauseShare]) -> str:
+def _waited_for(parts: Sequence[CauseShare], place: str) -> str:
     """Causes, resources and commands in the way: `share dram.ch0 by 3: 12, 4: 12`."""
     words = []
     for (cause, resource), some in _by_cause(parts).items():
         bank = next((f"bank {part.bank} of " for part in some if part.bank is not None), "")
-        what = f"{bank}{near(resource)}" if cause == "bank" and bank else f"{cause} {bank}{near(resource)}"
+        name = near(resource, place)
+        what = f"{bank}{name}" if cause == "bank" and bank else f"{cause} {bank}{name}"
         by = _blockers(some)
         words.append(what + (f" {by}" if by else ""))
     return ", ".join(words)

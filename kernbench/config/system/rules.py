@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from math import prod
 from typing import TYPE_CHECKING
 
+from kernbench.common.json_shapes import counted
 from kernbench.common.naming import parse_pe
 from kernbench.common.units import plain_number
 from kernbench.config.cache import cache_rules
@@ -103,7 +104,7 @@ def _failed_rules(config: SystemConfig) -> Iterator[BrokenRule]:
         nic, rail, port = re.fullmatch(NIC, name), re.fullmatch(RAIL, name), re.fullmatch(PORT, name)
         if port:
             if (int(port[1]), int(port[2])) not in ports:
-                rule = f"there is no such link to a switch in a {config.system.kind} of {config.system.sips} SIPs"
+                rule = f"there is no such link to a switch in a {config.system.kind} of {counted(config.system.sips, 'SIP')}"
                 yield BrokenRule(("system", "failed", i), name, rule)
             continue
         if nic or rail:
@@ -115,7 +116,7 @@ def _failed_rules(config: SystemConfig) -> Iterator[BrokenRule]:
         ends = frozenset(map(int, name.split("-")))
         if ends not in links:
             article = "" if config.system.kind == DIMENSIONS else "a "
-            rule = f"there is no such link in {article}{config.system.kind} of {config.system.sips} SIPs"
+            rule = f"there is no such link in {article}{config.system.kind} of {counted(config.system.sips, 'SIP')}"
             yield BrokenRule(("system", "failed", i), name, rule)
         elif ends in seen:
             yield BrokenRule(("system", "failed", i), name, "it is named twice")

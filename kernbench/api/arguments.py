@@ -98,6 +98,7 @@ def names_checked(function: Callable[P, T]) -> Callable[P, T]:
 
     @wraps(function)
     def checked(*args: P.args, **given: P.kwargs) -> T:
+        __tracebackhide__ = True  # pytest shows the caller of `assert_cycles`
         for name, value in given.items():
             if name not in known:
                 raise InputError(_no_argument(function, name, value, argument_meant(name, function)))

@@ -87,8 +87,9 @@ class DeviceTensor:
         ways |= dict.fromkeys(outer, ways[inner])
         policy = ", ".join(f'{level}="{ways[level]}"' for level in LEVELS if ways[level] != "replicate")
         inside = {"cube": "the cubes of a SIP", "pe": "the PEs of a cube" if "cube" in outer else "the PEs of a SIP"}[inner]
-        rule = f"{count} {words[outer[-1]]} compute the same elements of {self.name}, because its placement divides it only among "
-        return f"{rule}{inside}; to divide it among {' and '.join(words[level] for level in outer)} too: DPPolicy({policy})"
+        rule = f"{count} {words[outer[-1]]} compute the same elements of {self.name}, because its placement"
+        among = " and ".join(words[level] for level in outer)
+        return f"{rule} divides it only among {inside}; to divide it among {among} too: DPPolicy({policy})"
 
     @property
     def virtual(self) -> int:

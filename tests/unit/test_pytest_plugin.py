@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from kernbench.common.errors import InputError
 from kernbench.pytest import assert_cycles
@@ -96,7 +97,7 @@ def suite(folder: Path, *options: str) -> Told:
     assert process.stdin is not None and process.stdout is not None
     with tempfile.TemporaryDirectory() as place:
         out = Path(place, "out")
-        process.stdin.write(json.dumps([str(folder), [*OPTIONS, "-q", *options], str(out)]) + "\n")
+        process.stdin.write(json.dumps([str(folder), [*OPTIONS, f"--rootdir={folder}", "-q", *options], str(out)]) + "\n")
         process.stdin.flush()
         code = int(process.stdout.readline())
         return Told(code, out.read_text(encoding="utf-8"))
@@ -104,7 +105,7 @@ def suite(folder: Path, *options: str) -> Told:
 
 def started(folder: Path, *options: str) -> Told:
     """Run them in a process of their own."""
-    command = [sys.executable, "-m", "pytest", *OPTIONS, "-q", *options]
+    command = [sys.executable, "-m", "pytest", *OPTIONS, f"--rootdir={folder}", "-q", *options]
     told = subprocess.run(command, cwd=folder, env=environment(), capture_output=True, text=True, check=False)
     return Told(told.returncode, told.stdout + told.stderr)
 
@@ -313,6 +314,33 @@ def test_the_tutorial_prints_what_it_says(tmp_path: Path) -> None:
     assert said == 3
 
 
+WORKFLOW = ROOT / "docs" / "ci" / "performance.yml"
+
+
+@pytest.mark.skipif(not WORKFLOW.exists(), reason="the documentation is not in this source tree")
+def test_the_workflow_fails_with_the_reason_in_its_summary(tmp_path: Path) -> None:
+    """Its steps are run as GitHub would; the installation and the actions are left out."""
+    steps = yaml.safe_load(WORKFLOW.read_text(encoding="utf-8"))["jobs"]["cycles"]["steps"]
+    commands = {step["name"]: step["run"] for step in steps if "run" in step and step["name"] != "install"}
+    folder = tmp_path / "tests" / "performance"
+    folder.mkdir(parents=True)
+    test = "def test_it(kbsim):\n    kbsim.assert_cycles(kbsim.run('vector_add', n=64), at_most=1)\n"
+    (folder / "test_it.py").write_text(test, encoding="utf-8")
+    told = suite(tmp_path, "tests/performance", "--junitxml=performance.xml")
+    (tmp_path / "pytest").write_text(f"#!/bin/sh\ncat told.txt; exit {told.code}\n", encoding="utf-8")
+    (tmp_path / "pytest").chmod(0o755)
+    (tmp_path / "told.txt").write_text(told.text, encoding="utf-8")
+    env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md")}
+    codes = [
+        subprocess.run(["bash", "-e", "-c", command], cwd=tmp_path, env=env, capture_output=True, check=False).returncode
+        for command in commands.values()
+    ]
+    assert list(commands) == ["test", "summary"] and codes == [1, 0]
+    summary = (tmp_path / "summary.md").read_text(encoding="utf-8")
+    assert "cycles more than at_most=1" in summary and "% of the run is" in summary and summary.count("```") == 2
+    assert "tests/performance" in commands["test"] and (tmp_path / "performance.xml").exists()
+
+
 SMALL = {"model_type": "llama", "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 1, "num_attention_heads": 4,
          "num_key_value_heads": 4, "hidden_act": "silu", "vocab_size": 512, "max_position_embeddings": 64}  # fmt: skip
 
@@ -340,4 +368,5 @@ def test_a_slower_language_model_fails_with_its_limits_and_the_parts_that_change
     (tmp_path / "test_it.py").write_text(test.format(40), encoding="utf-8")
     told = suite(tmp_path)
     assert told.code == 1 and re.search(r"\nE +\d+% prefill \(.+\), \d+% decode \(.+\)\n", told.text)
+    assert "def checked" not in told.text and "test_it.py:2: AssertionError" in told.text
     assert re.search(rf"\nE +prefill layer +{groups['prefill layer']:,.0f} -> +[0-9,]+ cycles +\+", told.text)

@@ -100,7 +100,8 @@ class RunOutput:
         elif not self.quiet:
             self._show_end(ending, stopped)
         if self.plot is not None and self.rows:
-            lines = {_label(batch.request, self.batches): batch.rows for batch in self.batches if batch.rows}
+            done = [batch for batch in self.batches if batch.rows]
+            lines: dict[str, Sequence[Row]] = {_label(batch.request, self.batches): batch.rows for batch in done}
             draw(lines, self.title, self.plot, self.theme)
         if self.page is not None and self.rows:
             from kernbench.cli.ccl.curves import page_bytes

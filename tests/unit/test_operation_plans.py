@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 from kernbench.common.errors import InputError
 from kernbench.config import load_config
 from kernbench.config.runtime import AttentionCost, OpCost, load_runtime
-from kernbench.workloads.ops.attention import Block, _paged_splits, block_of, makespan, plan_attention
+from kernbench.workloads.ops.attention import Block, _paged_splits, _times_read, block_of, plan_attention
 from kernbench.workloads.ops.chip_view import ChipView
 from kernbench.workloads.ops.kernel import Kernel
 from kernbench.workloads.ops.named import DEFAULTS, operation_of
 from kernbench.workloads.ops.operation import Attention, Collective, Operation, Product, Sequences, Vector
 from kernbench.workloads.ops.products import hindered_cycles, plan_product, product_plans
+from kernbench.workloads.ops.schedule import makespan
 from kernbench.workloads.ops.timing import OperationTimer
 from kernbench.workloads.ops.vectors import plan_vector
 
@@ -298,13 +299,32 @@ def test_heads_that_share_keys_read_them_again_where_sequences_fill_the_cores() 
     assert many.read_bytes / few.read_bytes == pytest.approx(4 * 128 / 8, rel=0.05)
 
 
+def test_keys_are_read_again_by_blocks_that_start_long_after_others() -> None:
+    """Two jobs of each head: one for each of two sequences, and one without keys. Two heads share keys."""
+    starts = [[0.0, 9.0], [1.0], [14.0, 5.0], [2.0], [0.0, 0.0], [3.0], [0.0, 100.0], [4.0]]
+    assert _times_read(starts, [0, -1], 2, 10.0) == [(1 + 1 + 1 + 2) / 4]  # gaps of 5 (twice), 0 and 100
+    assert _times_read(starts, [0, -1], 2, 5.0) == [(1.5 + 1.5 + 1 + 2) / 4]
+    assert _times_read(starts, [0, -1], 2, 4.0) == [(1.75 + 1.75 + 1 + 2) / 4]
+    assert _times_read(starts, [0, -1], 4, 1e3) == [1]
+    assert _times_read(starts, [0, -1], 4, 0.5) == [(2 + 4) / 2]
+
+
+def test_a_long_prompt_separates_heads_that_share_keys() -> None:
+    """Decodes of 32 sequences of 16,384 keys take 4.1 ms beside a short prompt, and 8.8 ms beside one of 2,048 tokens after
+    1,024 keys: measured (LLMServingSim 5daddb21). Four heads run at a time, and a long prompt delays blocks of some of them."""
+    timer = OperationTimer(RTX, load_runtime("kernel_only"), simulate=False)
+    short, long = (
+        timer.time(Attention((Sequences(32, 1, 16384), prompt), 32, 8, 128)).ns / 1e6
+        for prompt in (Sequences(1, 16, 0), Sequences(1, 2048, 1024))
+    )
+    assert short == pytest.approx(4.1, rel=0.05) and long == pytest.approx(8.8, rel=0.05)
+
+
 def test_a_mixed_step_on_a_tpu_reads_keys_once_and_has_no_empty_blocks() -> None:
     """Blocks hold all heads that share keys, so decodes beside a prefill cost about what they cost alone."""
     timer = OperationTimer(load_config("tpuv5e"), load_runtime("kernel_only"), simulate=False)
     decodes, prefill = Sequences(128, 1, 4096), Sequences(1, 512, 0)
-    alone, first, both = (
-        timer.plan(Attention(groups, 32, 8, 128)) for groups in ((decodes,), (prefill,), (decodes, prefill))
-    )
+    alone, first, both = (timer.plan(Attention(groups, 32, 8, 128)) for groups in ((decodes,), (prefill,), (decodes, prefill)))
     assert both.read_bytes == pytest.approx(alone.read_bytes + first.read_bytes, rel=0.01)
     assert both.notes["idle_blocks"] == 0
     assert timer.time(Attention((decodes, prefill), 32, 8, 128)).ns < 1.3 * timer.time(Attention((decodes,), 32, 8, 128)).ns
@@ -378,6 +398,11 @@ def test_work_and_loads_of_equal_length_hinder_each_other() -> None:
         ("h100", "paged", True, 128, (128, 128, 1)),
         ("mi210", "paged", True, 128, (128, 128, 1)),
         ("a100", "chip", True, 128, (128, 128, 2)),
+        ("a100", "paged", True, 80, (64, 128, 2)),
+        ("a6000", "flash", False, 80, (128, 64, 2)),
+        ("a6000", "flash", False, 192, (128, 64, 1)),
+        ("a6000", "flash", True, 256, (64, 64, 1)),
+        ("a100", "flash", True, 256, (128, 64, 1)),
     ],
 )
 def test_blocks_of_attention_are_those_of_the_softwares_kernel(
@@ -387,6 +412,46 @@ def test_blocks_of_attention_are_those_of_the_softwares_kernel(
     op = Attention((Sequences(1, 512, 0),), 32, 8, width, causal=causal)
     cost = AttentionCost(kernel=kernel)
     assert block_of(load_config(chip).chip, op, cost) == Block(*block, ahead=chip == "h100")
+
+
+def test_products_of_attention_take_less_on_cores_with_more_multipliers() -> None:
+    """With 64 rows, an RTX 4090 (256 products of 16 bits a core and cycle) takes 64 cycles of products for a key, and an A100
+    and an RTX PRO 6000 (512) take less. Softmax and loads take the same number of cycles. On an A6000, blocks of 128 rows take
+    86 cycles for a key if they have a core to themselves, and 77 if two share it: measured (LLMServingSim 5daddb21)."""
+
+    def cycles(chip: str, kernel: str, heads: int, rows: int, *, causal: bool) -> float:
+        view, cost = ChipView.of(load_config(chip)), AttentionCost(kernel=kernel)
+        short, long = (
+            plan_attention(view, Attention((Sequences(1, rows, keys),), heads, heads, 128, causal=causal), cost).body
+            for keys in (4096, 8192)
+        )
+        return (long - short) / 4096
+
+    assert cycles("rtx4090", "paged", 32, 64, causal=True) == pytest.approx(64 + 7 + 6.5)
+    assert cycles("rtxpro6000", "paged", 32, 64, causal=True) == pytest.approx(32 + 7 + 6.5)
+    assert cycles("a100", "paged", 32, 64, causal=True) == pytest.approx(16 + 7 + 6.5, rel=0.02)  # near its power limit
+    assert cycles("a6000", "flash", 32, 128, causal=False) == pytest.approx(86, rel=0.03)
+    assert cycles("a6000", "flash", 2 * 84, 128, causal=False) == pytest.approx(2 * 77, rel=0.03)
+
+
+def test_heads_are_padded_to_the_width_of_a_kernel() -> None:
+    timer = OperationTimer(RTX, load_runtime("kernel_only"), simulate=False)
+    plans = [timer.plan(Attention((Sequences(1, 64, 8192),), 32, 32, dim)) for dim in (65, 80, 96, 97, 128)]
+    assert plans[0].body < plans[1].body < plans[2].body < 1.05 * plans[0].body  # a wider head has only longer loads
+    assert plans[2].body < 0.9 * plans[3].body
+    assert [plan.read_bytes for plan in plans] == sorted({plan.read_bytes for plan in plans})
+
+
+def test_a_short_prompt_on_a_hopper_gpu_hardly_slows_decodes_down() -> None:
+    """FlashAttention 3 packs the heads that share keys into one block, and cuts keys beside a short prompt too."""
+    timer = OperationTimer(load_config("h100"), load_runtime("kernel_only"), simulate=False)
+    for count, keys in ((1, 16384), (8, 1024), (64, 4096), (128, 1024)):
+        decodes = Attention((Sequences(count, 1, keys),), 32, 8, 128)
+        mixed = replace(decodes, groups=(*decodes.groups, Sequences(1, 16, 0)))
+        assert timer.time(mixed).ns == pytest.approx(timer.time(decodes).ns, rel=0.05)
+        assert timer.plan(mixed).read_bytes == pytest.approx(timer.plan(decodes).read_bytes, rel=0.01)
+    long = Attention((Sequences(1, 1, 16384), Sequences(1, 4096, 0)), 32, 8, 128)  # fills the cores, so no keys are cut
+    assert timer.plan(long).start < timer.plan(replace(long, groups=(long.groups[0], Sequences(1, 16, 0)))).start
 
 
 def test_decodes_on_a_hopper_gpu_are_bound_by_dram() -> None:
@@ -456,7 +521,7 @@ def test_parts_of_keys_are_combined_only_where_keys_were_cut() -> None:
     """64 sequences occupy all cores, so their keys stay whole; those of one sequence are cut."""
     view, cost = VIEW, AttentionCost.model_validate({"kernel": "paged", "start_ns": 0, "split_ns": 5000})
     many, one = (plan_attention(view, Attention((Sequences(count, 1, 1024),), 32, 8, 128), cost) for count in (64, 1))
-    assert many.notes["splits"] == 1 and many.start == view.cycles(2 * float(view.chip.graph_start_ns))
+    assert many.notes["splits"] == 1 and many.start == view.cycles(4 * float(view.chip.graph_start_ns))
     assert one.notes["splits"] > 1 and one.start == view.cycles(5000)
 
 
@@ -487,12 +552,24 @@ def test_a_gpu_starts_the_blocks_of_a_prompt_head_by_head() -> None:
     body = timer.plan(prompt).body
     assert timer.time(prompt).ns / 1e3 == pytest.approx(41, rel=0.08)
     block = float(VIEW.chip.attention_block_cycles)
-    blocks = [block + tiles * 128 * float(VIEW.chip.attention_key_cycles) for tiles in (1, 1, 2, 2, 3, 3, 4, 4)]
+    key = 64 * 2 * 128 / 256 + 1.75 * 64 / 16 + float(VIEW.chip.attention_key_cycles)  # products, softmax, waiting
+    blocks = [block + tiles * 128 * key for tiles in (1, 1, 2, 2, 3, 3, 4, 4)]
     free = [0.0] * 128
     for cycles in blocks * 32:
         heapq.heapreplace(free, free[0] + cycles)
     assert body == max(free)
     assert makespan([(cycles, 32) for cycles in blocks], 128) < 0.8 * body
+
+
+def test_the_last_job_of_a_core_is_faster_if_the_core_has_no_other() -> None:
+    """Two cores take two jobs each. Of five jobs of 10 cycles, the fifth has a core to itself from cycle 10 on."""
+    assert makespan([(10.0, 5)], 2, 2, 0.6) == 16
+    assert makespan([(10.0, 5)], 2, 2) == makespan([(10.0, 5)], 4) == 20
+    assert makespan([(10.0, 7)], 2, 2, 0.6) == 20  # one core has two jobs at the end
+    assert makespan([(10.0, 4)], 2, 2, 0.6) == 10
+    starts: list[list[float]] = []
+    assert makespan([(10.0, 3), (4.0, 30)], 4, starts=starts) == 38
+    assert starts[0] == [0.0] * 3 and len(starts[1]) == 30 and max(starts[1]) == 34
 
 
 def test_kernels_that_load_keys_ahead_start_the_longest_blocks_first_and_no_empty_ones() -> None:

@@ -10,11 +10,9 @@ sequence. The longest blocks of a prompt therefore do not all start first, and c
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from heapq import heapify, heapreplace
-from itertools import chain, repeat
+from itertools import chain, pairwise, repeat
 from math import ceil
 
 from kernbench.config.chip import Chip
@@ -22,15 +20,32 @@ from kernbench.config.runtime import AttentionCost
 from kernbench.workloads.ops.chip_view import ChipView
 from kernbench.workloads.ops.kernel import Kernel
 from kernbench.workloads.ops.operation import Attention
+from kernbench.workloads.ops.schedule import makespan
 
 MAX_RESIDENT = 2  #: blocks of FlashAttention on a core, at most: its 128 threads take all registers that a thread may have
 AHEAD = (9, 10)  #: major versions of the instruction set whose kernels load tiles of keys ahead: FlashAttention 3 and its like
+#: Of the cores, the share that blocks must occupy so that FlashAttention does not cut keys; the tiles of keys of which
+#: FlashAttention 3 cuts none; and what it allows a core beyond its share of the tiles.
+NEARLY_FULL, FEW_TILES, BALANCE = 0.8, 4, 1.1
 AHEAD_STAGES = 2  #: tiles of keys in a core's shared memory at a time, in those kernels
 #: Kernels that copy queries and results into another order, before and after the attention of a decode step whose heads share
-#: keys. A single sequence needs no copy (mha_varlen_fwd in FlashAttention 2, csrc/flash_attn/flash_api.cpp, 0251105a).
+#: keys. A single sequence needs no copy (mha_varlen_fwd in FlashAttention 2, csrc/flash_attn/flash_api.cpp, 0251105a). Results
+#: of cut keys need none either: without a second copy, these steps take as long as on an RTX 4090 (LLMServingSim 5daddb21).
 COPIES = 2
+COPY_STARTS = 2  #: starts of a kernel that a copy of few queries takes, as other short kernels of the same source
+#: Of the last-level cache, the part that DRAM fills until half of the keys that a block has read have left it. All of them are
+#: there until half of that time, and none after 1.5 of it. Fitted on steps of 16 to 64 sequences with 4,096 to 16,384 keys
+#: beside a prompt, on an RTX 4090 (LLMServingSim 5daddb21).
+HELD = 0.6
 RAMPS = 2  #: waves of blocks in a decode step that do not fill the queues at their start and end; later waves overlap: assumed
 EXPONENTIALS = 16  #: of a core of an NVIDIA GPU in a cycle (CUDA programming guide, not read again: assumed)
+#: Cycles of the softmax of a score over those of its exponential: the maximum, the scale, the sum and the conversion. Fitted on
+#: blocks of 64 rows on an RTX 4090, and of 128 rows on an A6000, one or two of them on a core (LLMServingSim 5daddb21).
+SOFTMAX = 1.75
+WIDTHS = (32, 64, 96, 128, 192, 256)  #: of heads for which FlashAttention has kernels; other heads are padded (same code)
+#: Shared memory of a core with which FlashAttention 2 gives a block 128 rows of heads of 256 elements (same code).
+WIDE_ROWS, WIDE_PAIR = 128 << 10, 192 << 10
+KEY_BYTES = 512  #: of the key and the value to which `chip.attention_key_cycles` refers: heads of 128 elements of 16 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,18 +68,19 @@ def block_of(chip: Chip, op: Attention, cost: AttentionCost) -> Block:
     version, shared = chip.compute_capability, chip.core_shared_bytes
     if cost.kernel == "chip" or version is None or shared is None:
         return Block(chip.attention_rows, chip.attention_keys, chip.attention_resident)
-    wide = op.head_dim
+    wide = padded_width(op.head_dim)
     ahead = int(version) in AHEAD
+    middle = int(version) == 8 and version > 8  # GPUs of compute capability 8.x with less shared memory than an A100
     if ahead:
         rows, keys = 128, 128
     elif cost.kernel == "paged":
         rows, keys = 64, 256 if wide <= 64 else 128 if wide <= 128 else 64
     elif wide <= 64:
         rows, keys = 128, 128
-    elif int(version) == 8 and version > 8:
-        rows, keys = (64, 64) if op.causal else (128, 32)
+    elif middle and wide <= 128:
+        rows, keys = (64, 64) if op.causal else (128, 64 if wide <= 96 else 32)
     else:
-        rows, keys = 128, 64
+        rows, keys = 128 if wide <= 192 or WIDE_ROWS <= shared < WIDE_PAIR else 64, 64
     held = (rows + 2 * (AHEAD_STAGES if ahead else 1) * keys) * wide * op.element_bytes
     return Block(rows, keys, max(1, min(MAX_RESIDENT, int(Fraction(shared) // Fraction(held)))), ahead)
 
@@ -77,26 +93,56 @@ def plan_attention(view: ChipView, op: Attention, cost: AttentionCost) -> Kernel
     return _whole(view, op, cost, sequences)
 
 
+def padded_width(width: int) -> int:
+    """The width of the kernel that computes heads of a width; wider heads than those of any kernel are not padded."""
+    return next((one for one in WIDTHS if one >= width), width)
+
+
 def _work(view: ChipView, op: Attention, block: Block) -> float:
-    """Cycles of a core for a block's rows with one key: two products, and on an NVIDIA GPU the exponentials.
+    """Cycles of a core for a block's rows with one key: two products, and on an NVIDIA GPU the softmax.
 
-    A systolic array is used in whole rows.
+    A systolic array is used in whole rows. Kernels that load keys ahead compute products beside the softmax, so that only the
+    exponentials count.
     """
     chip = view.chip
-    depth = ceil(op.head_dim / chip.array) * chip.array if chip.kind == "systolic" else op.head_dim
-    exponentials = block.rows / EXPONENTIALS if chip.compute_capability is not None else 0.0
-    return block.rows * 2 * depth / view.macs(16) + exponentials
+    if chip.compute_capability is None:
+        depth = ceil(op.head_dim / chip.array) * chip.array if chip.kind == "systolic" else op.head_dim
+        return block.rows * 2 * depth / view.macs(16)
+    depth, exponentials = padded_width(op.head_dim), block.rows / EXPONENTIALS
+    if block.ahead:
+        return block.rows * 2 * depth / view.macs(16) + exponentials
+    products = block.rows * 2 * depth / float(chip.macs(16))
+    work = products + SOFTMAX * exponentials
+    clock: float = min(1.0, float(chip.power_share) * (products / work) ** (-1 / 3))
+    return work / clock
 
 
-def _block(view: ChipView, op: Attention, block: Block, keys: float, resident: int) -> float:
-    """Cycles of a block over so many keys, where `resident` blocks share a core.
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Cycles of a block for a key."""
 
-    Keys are read in whole tiles. For each, a block waits for the chain of its load, products and exponentials, or for the core.
+    shared: float  #: if the core has as many blocks as it holds
+    alone: float  #: if the block has the core to itself
+
+
+def _pace(view: ChipView, op: Attention, block: Block, resident: int) -> Pace:
+    """How fast blocks are of which `resident` share a core.
+
+    A block of FlashAttention 2 loads a tile of keys, multiplies, and computes the softmax, one after the other. Other kernels
+    load keys while they compute.
     """
-    chip = view.chip
-    chain = 0.0 if block.ahead else float(chip.attention_key_cycles)
-    pace = max(chain, resident * _work(view, op, block))
-    return chip.attention_block_cycles + ceil(max(1.0, keys) / block.keys) * block.keys * pace
+    chip, work = view.chip, _work(view, op, block)
+    alone, waiting = work, float(chip.attention_key_cycles)
+    if chip.compute_capability is None:
+        alone = max(work, waiting)
+    elif not block.ahead:
+        alone = work + waiting * 2 * op.head_dim * op.element_bytes / KEY_BYTES
+    return Pace(max(alone, resident * work), alone)
+
+
+def _block(view: ChipView, block: Block, keys: float, pace: Pace) -> float:
+    """Cycles of a block over so many keys. Keys are read in whole tiles."""
+    return view.chip.attention_block_cycles + ceil(max(1.0, keys) / block.keys) * block.keys * pace.shared
 
 
 def _resident(view: ChipView, block: Block, blocks: int) -> int:
@@ -125,7 +171,7 @@ def _paged_splits(blocks: int, slots: int, tiles: int) -> int:
     The smallest number of parts for which the waves of blocks are nearly as full as possible, with two blocks on each core. A
     number of parts counts only if each part has fewer tiles than with one part less.
     """
-    if blocks >= 0.8 * slots:
+    if blocks >= NEARLY_FULL * slots:
         return 1
     filled: dict[int, float] = {}
     for parts in range(1, min(128, slots, tiles) + 1):
@@ -146,95 +192,107 @@ def _split(view: ChipView, op: Attention, cost: AttentionCost, sequences: int) -
     else:
         splits = min(cost.most_splits, max(1, cores * block.resident // blocks), tiles)
     resident = _resident(view, block, blocks * splits)
-    jobs = [
-        (_block(view, op, block, (one.cached + one.new) / splits, resident), one.count * op.kv_heads * splits)
-        for one in op.groups
-    ]
+    pace = _pace(view, op, block, resident)
+    jobs = [(_block(view, block, (one.cached + one.new) / splits, pace), one.count * op.kv_heads * splits) for one in op.groups]
     keys = sum(one.count * (one.cached + one.new) for one in op.groups) * _key_bytes(op)
     start = float(cost.start_ns) + (float(cost.split_ns) if splits > 1 else 0.0)
     if cost.kernel == "paged" and not block.ahead and sequences > 1 and op.heads > op.kv_heads:
-        start += COPIES * float(view.chip.graph_start_ns)
-    body = makespan(sorted(jobs, reverse=True), cores * resident)
+        start += (COPIES - (splits > 1)) * COPY_STARTS * float(view.chip.graph_start_ns)
+    body = makespan(sorted(jobs, reverse=True), cores, resident, pace.alone / pace.shared)
     held = sequences <= cost.cached_sequences and keys <= float(view.chip.cache_bytes or 0)
     rate = view.stream_rate if held else view.memory_rate
     waves = 1 if splits > 1 or block.ahead else ceil(blocks / (cores * resident))
+    ramp = _ramp(view, keys, rate, waves)  # kernels that load keys ahead fill the queues while their blocks still compute
     return Kernel(
         op.name, "te", max(body, keys / rate) if held else body, 0.0 if held else keys, _query_bytes(op, sequences),
-        start=view.cycles(start), after=_ramp(view, keys, rate, waves),
+        start=view.cycles(start), after=max(0.0, ramp - max(0.0, body - keys / rate)) if block.ahead else ramp,
         notes={"splits": splits, "blocks": blocks * splits, "keys": "cache" if held else "DRAM"},
     )  # fmt: skip
 
 
 def _whole(view: ChipView, op: Attention, cost: AttentionCost, sequences: int) -> Kernel:
-    """Keys that are not cut. A block of a GPU has rows of one head, and its grid has as many blocks for each sequence.
+    """A step with a prompt, or without a kernel that cuts keys.
 
-    A block of another chip has the rows of all heads that share keys, which it reads once, and there are no empty blocks.
+    A block of FlashAttention 2 has rows of one head, and its grid has as many blocks for each sequence. A block of another
+    kernel has the rows of all heads that share keys, which it reads once, and there are no empty blocks.
     """
     cores, block = view.chip.cores, block_of(view.chip, op, cost)
-    rows = block.rows
-    reading = 0.0
     group = op.heads // op.kv_heads
-    merged = 1 if view.chip.kind == "gpu" else group
+    grid = view.chip.kind == "gpu" and not block.ahead
+    merged = 1 if grid else group
     heads = op.heads // merged
-    sweep = sum(one.count * (one.cached + one.new) for one in op.groups) * _key_bytes(op) / op.kv_heads
-    parts = [ceil(one.new * merged / rows) for one in op.groups]
+    parts = [ceil(one.new * merged / block.rows) for one in op.groups]
     blocks = heads * sum(one.count * some for one, some in zip(op.groups, parts, strict=True))
+    most = _tiles_at_once(op, block, cores, parts) if block.ahead else 0
     resident = _resident(view, block, blocks)
-    grid = merged == 1 and not block.ahead
+    pace = _pace(view, op, block, resident)
     jobs: list[tuple[float, int]] = []  # of one head
-    idle = 0
-    for one, some in zip(op.groups, parts, strict=True):
+    readers: list[int] = []  # of each job, which sequences' keys it reads; -1 if none
+    idle = cut = 0
+    for number, (one, some) in enumerate(zip(op.groups, parts, strict=True)):
         for part in range(some):
-            seen = min(one.new, (part + 1) * rows // merged) if op.causal else one.new
-            jobs.append((_block(view, op, block, one.cached + seen, resident), one.count))
+            seen = one.cached + (min(one.new, (part + 1) * block.rows // merged) if op.causal else one.new)
+            pieces = ceil(ceil(seen / block.keys) / most) if most else 1
+            cut += pieces - 1
+            jobs.append((_block(view, block, seen / pieces, pace), one.count * pieces))
+            readers.append(number)
         if grid and some < max(parts):
             empty = one.count * (max(parts) - some)
             jobs.append((float(view.chip.attention_idle_cycles), empty))
+            readers.append(-1)
             idle += heads * empty
-        together = max(1, min(group, cores // max(1, one.count * some)))
-        again = 1.0 if merged > 1 or sweep <= float(view.chip.cache_bytes or 0) else group / together
-        reading += one.count * (one.cached + one.new) * _key_bytes(op) * again
-    if grid:
-        body = makespan(chain.from_iterable(repeat(jobs, heads)), cores * resident)
-    else:
-        body = makespan(sorted(((cycles, count * heads) for cycles, count in jobs), reverse=block.ahead), cores * resident)
+    keys = [one.count * (one.cached + one.new) * _key_bytes(op) for one in op.groups]
+    reading, cached = sum(keys), float(view.chip.cache_bytes or 0)
+    alone = pace.alone / pace.shared
+    if not grid:  # kernels that load keys ahead start the longest blocks first
+        order = sorted(((cycles, count * heads) for cycles, count in jobs), reverse=block.ahead)
+        body = makespan(order, cores, resident, alone)
+    elif group == 1 or reading / op.kv_heads <= cached:
+        body = makespan(chain.from_iterable(repeat(jobs, heads)), cores, resident, alone)
+    else:  # keys may leave the cache between two heads
+        starts: list[list[float]] = []
+        body = makespan(chain.from_iterable(repeat(jobs, heads)), cores, resident, alone, starts)
+        times = _times_read(starts, readers, group, HELD * cached / view.memory_rate)
+        reading = sum(nbytes * often for nbytes, often in zip(keys, times, strict=True))
     tokens = sum(one.count * one.new for one in op.groups)
+    waiting = _ramp(view, reading, view.memory_rate, 1) - max(0.0, body - reading / view.memory_rate)  # as in `_split`
     return Kernel(
         op.name, "te", body, reading + _query_bytes(op, tokens), _query_bytes(op, tokens),
-        start=view.cycles(float(cost.start_ns)), notes={"blocks": blocks, "idle_blocks": idle},
+        start=view.cycles(float(cost.start_ns) + (float(cost.split_ns) if cut else 0.0)),
+        after=max(0.0, waiting) if block.ahead else 0.0, notes={"blocks": blocks, "idle_blocks": idle},
     )  # fmt: skip
 
 
-def makespan(jobs: Iterable[tuple[float, int]], cores: int) -> float:
-    """When the last of some jobs ends: kinds of (cycles, count) in order, each job on the core that is free first."""
-    free = [0.0] * cores  # heap of when each core is free
-    for cycles, count in jobs:
-        if count > 2 * cores and cycles:
-            count -= _fill(free, cycles, count)
-        for _ in repeat(None, count):
-            heapreplace(free, free[0] + cycles)
-    return max(free)
+def _tiles_at_once(op: Attention, block: Block, cores: int, parts: list[int]) -> int:
+    """Tiles of keys that a block of FlashAttention 3 takes at most; 0 if it takes all of its sequence.
 
-
-def _fill(free: list[float], cycles: float, count: int) -> int:
-    """Give cores at once most of many equal jobs: all that start before a time by which fewer than `count` have started.
-
-    Returns their number.
+    Its code (num_splits_heuristic in hopper/heuristics.h, prepare_varlen_num_blocks in flash_prepare_scheduler.cu) cuts keys if
+    the rows of the longest prompt leave cores idle, so that each core has about the same number of tiles.
     """
-    free.sort()
-    rest = (count - len(free)) * cycles  # core cycles to give out, so that no core is given too much
-    below = level = 0.0
-    for many, at in enumerate(free, 1):  # the time up to which the first cores can take them
-        below += at
-        level = (rest + below) / many
-        if many == len(free) or level <= free[many]:
-            break
-    given = 0
-    for index, at in enumerate(free):
-        if at >= level:
-            break
-        some = ceil((level - at) / cycles)
-        free[index] = at + some * cycles
-        given += some
-    heapify(free)
-    return given
+    tiles = [ceil((one.cached + one.new) / block.keys) for one in op.groups]
+    if op.kv_heads * max(parts) >= NEARLY_FULL * cores or max(tiles) <= FEW_TILES:
+        return 0
+    work = sum(one.count * some * each for one, some, each in zip(op.groups, parts, tiles, strict=True)) * op.kv_heads
+    return ceil(BALANCE * work / cores)
+
+
+def _times_read(starts: list[list[float]], readers: list[int], group: int, kept: float) -> list[float]:
+    """How often the keys of each group of sequences are read from DRAM, on average over sequences and KV heads.
+
+    `starts`: of the blocks, head by head and job by job. `readers`: of each job of a head, the group of sequences whose keys it
+    reads, or -1. Blocks of `group` heads read the same keys, all at the same pace. The longer after another one a block starts,
+    the fewer keys it finds in the cache: half of them after `kept` cycles.
+    """
+    jobs = len(readers)
+    found: list[list[float]] = [[] for _ in range(max(readers) + 1)]
+    for first in range(0, len(starts), group * jobs):
+        for number, times in enumerate(found):
+            some = (place for place in range(first, min(first + group * jobs, len(starts))) if readers[place % jobs] == number)
+            for begun in zip(*(sorted(starts[place]) for place in some), strict=True):  # of one sequence
+                times.append(1 + sum(_left((after - before) / kept) for before, after in pairwise(sorted(begun))))
+    return [sum(times) / len(times) if times else 1.0 for times in found]
+
+
+def _left(time: float) -> float:
+    """The share of keys that have left the cache, by the time since they were read over the time after which half have left."""
+    return min(1.0, max(0.0, time - 0.5))

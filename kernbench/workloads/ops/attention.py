@@ -10,7 +10,7 @@ sequence. The longest blocks of a prompt therefore do not all start first, and c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import chain, pairwise, repeat
 from math import ceil
@@ -37,6 +37,7 @@ COPY_STARTS = 2  #: starts of a kernel that a copy of few queries takes, as othe
 #: there until half of that time, and none after 1.5 of it. Fitted on steps of 16 to 64 sequences with 4,096 to 16,384 keys
 #: beside a prompt, on an RTX 4090 (LLMServingSim 5daddb21).
 HELD = 0.6
+MMA_ROWS = 16  #: of a product of an NVIDIA GPU's matrix units (CUDA programming guide, not read again: assumed)
 RAMPS = 2  #: waves of blocks in a decode step that do not fill the queues at their start and end; later waves overlap: assumed
 EXPONENTIALS = 16  #: of a core of an NVIDIA GPU in a cycle (CUDA programming guide, not read again: assumed)
 #: Cycles of the softmax of a score over those of its exponential: the maximum, the scale, the sum and the conversion. Fitted on
@@ -184,6 +185,8 @@ def _paged_splits(blocks: int, slots: int, tiles: int) -> int:
 
 def _split(view: ChipView, op: Attention, cost: AttentionCost, sequences: int) -> Kernel:
     cores, block = view.chip.cores, block_of(view.chip, op, cost)
+    if cost.kernel == "chip" and view.chip.kind == "gpu":  # servers have a kernel for single queries
+        block = replace(block, rows=min(block.rows, max(MMA_ROWS, op.heads // op.kv_heads)))
     blocks = sequences * op.kv_heads
     longest = max(one.cached + one.new for one in op.groups)
     tiles = ceil(longest / block.keys)
@@ -202,7 +205,7 @@ def _split(view: ChipView, op: Attention, cost: AttentionCost, sequences: int) -
     held = sequences <= cost.cached_sequences and keys <= float(view.chip.cache_bytes or 0)
     rate = view.stream_rate if held else view.memory_rate
     waves = 1 if splits > 1 or block.ahead else ceil(blocks / (cores * resident))
-    ramp = _ramp(view, keys, rate, waves)  # kernels that load keys ahead fill the queues while their blocks still compute
+    ramp = _ramp(view, keys, rate, waves)  # kernels that load keys ahead fill the queues while blocks still compute
     return Kernel(
         op.name, "te", max(body, keys / rate) if held else body, 0.0 if held else keys, _query_bytes(op, sequences),
         start=view.cycles(start), after=max(0.0, ramp - max(0.0, body - keys / rate)) if block.ahead else ramp,
@@ -227,7 +230,7 @@ def _whole(view: ChipView, op: Attention, cost: AttentionCost, sequences: int) -
     resident = _resident(view, block, blocks)
     pace = _pace(view, op, block, resident)
     jobs: list[tuple[float, int]] = []  # of one head
-    readers: list[int] = []  # of each job, which sequences' keys it reads; -1 if none
+    readers: list[int] = []  # of each job, whose keys it is the first of a head to read; -1 if there are none
     idle = cut = 0
     for number, (one, some) in enumerate(zip(op.groups, parts, strict=True)):
         for part in range(some):
@@ -235,7 +238,7 @@ def _whole(view: ChipView, op: Attention, cost: AttentionCost, sequences: int) -
             pieces = ceil(ceil(seen / block.keys) / most) if most else 1
             cut += pieces - 1
             jobs.append((_block(view, block, seen / pieces, pace), one.count * pieces))
-            readers.append(number)
+            readers.append(-1 if part else number)
         if grid and some < max(parts):
             empty = one.count * (max(parts) - some)
             jobs.append((float(view.chip.attention_idle_cycles), empty))
@@ -259,7 +262,7 @@ def _whole(view: ChipView, op: Attention, cost: AttentionCost, sequences: int) -
     return Kernel(
         op.name, "te", body, reading + _query_bytes(op, tokens), _query_bytes(op, tokens),
         start=view.cycles(float(cost.start_ns) + (float(cost.split_ns) if cut else 0.0)),
-        after=max(0.0, waiting) if block.ahead else 0.0, notes={"blocks": blocks, "idle_blocks": idle},
+        after=max(0.0, waiting), notes={"blocks": blocks, "idle_blocks": idle},
     )  # fmt: skip
 
 
@@ -280,8 +283,9 @@ def _times_read(starts: list[list[float]], readers: list[int], group: int, kept:
     """How often the keys of each group of sequences are read from DRAM, on average over sequences and KV heads.
 
     `starts`: of the blocks, head by head and job by job. `readers`: of each job of a head, the group of sequences whose keys it
-    reads, or -1. Blocks of `group` heads read the same keys, all at the same pace. The longer after another one a block starts,
-    the fewer keys it finds in the cache: half of them after `kept` cycles.
+    is the first to read, or -1: the other blocks of a prompt follow at once. Blocks of `group` heads read the same keys, all at
+    the same pace. The longer after another one a block starts, the fewer keys it finds in the cache: half of them after `kept`
+    cycles.
     """
     jobs = len(readers)
     found: list[list[float]] = [[] for _ in range(max(readers) + 1)]

@@ -188,7 +188,7 @@ cdef void touch_flow(void* sim, slot_t flow, cycle_t now) noexcept nogil:
         # A flow that becomes a member can end an uncontended state, but cannot begin one.
         if not s.share.flow[flow].member and s.spm[s.requester[flow].spm].lookahead.uncontended:
             requests_changed(&s.spm[s.requester[flow].spm].lookahead)
-        if s.n_spm == 1:
+        if s.n_spm == 1 and s.requester[flow].listed:
             touch_lane(s, flow)
         if s.requester[flow].paired:
             scratchpad_touch(s, s.requester[far_requester(s, flow)].spm, now)

@@ -28,6 +28,7 @@ cdef struct Requester:
     int8_t compute            # whether it is a TE or VE
     int8_t to_writes          # whether it is a flow whose requests are for write ports
     int8_t paired             # whether it is one of the two requesters of a flow between scratchpads (model/pair.pyx)
+    int8_t listed             # whether it is in `Spm.order`; a flow in the line of its DRAM channel is not, before it is first served
     cycle_t ends_at           # look-ahead: its work ends in no earlier cycle, while its rate stays the same; 0: not known
 
 cdef struct Spm:  # a scratchpad; the fields before `banks` are state, the others are constant or are recomputed by each run

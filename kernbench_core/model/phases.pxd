@@ -7,6 +7,7 @@ cdef void submit_entry(void* sim, int32_t entry, int64_t seq) noexcept nogil
 cdef void describe_flow(Sim* s, Flow* f) noexcept nogil
 cdef void open_requester(
     Sim* s, slot_t requester, int32_t spm, int64_t key_engine, int64_t key_seq, bint writes, cycle_t next_at) noexcept nogil
+cdef void list_requester(Sim* s, slot_t requester) noexcept nogil
 cdef void flow_bytes(Sim* s, slot_t job) noexcept nogil
 cdef cycle_t open_flows(Sim* s, slot_t job) noexcept nogil
 cdef void start_transfer(Sim* s, slot_t job, cycle_t now) noexcept nogil

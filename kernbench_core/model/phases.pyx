@@ -23,7 +23,7 @@ from kernbench_core.trace.record cimport (
     record_arrival, record_enter, record_issue, record_leave, record_members, record_open, record_press, record_queue_resume,
     record_queue_stall)
 from kernbench_core.model.dram.models cimport dram_close, dram_open, dram_phase
-from kernbench_core.model.share.membership cimport Flow, on_resources, share_enter, share_quit
+from kernbench_core.model.share.membership cimport Flow, on_resources, share_enter, share_quit, waits_in_line
 from kernbench_core.model.share.rules cimport share_rates
 from kernbench_core.model.shuffle cimport shuffle
 from kernbench_core.model.sim cimport Sim, flow_channel, memory_of, scratchpad_changes, want, watch
@@ -64,6 +64,7 @@ cdef void submit_entry(void* sim, int32_t entry, int64_t seq) noexcept nogil:
 
 cdef void open_requester(
         Sim* s, slot_t requester, int32_t spm, int64_t key_engine, int64_t key_seq, bint writes, cycle_t next_at) noexcept nogil:
+    """Describe a requester that is not listed yet."""
     cdef Requester* a = &s.requester[requester]
     a.spm = spm
     s.tie_break[requester].engine = key_engine
@@ -73,9 +74,14 @@ cdef void open_requester(
     a.first_denied = NEVER
     a.backpressure_at = NEVER
     a.to_writes = writes and s.spm[spm].split
-    a.paired = False
+    a.paired = a.listed = False
     a.rounds = 1                                # the requester of a TE or VE that has priority once in this number of cycles
-    order_insert(&s.spm[spm], s.tie_break, requester)
+
+
+cdef void list_requester(Sim* s, slot_t requester) noexcept nogil:
+    """From now on, the requester may make requests."""
+    s.requester[requester].listed = True
+    order_insert(&s.spm[s.requester[requester].spm], s.tie_break, requester)
 
 
 cdef void describe_flow(Sim* s, Flow* f) noexcept nogil:
@@ -232,6 +238,7 @@ cdef void start_compute(Sim* s, int32_t c, cycle_t now) noexcept nogil:
     else:
         open_requester(
             s, s.n_flows + c, spm, grant_key(s.perturbed, s.n_dma + c, (<int64_t>e.kind << 32) | e.id), 0, False, body)
+        list_requester(s, s.n_flows + c)
 
 
 cdef inline bint starts_later(Sim* s, int32_t engine, cycle_t now) noexcept nogil:
@@ -277,7 +284,8 @@ cdef void start_phase(Sim* s, cycle_t now) noexcept nogil:
 
 
 cdef void join_transfer(Sim* s, slot_t job, cycle_t now) noexcept nogil:
-    """The head latency has ended: every flow becomes a requester of the scratchpad and enters its resources."""
+    """The head latency has ended: every flow enters its resources, and becomes a requester of the scratchpad unless it waits in a
+    line."""
     cdef DmaJob* j = &s.dma_job[job]
     cdef slot_t flow = j.flows
     cdef int64_t key = grant_key(s.perturbed, j.engine, j.engine)
@@ -285,9 +293,12 @@ cdef void join_transfer(Sim* s, slot_t job, cycle_t now) noexcept nogil:
     scratchpad_changes(s, s.dma_spm[j.engine], now)
     while flow != NONE:
         open_requester(s, flow, s.dma_spm[j.engine], key, (j.seq << 20) | s.share.flow[flow].channel, not j.write, NEVER)
+        if not waits_in_line(&s.share, flow):
+            list_requester(s, flow)
         if j.peer != NONE:
             scratchpad_changes(s, j.peer, now)
             open_requester(s, far_requester(s, flow), j.peer, key, j.seq << 20, j.write, NEVER)
+            list_requester(s, far_requester(s, flow))
             pair_open(s, flow)
         share_enter(&s.share, flow, now)
         if s.noc != NULL:
@@ -300,6 +311,20 @@ cdef void join_transfer(Sim* s, slot_t job, cycle_t now) noexcept nogil:
     j.live = n
     s.dma[j.engine].free += n - 1
     watch(s, j.engine)
+
+
+cdef void list_members(Sim* s, int32_t changed, cycle_t now) noexcept nogil:
+    """Of the first `changed` resources in `Share.dirty`: the first flows in the lines of channels, which are their members, become
+    requesters."""
+    cdef int32_t i
+    cdef slot_t flow
+    for i in range(changed):
+        if s.share.dirty[i] >= s.share.channels:
+            continue
+        flow = s.share.line[s.share.dirty[i]]
+        if flow != NONE and s.requester[flow].spm != NONE and not s.requester[flow].listed:     # no queue of a cache
+            scratchpad_changes(s, s.requester[flow].spm, now)
+            list_requester(s, flow)
 
 
 cdef void share_phase(Sim* s, cycle_t now) noexcept nogil:
@@ -319,7 +344,10 @@ cdef void share_phase(Sim* s, cycle_t now) noexcept nogil:
     if s.share.devices != NULL:
         dram_phase(&s.share, now)
     elif s.share.n_dirty:
+        k = s.share.n_dirty
         share_rates(&s.share, now)
+        if s.share.queues:
+            list_members(s, k, now)
     if s.caches != NULL:
         caches_find_next(s)
     if s.trace != NULL:

@@ -131,9 +131,18 @@ cdef nbytes_t moved_at(Sim* s, slot_t flow, int32_t hop) noexcept nogil:
 
 
 cdef list live_flows(Sim* s):
-    """The slots of flows that are requesters of a scratchpad, in its order."""
+    """The slots of flows that are requesters of a scratchpad, in its order, and of flows that wait in lines before they become
+    requesters."""
     cdef int32_t k, i
-    return [s.spm[k].order[i] for k in range(s.n_spm) for i in range(s.spm[k].n_order) if s.spm[k].order[i] < s.n_flows]
+    cdef slot_t flow
+    found = [s.spm[k].order[i] for k in range(s.n_spm) for i in range(s.spm[k].n_order) if s.spm[k].order[i] < s.n_flows]
+    for k in range(s.share.channels if s.share.queues else 0):
+        flow = s.share.line[k]
+        while flow != NONE:
+            if s.requester[flow].spm != NONE and not s.requester[flow].listed:
+                found.append(flow)
+            flow = s.share.flow[flow].line_next
+    return found
 
 
 cdef object bank_counts(Tally* t):

@@ -82,7 +82,7 @@ cdef void reset(Sim* s) noexcept nogil:
     for k in range(requesters):
         s.requester[k].next_at = s.requester[k].first_denied = s.requester[k].backpressure_at = NEVER
         s.requester[k].reads = s.requester[k].writes = 0
-        s.requester[k].paired = False
+        s.requester[k].paired = s.requester[k].listed = False
     if s.mask_words > 1:
         memset(s.mask, 0, <size_t>requesters * 2 * s.mask_words * sizeof(uint64_t))
     for k in range(s.n_spm):

@@ -31,7 +31,7 @@ from kernbench_core.state.layout cimport lay_out_traces
 from kernbench_core.model.overlap cimport overlap_started
 from kernbench_core.model.pair cimport pair_open
 from kernbench_core.model.pair_requesters cimport far_requester
-from kernbench_core.model.phases cimport flow_bytes, open_flows, open_requester
+from kernbench_core.model.phases cimport flow_bytes, list_requester, open_flows, open_requester
 from kernbench_core.state.cache_snapshot cimport resume_write_backs
 from kernbench_core.state.controller_snapshot cimport resume_controllers
 from kernbench_core.state.device_snapshot cimport resume_devices
@@ -218,8 +218,10 @@ cdef int resume_joined(Sim* s, slot_t flow) except -1:
     f.seen = s.cycle
     f.entered = f.member = False
     open_requester(s, flow, s.dma_spm[j.engine], j.engine, (j.seq << 20) | f.channel, not j.write, NEVER)
+    list_requester(s, flow)
     if j.peer != NONE:
         open_requester(s, far_requester(s, flow), j.peer, j.engine, j.seq << 20, j.write, NEVER)
+        list_requester(s, far_requester(s, flow))
         pair_open(s, flow)
     if since != NEVER:
         resume_held(s, flow, since, next_at)
@@ -306,6 +308,7 @@ cdef int resume_compute(Sim* s, int32_t c, Known* known) except -1:
     if e.streams == 0:
         return 0
     open_requester(s, requester, s.compute_spm[c], (<int64_t>e.kind << 32) | e.id, 0, False, next_at)
+    list_requester(s, requester)
     i = e.body - e.body_left
     compute_seek(e, s.compute_job, p, i)
     if since != NEVER:

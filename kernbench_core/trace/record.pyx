@@ -233,6 +233,12 @@ cdef void record_members(Sim* s, cycle_t now) noexcept nogil:
         record_write_backs(s, now)
     if s.trace.level < TRACE_FULL:
         return
+    for k in range(s.share.channels if s.share.queues else 0):          # flows that wait are in no scratchpad's order
+        requester = s.share.line[k]
+        while requester != NONE:
+            if s.requester[requester].spm != NONE and not s.share.flow[requester].member and not s.flow_trace[requester].suspended:
+                record_member(s, requester, now)
+            requester = s.share.flow[requester].line_next
     for i in range(s.n_member):
         p = &s.spm[s.member[i]]
         for k in range(p.n_order):

@@ -2,7 +2,7 @@
 from kernbench_core.model.division cimport divided, quotient
 from kernbench_core.model.bank cimport Requester
 from kernbench_core.model.dram.extent cimport Cursor
-from kernbench_core.types cimport NEVER, cycle_t, int8_t, int32_t, int64_t, nbytes_t, slot_t, uint32_t, uint64_t
+from kernbench_core.types cimport NEVER, NONE, cycle_t, int8_t, int32_t, int64_t, nbytes_t, slot_t, uint32_t, uint64_t
 
 cdef struct Resource:         # a DRAM channel, or one direction of a link
     int64_t weight            # W: sum of the weights of its members
@@ -108,6 +108,10 @@ cdef struct Share:
     bint overflow             # @flag a max-min share needed terms of more than 128 bits, or was below 2^-31 B/cycle
 
 cdef void share_touch(Share* s, slot_t res) noexcept nogil
+cdef inline bint waits_in_line(Share* s, slot_t flow) noexcept nogil:
+    """Whether a flow that enters waits in a line, and `share_rates` makes it a member."""
+    return s.queues and s.devices == NULL and s.flow[flow].bus != NONE
+
 cdef void share_join(Share* s, slot_t flow, cycle_t now) noexcept nogil
 cdef void share_leave(Share* s, slot_t flow, cycle_t now) noexcept nogil
 cdef void share_enter(Share* s, slot_t flow, cycle_t now) noexcept nogil

@@ -21,7 +21,7 @@ from kernbench.common.dtypes import Array
 from kernbench.components.builtin.switch_queue import REDUCE, SwitchQueueForm
 
 QueueKey = tuple[int, str]  #: plane and direction, N, S, E or W
-Table = Mapping[int, Mapping[QueueKey, tuple[int, str]]]  #: by rank and way: the rank that is there, and its direction back
+Table = Mapping[int, Mapping[QueueKey, tuple[int, str]]]  #: by rank and queue: the other rank, and its direction back
 
 
 class Shape(NamedTuple):

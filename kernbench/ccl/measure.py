@@ -52,7 +52,7 @@ class Row:
     size: int  #: [B] the larger of a rank's input and its output
     count: int  #: [element] the kernel's `n_elem`
     dtype: str
-    redop: str  #: sum, max, ...; none where nothing is reduced
+    redop: str  #: sum, max, ...; none for a collective without reduction
     root: int  #: -1: there is none
     cycles: int
     time_us: float

@@ -34,7 +34,7 @@ _FUNCTIONS = {  # attributes of a module, besides its kernel
     "neighbours": ("kind", "shape"),
     "reference": ("inputs", "kind", "shape", "slot_bytes"),
 }
-#: Modules that lack nothing, each with the name of its algorithm: they are looked at once.
+#: Complete modules, each with the name of its algorithm. Each module is checked once.
 _whole: WeakKeyDictionary[ModuleType, str] = WeakKeyDictionary()
 
 

@@ -24,7 +24,7 @@ def outline_of(schedule: Schedule, routes: Routes) -> Outline:
     first, turns = _Clock(schedule.ranks, schedule.ranks), _Clock(schedule.ranks, times.at_once)
     for step in schedule.steps:
         busy: dict[int, list[int]] = {}
-        sent: dict[int, list[tuple[int, Sequence[int]]]] = {}  # by sender: the latencies of its messages, and who gets them
+        sent: dict[int, list[tuple[int, Sequence[int]]]] = {}  # by sender: the latencies and the receivers of its messages
         loads: dict[Link, float] = {}
         for one in step:
             if isinstance(one, SwitchMessage):
@@ -73,7 +73,7 @@ def outline_of(schedule: Schedule, routes: Routes) -> Outline:
     buffer = 1 if schedule.vector else schedule.positions
     far, adds = schedule.far, schedule.adds
     busiest = max(sending, default=0.0)
-    # Where only the root gets results, the other ranks go on with the next lane as soon as they have sent.
+    # If only the root gets results, the other ranks continue with the next lane as soon as they have sent.
     abreast = times.at_once if all(schedule.stores) else 0
     worked = max(_worked(schedule.programs[rank]) for rank in ranks) * unit
     chained = sum(_most_added(step) for step in schedule.steps) * unit
@@ -123,7 +123,7 @@ def _operations(program: Program, *, apart: bool) -> int:
     With `apart`, the parts that a lane has of two blocks are not neighbours in memory.
     """
     step = 2 if apart else 1  # from a block to the next
-    at: dict[int, tuple[int, int]] = {}  # by position: its tile, and where it begins there
+    at: dict[int, tuple[int, int]] = {}  # by position: its tile, and its offset in the tile
     home = {one: (-1, number) for number, one in enumerate(program.home)}
     tiles, last, found = 0, -2, len(program.moved)
     for position, block in sorted(program.loads.items()):

@@ -45,7 +45,7 @@ KNOWN = Path(str(importlib.resources.files("kernbench.configs").joinpath("ccl_ti
 
 
 GROUPS, BOARDS = "groups", "boards"  #: keys of that file
-SIMPLE = "simple"  #: the protocol whose times come with the package
+SIMPLE = "simple"  #: the protocol whose times the package contains
 OWN = Queues()  #: each algorithm has its own
 MAX_RANKS = 2048  #: of larger groups only algorithms with a closed form are considered, as their schedules take seconds
 

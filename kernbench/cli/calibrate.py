@@ -68,7 +68,7 @@ def calibrate(
 
 
 def _plain(value: float, digits: int) -> str:
-    """A number of so many digits, without an exponent from 0.001 to 10^12."""
+    """A number with this number of digits, without an exponent from 0.001 to 10^12."""
     exact = float(f"{value:.{digits}g}")
     return f"{exact:,.0f}" if 10**digits <= abs(exact) < 1e12 else f"{value:,.{digits}g}"
 

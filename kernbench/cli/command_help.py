@@ -29,7 +29,7 @@ def help_text(command: Any, context: Any, width: int, colours: bool) -> str:
 
 
 def _row(one: Parameter) -> Row:
-    """`-c, --config` with its value, and what it does. A long name without a short one stands below other long names."""
+    """`-c, --config` with its value, and what it does. A long name without a short name is aligned with other long names."""
     notes = [text for text in ("required" if one.required else "", one.limits) if text]
     notes += [f"default: {one.default}"] if one.default else []
     does = f"{one.help} [{', '.join(notes)}]" if notes else one.help

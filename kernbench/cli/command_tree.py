@@ -29,7 +29,7 @@ class Parameter:
     default: str  #: as text; empty if there is no default to show
     help: str
     limits: str = ""  #: of a number: `at least 1`, `0 to 16`; empty if all are allowed
-    panel: str = ""  #: the panel of the help in which it stands; empty for `Options` or `Arguments`
+    panel: str = ""  #: the panel of the help that contains it; empty for `Options` or `Arguments`
 
     @property
     def flag(self) -> bool:

@@ -146,7 +146,7 @@ def _system_facts(system: SystemConfig) -> dict[str, str]:
 
 
 def fact_lines(machine: MachineConfig, width: int) -> list[str]:
-    """The machine and its facts in lines of at most `width`, where none of the facts is longer; each fact stays whole."""
+    """The machine and its facts, in lines of at most `width` columns, unless a single fact is longer. No fact is broken."""
     lines = [f"{machine.source}: valid;"]
     facts = [f"{name} {fact}" for name, fact in machine_facts(machine).items() if fact]
     for i, fact in enumerate(facts):
@@ -162,7 +162,7 @@ ONE = "1 x "  # before the rate of one engine or channel
 
 
 def machine_table(title: str, machines: Mapping[str, MachineConfig]) -> Table:
-    """The machines of a kind, one a row. Columns that distinguish none of them are left out."""
+    """The machines of a kind, one a row. Columns with equal values are left out."""
     facts = {name: machine_facts(machine) for name, machine in machines.items()}
     columns = {head: [row[head] for row in facts.values()] for head in next(iter(facts.values()), {})}
     if columns.get("cubes") == columns.get("PEs"):

@@ -58,7 +58,7 @@ COMMANDS = {
 
 
 def help_text(width: int, colours: bool) -> str:
-    """The help of `kbsim`, for a terminal of so many columns."""
+    """The help of `kbsim`, for a terminal with this number of columns."""
     options = [(f"-h, {one}" if one == "--help" else f"    {one}", "", does) for one, does in OPTIONS.items()]
     commands = [(name, "", does) for name, does in COMMANDS.items()]
     panels = (("Options", options), ("Commands", commands))

@@ -405,7 +405,7 @@ def _since(flow: FlowState) -> int:
 
 
 def _some_of(count: int, job: JobState) -> str:
-    """The number of flows of a transfer that are concerned, if it is not all of them."""
+    """The number of affected flows of a transfer; None if all flows are affected."""
     return "" if count == len(job.flows) else f"{count}/{len(job.flows)} "
 
 

@@ -15,7 +15,7 @@ from kernbench.common.look import palette
 #: The styles of a terminal, by meaning. All commands use these styles.
 WORK, WAIT, LIMIT = palette.style("work"), palette.style("wait"), palette.style("limit")
 GOOD, DIM = palette.style("expected"), palette.style("soft")  #: as expected, or of little importance
-BAD = palette.style("fail").removeprefix("bold ")  #: failed; bold where it is the headline
+BAD = palette.style("fail").removeprefix("bold ")  #: failed; bold in a headline
 STATUS_STYLES = {status: palette.style(status) for status in ("done", "running", "aborted")}  # others are red
 WIDE = 110  # [column] from here on tables say more
 SPACE = "\ue000"  #: replaces a space at which a line must not be broken
@@ -58,7 +58,7 @@ def digits_apart(values: Sequence[float], least: int) -> int:
 
 
 def percent(part: float) -> str:
-    """A share of 1: `97%`, with a digit more where nearly nothing or all is meant: `0.3%`, `99.7%`, `>99.9%`."""
+    """A share of 1: `97%`, with one more digit near 0 and near 1: `0.3%`, `99.7%`, `>99.9%`."""
     if 0 < part < 0.0005:
         return "<0.1%"
     if 0.9995 <= part < 1:
@@ -212,7 +212,7 @@ class Title:
 def table(title: str, columns: Sequence[tuple[str, Justify]], note: str = "") -> widgets.Table:
     """A table without ruled lines, below its title. `columns`: header and side of each.
 
-    Beside a cell of several lines the others of its row stand at its first one; headers of several lines end on one.
+    In a row with a cell of several lines, all cells begin on the first line. Headers of several lines end on the same line.
     """
     vertical: Literal["top", "bottom"] = "bottom" if any("\n" in header for header, _ in columns) else "top"
     made = widgets.Table(

@@ -176,7 +176,7 @@ class Links:
 
     @property
     def rates(self) -> list[Fraction]:
-        """Bandwidths of their edges, where they have one."""
+        """The bandwidths of those edges that have a bandwidth."""
         return [edge.bytes_per_cycle for edge in self.edges if edge.bytes_per_cycle is not None]
 
 

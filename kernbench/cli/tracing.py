@@ -28,7 +28,7 @@ class Traced(msgspec.Struct, frozen=True):
     def options(self, command: str, *places: Path | None) -> TraceOptions | None:
         """The trace options, or None if none is given.
 
-        `places`: where the trace goes. InputError if an option is not valid, or no place is there to make a trace for.
+        `places`: where the trace goes. InputError if an option is not valid, or if there is no file for the trace.
         """
         from kernbench.sim_engine.recording import TraceOptions
 

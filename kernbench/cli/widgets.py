@@ -27,7 +27,7 @@ _MODULE_OF = {name: module for module, names in _MODULES.items() for name in nam
 
 
 def __getattr__(name: str) -> Any:
-    """A name of rich; AttributeError if commands use none of that name."""
+    """A name of rich; AttributeError if commands use no widget with this name."""
     if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = globals()[name] = getattr(import_module(_MODULE_OF[name]), name)

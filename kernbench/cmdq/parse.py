@@ -29,7 +29,7 @@ from kernbench.config.file_kinds import check_kind, expecting
 
 Source = str | os.PathLike[str] | Mapping[str, Any]
 _METADATA = ("version", "name")
-_MANY = 64  # entries from which it pays to make all of them together
+_MANY = 64  # number of entries from which it is faster to make all entries together
 
 
 def load_program(source: Source, *, max_bytes: int = PROGRAM_BYTES) -> Program:

@@ -133,7 +133,7 @@ def _remedy(path: str = "PATH") -> str:
 
 
 def _real(path: str | os.PathLike[str], option: str) -> str:
-    """A path without links and `..`; InputError if nothing is there."""
+    """A path without links and `..`; InputError if the file or directory does not exist."""
     try:
         if not os.fspath(path):
             raise ValueError("it is empty")

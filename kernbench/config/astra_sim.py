@@ -25,7 +25,7 @@ KINDS = {
 }
 #: For the name of a dimension: the dimension in kernbench.
 DIMENSIONS = {"Ring": "ring", "FullyConnected": "fully_connected", "Switch": "switch"}
-#: A FullyConnected of at most so many NPUs has the links of a Ring.
+#: A FullyConnected of at most this number of NPUs has the links of a Ring.
 SMALL_FULL = 3
 MAX_NPUS = 1024
 LIMIT = 10**9  #: limit of a bandwidth [GB/s] or latency [ns]

@@ -43,7 +43,7 @@ MEASURED = ("cache_latency_cycles", "start_ns", "graph_start_ns")
 LINE = 4096  #: [byte] of the scratchpad that models the memories of all cores, and the width of its DRAM channel
 BANKS = {"gpu": 64}  #: of that scratchpad; 16 for other kinds
 WIDE = 1_000_000_000_000  #: [cycle] limit of a run
-REQUESTS = 64  #: transfers in flight at a time: so many that they hide the latency of the DRAM
+REQUESTS = 64  #: transfers in flight at a time: enough to hide the latency of the DRAM
 TREE_LANES = 128  #: vector lanes that share a reduction tree, on chips of other kinds than GPUs, whose cores have a tree each
 
 
@@ -189,7 +189,7 @@ def is_datasheet(data: Any) -> bool:
 
 
 def machine_document(document: Document, load: Callable[[str], Any], names: Sequence[str]) -> Document:
-    """The machine of a datasheet, with the place that each value comes from. `load` makes the machine of a chip by its name."""
+    """The machine of a datasheet, with the origin of each value. `load` makes the machine of a chip by its name."""
     try:
         sheet = Datasheet.model_validate(document.data)
     except ValidationError as error:
@@ -218,7 +218,7 @@ def _key_problem(item: Mapping[str, Any]) -> tuple[PathLike, str, Any, str]:
 
 
 def _machine(sheet: Datasheet, relatives: Mapping[str, NpuConfig]) -> tuple[dict[str, Any], dict[PathLike, str]]:
-    """The data of the machine, and of each value the key of the datasheet that it comes from."""
+    """The data of the machine and, for each value, its key in the datasheet."""
     core, products, memory = (constants_of(relatives[key]) for key in ("like", "products_like", "memory_like"))
     model = _chip(relatives["like"])
     widest = Fraction(sheet.core_macs.get(8) or sheet.core_macs[min(sheet.core_macs)])
@@ -264,7 +264,7 @@ def _machine(sheet: Datasheet, relatives: Mapping[str, NpuConfig]) -> tuple[dict
 
 
 def _origins(chip: Mapping[str, Any]) -> dict[PathLike, str]:
-    """The key of the datasheet that each value of the machine comes from."""
+    """For each value of the machine, its key in the datasheet."""
     found: dict[PathLike, str] = {
         ("freq_ghz",): "clock_ghz", ("dram", "capacity_bytes"): "memory_bytes", ("ve", "lanes"): "core_lanes",
         ("dram", "peak_bw_bytes_per_cycle"): "memory_like", ("dram", "t_setup_cycles"): "memory_like",
@@ -279,7 +279,7 @@ def _origins(chip: Mapping[str, Any]) -> dict[PathLike, str]:
 
 
 def _places(document: Document, origins: Mapping[PathLike, str], sheet: Datasheet) -> dict[PathLike, str]:
-    """Where each value of the machine comes from: a line of the datasheet, and the chip that it names there."""
+    """The origin of each value of the machine: a line of the datasheet, and the chip that this line names."""
     chips = {"like": sheet.like, "products_like": sheet.products_like, "memory_like": sheet.memory_like}
     keys = {key if key in document.data else "like" for key in origins.values()}
     places = document.find([(key,) for key in keys])

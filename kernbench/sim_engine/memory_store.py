@@ -131,7 +131,7 @@ class MemoryStore:
         self._space(space).pending.put(addr, addr + nbytes, op_id)
 
     def pending(self, space: str, addr: int, nbytes: int) -> list[int]:
-        """The records that will give bytes of this range their value, in order, each once; none where all are known."""
+        """The records that will write bytes of this range, in order, each once; empty if all bytes are known."""
         if space not in self._storage:
             return []
         return sorted({op_id for _, _, op_id in self._storage[space].pending.over(addr, addr + nbytes)})

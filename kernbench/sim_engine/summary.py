@@ -34,7 +34,7 @@ class BoundShare(msgspec.Struct, frozen=True):
 
     @property
     def share(self) -> float:
-        """Bound / achieved: 1 where nothing could have been faster."""
+        """Bound / achieved: 1 if the run could not have been faster."""
         return self.cycles / self.achieved if self.achieved else 1.0
 
 

@@ -360,7 +360,7 @@ class Pack:
 
 
 def _span(values: Ints) -> tuple[int, int]:
-    """Smallest and largest of the numbers that are there."""
+    """The smallest and the largest existing number."""
     there = values[values != NULL]
     return (int(there.min()), int(there.max())) if len(there) else (0, 0)
 

@@ -48,7 +48,7 @@ class Break:
 class Trace:
     """A trace file. Iterating reads it from the beginning, each time: the records between its first and its last line.
 
-    `end`, `broken` and `skipped` are those of the last iteration, once it has come to its end.
+    `end`, `broken` and `skipped` have the values of the last complete iteration.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:

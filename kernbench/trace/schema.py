@@ -29,7 +29,7 @@ class Field:
     kind: Kind
     doc: str
     unit: str = ""  #: cycle, B, pJ, ...; empty for names and counts
-    required: bool = True  #: always written; others are left out where there is nothing to say
+    required: bool = True  #: always written; other fields are omitted if they have no value
     since: str = "1.0"  #: version of the schema that brought it
     choices: tuple[str, ...] = ()
 

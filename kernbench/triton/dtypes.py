@@ -313,7 +313,7 @@ def refuse(text: str, cause: Exception | None = None) -> NoReturn:
 
 def refusal(text: str) -> TritonError:
     """Return the error that `refuse` raises."""
-    from kernbench.triton.program import kernel_line  # it stands on this module
+    from kernbench.triton.program import kernel_line  # that module imports this module
 
     line = kernel_line()
     return TritonError(f"{line}: {text}" if line else text)

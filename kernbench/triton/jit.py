@@ -299,7 +299,7 @@ class JITFunction(KernelInterface):
 
 
 _SOURCES = count()  # of kernels that were made of a text
-_CALLED = inspect.signature(lambda *args, tl=None, **kwargs: None)  # of a call: `__get__` would hide it from who asks
+_CALLED = inspect.signature(lambda *args, tl=None, **kwargs: None)  # of a call: `__get__` would hide it from other code
 
 
 def _with_names(fn: Callable[..., Any], change: Any = None, only: Sequence[str] = ()) -> Callable[..., Any]:

@@ -18,7 +18,7 @@ from kernbench.common.dtypes import Array
 from kernbench.sim_engine.replay.math_ops import REDUCTIONS, run_math
 from kernbench.triton_emu.handle import KernelTensor
 
-Lanes = Callable[[], Array]  #: elements by truth values, made when somebody asks
+Lanes = Callable[[], Array]  #: elements by truth values, made on first use
 
 
 MAX_STEPS = 16  #: that are put off

@@ -33,7 +33,7 @@ from kernbench.triton_emu.tl.context import TLContext
 
 _OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _PACKAGE = os.path.dirname(os.path.dirname(_OWN)) + os.sep
-PATIENCE = 150_000  #: [cycle] of looking at one place before it is clear that nothing will change there
+PATIENCE = 150_000  #: [cycle] for which a program polls one address before it counts as a deadlock
 _IS_OWN: dict[str, bool] = {}  # by the file of a frame: the hash of a string is kept, that of a code object is not
 
 
@@ -67,7 +67,7 @@ class Options:
     reached: Counter[tuple[frozenset[str], str]] = field(default_factory=Counter)
     unchanged: set[int] = field(default_factory=set)  #: ids of the ops of attempts of atomic ops that changed nothing
     twice: Counter[tuple[str, str]] = field(default_factory=Counter)  #: by line of a store and tensor: lanes beside another
-    progress: int = 0  #: commands that do not only look at one place again
+    progress: int = 0  #: commands that do more than poll one address
     written: set[str] = field(default_factory=set)  #: names of the tensors that were stored to
     printed: list[str] = field(default_factory=list)  #: lines of `tl.device_print`
     notes: list[str] = field(default_factory=list)  #: of the run

@@ -95,7 +95,7 @@ class _Checks:
         statements[:] = found
 
     def _refused(self, statement: ast.stmt) -> ast.stmt | None:
-        """The error that stands in place of a statement which Triton's compiler does not have."""
+        """The error that replaces a statement that Triton's compiler does not support."""
         left: list[ast.AST] = [statement]
         while left:
             one = left.pop()

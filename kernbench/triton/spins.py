@@ -24,7 +24,7 @@ class Attempt(NamedTuple):
     scalar_ops: int  #: of the PE so far
 
     def comes_again(self, frame: FrameType) -> bool:
-        """Whether nothing of the kernel ran since but a condition, after which the same call runs again.
+        """Whether the kernel has since evaluated only a condition, after which the same call runs again.
 
         The loop changes no variable, so an equal result leads to the call once more.
         """

@@ -105,7 +105,7 @@ class Autotuner(_Wrapped):
         self.cache_results = cache_results
         self.num_warmups, self.num_reps, self.use_cuda_graph = warmup, rep, use_cuda_graph
         self.cache: dict[tuple[Any, ...], Config] = {}
-        self._not_reset: set[tuple[Any, ...]] = set()  #: keys of selections after which nothing was launched yet
+        self._not_reset: set[tuple[Any, ...]] = set()  #: keys of selections that no launch has followed
         self.nargs: dict[str, Any] | None = None
         self.best_config: Config | None = None
         self.timings: list[tuple[Config, int | None]] = []  #: cycles of each that was simulated; None: it could not run

@@ -11,7 +11,7 @@ from kernbench.triton.dtypes import dtype, int64, refuse
 from kernbench.triton.program import current
 from kernbench.triton.tensor import FUNCTIONS, known_tensor, number_tensor, tensor
 
-#: What compares: with its highest bit turned, an unsigned number stands among signed ones where it stood before.
+#: Comparisons. With its highest bit inverted, an unsigned number has the same order among signed numbers.
 ORDERED = frozenset({"lt", "le", "gt", "ge", "fmax", "fmin", "maximum", "minimum"})
 #: The ops that are computed on known elements; `shr` also shifts unknown elements by known numbers.
 KNOWN = {"div": np.floor_divide, "mod": np.remainder, "shr": np.right_shift}

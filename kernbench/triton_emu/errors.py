@@ -28,11 +28,11 @@ class StrictWaitError(KernelError):
 
 
 class ScratchpadFullError(KernelError):
-    """No room for a tile, and nothing in flight will make any."""
+    """There is no space for a tile, and no command in flight will free space."""
 
 
 class PoisonError(KernelError):
-    """A kernel reads scratchpad that nothing wrote."""
+    """A kernel reads scratchpad bytes that were never written."""
 
 
 LINES: dict[int, str] = {}  #: by instruction: `id()` of the code object plus the offset in it, which no two share

@@ -51,7 +51,7 @@ class KernelTensor(TensorHandle):
         self.whole: KernelTensor | None = None  #: of a part: the tile that has the bytes
         self.shared = False  #: it is a part or has parts, so a command of another handle can write its bytes
         self.flight: Flight | None = None  #: of the command that makes it, until that has ended
-        self.poison = ""  #: where scratchpad was taken that nothing wrote: `kernel.py:12`
+        self.poison = ""  #: the line that allocated scratchpad bytes that were never written: `kernel.py:12`
         self.marks: Any = None  #: in a Triton kernel: elements that masked loads have not read (triton/masked_lanes.py)
 
     @property

@@ -42,7 +42,7 @@ class HostRunner:
         self._processors = processors
         # By the core's number: the launches that an M_CPU passes to PEs. In a traced run, also the ids of commands.
         self._jobs: dict[int, tuple[Thing, Sequence[PeWork], tuple[int, ...]]] = {}
-        self._after: tuple[int, ...] = ()  # of a traced run: the command that let the program go on
+        self._after: tuple[int, ...] = ()  # in a traced run: the command after which the program continued
         self._left: dict[int, int] = {}  # by id of an open command: the number of its parts that have not ended
         self._due: list[tuple[int, int, Launch, PeWork]] = []  # commands in flight from an M_CPU to a PE
         self._sent = 0

@@ -74,7 +74,7 @@ class KernelRunner(CommandSource):
         self._before: tuple[int, ...] = ()  # ids of commands in a traced run: what ended the launch before,
         self._after: tuple[int, ...] = ()  # and what let this one begin
         self.strands: Any = None  #: of a program that runs kernels side by side
-        self.alone = False  #: the program runs one slice of a collective, and nothing else waits (`ccl.pipeline`)
+        self.alone = False  #: the program runs one slice of a collective, and no other slice waits (`ccl.pipeline`)
         self.waited: Any = None  #: the last tile that this slice waited for
         self._greenlet: Any = None
         self._enter = self._leave = _no_switch  # into the greenlet, and out of it

@@ -115,7 +115,7 @@ def _circle(waits_for: Mapping[int, int]) -> list[int]:
             seen.add(at)
             path[at] = None
             at = waits_for.get(at)
-        if at in path:  # else nobody waits in the end, or it leads to where another start has led
+        if at in path:  # otherwise the last PE waits for no PE, or an earlier start has reached the same cycle
             ranks = list(path)
             circles.append(ranks[ranks.index(at) :])
     if not circles:
@@ -218,7 +218,7 @@ class Queues:
         self.perturbed: Perturbed | None = None  #: draws of how many credits there are
 
     def bind(self, machine: Machine, position: Mapping[str, int]) -> None:
-        """Before the run: the machine is there."""
+        """Before the run: the machine exists."""
         self._machine = machine
         self._time.wake = machine.wake
         machine.queues = self
@@ -240,7 +240,8 @@ class Queues:
 
         Missing values are those of `pe.ipcq` of the machine. `protocol`: one of its protocols; None: simple. `planes`: the
         slots, the bytes of a slot and the protocol of planes that differ.
-        InputError if the table is wrong, the machine has one PE, a queue is in use, or slots find no room.
+        InputError if the table is wrong, if the machine has one PE, if a queue is in use, or if there is no space for the
+        slots.
         """
         form = self._form(slots, slot_bytes, tier, protocol)
         forms = {plane: self._form(*one[:2], tier, *one[2:]) for plane, one in (planes or {}).items()}
@@ -313,7 +314,7 @@ class Queues:
         return replace(form, slots=form.slots - run.draws.value(CREDITS, "queues", run.installed, form.slots - 1))
 
     def _check(self, table: NeighbourTable) -> None:
-        """The PEs are there, and nothing of the queues that were is in use."""
+        """The PEs exist, and the earlier queues are not in use."""
         ranks: dict[str, int] = {}
         for rank, name in enumerate(table.pes):
             if name not in self._runners:

@@ -26,8 +26,8 @@ class Strands:
         self._waits: dict[Any, tuple[Any, Any, bool]] = {}  # by kernel: the reason, the command, or that any end will do
 
     def paused(self, reason: Any, flight: Any, any_end: bool, until: int) -> bool:
-        """A kernel waits: the others go on meanwhile. False if the program itself waits, or a kernel waits for time, in which
-        its PE computes addresses.
+        """A kernel waits, and the other kernels continue. False if the program itself waits, or a kernel waits for time, in
+        which its PE computes addresses.
         """
         me = getcurrent()
         if me not in self._left:
@@ -64,7 +64,7 @@ class Strands:
                 woken = True
 
     def _resumed(self, one: Any) -> Any:
-        """Let a kernel go on: its commands are those of a collective, or others."""
+        """Continue a kernel, whose commands belong to a collective or not."""
         self._cores.enter(one in self._inside)
         until = one.switch()
         if self._cores.enter(False):

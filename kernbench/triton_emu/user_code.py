@@ -53,7 +53,7 @@ def failure_of(error: Caught, who: str, place: str, *, host: bool = False) -> Ca
         return put_place(error, f"{line}, {place}")
     try:
         rule = "" if host and isinstance(error, MemoryError) else _rule(error, who)
-    except KeyboardInterrupt as stopped:  # the text of an exception is code of its user, and need not come to an end
+    except KeyboardInterrupt as stopped:  # the text of an exception comes from user code, which may run forever
         return put_place(stopped, f"{line}, {place}")
     if rule:
         error = KernelError(f"{line}: {rule}").with_traceback(frames)
@@ -122,7 +122,7 @@ def _among_standard(low: int, high: int) -> bool:
     return low <= 2 and high > 0
 
 
-#: By where it stands: name, why it is refused, of which arguments; and whether debuggers may.
+#: By module: name, reason of the refusal, the refused arguments, and whether debuggers may call it.
 _CALLS: list[tuple[Any, str, str, Callable[..., bool], bool]] = [
     *((os, name, _ENDS, _always, False) for name in ("_exit", "abort", "execv", "execve")),
     *((os, name, _COPIES, _always, False) for name in ("fork", "forkpty")),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kernbench.common.errors import KernbenchError
 
-ENDLESS = 10**15  #: [cycle] a run of a whole model is as long as it is, unless somebody says how long it may be
+ENDLESS = 10**15  #: [cycle] no limit for the run of a whole model, unless the user sets one
 
 
 class StoppedError(KernbenchError):

@@ -145,7 +145,7 @@ class Candidate:
     """A division of the scratchpad that was compared, and its result."""
 
     level: Buffering
-    plan: LayerPlan | None  #: None where it does not fit
+    plan: LayerPlan | None  #: None if it does not fit
     verdict: str
 
 
@@ -258,7 +258,7 @@ def _blocks(buffers: LayerBuffers, level: Buffering, resident: frozenset[str]) -
     if not all(fits.values()):
         return None
     chosen = [_size(buffers, level, stage, fits[stage]) for stage in STAGES]
-    if "residual" in resident:  # strips that are added have the same rows everywhere
+    if "residual" in resident:  # strips that are added must have the same rows on all PEs
         common = [m for m in fits[OUT] if all(m in fits[s] or m >= buffers.rows(s) for s in STAGES)]
         wanted = [m for m in common if m >= max(chosen)]
         if not common:

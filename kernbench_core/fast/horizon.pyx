@@ -151,12 +151,12 @@ cdef cycle_t scratchpad_next(Sim* s, int32_t spm) noexcept nogil:
     elif may_roll(s, p):
         p.lookahead.rolls = True
         return next_lookahead(s, p)
-    elif not by_age(p):                         # of another arbiter only this is known: who asks first leaves no earlier
+    elif not by_age(p):                         # for other arbiters, only this is known: no requester leaves before the first request
         soon = max(p.done, first_request(s, p)) + p.backpressure - 1
         to = min(to, soon)
     else:
         if s.skip:
-            quiet = max(quiet, min(first_due(s, p), NEVER >> 1))        # nobody makes a request before
+            quiet = max(quiet, min(first_due(s, p), NEVER >> 1))        # no request is made earlier
         soon = quiet + p.backpressure - 1
         to = min(to, max(soon, quiet + BLOCK - 1), next_lookahead(s, p))
         rounds = -patience(p)

@@ -140,7 +140,7 @@ cdef object arbiter_failure(Sim* s):
 
 
 cdef bytes arbiter_snapshot(Sim* s):
-    """The bytes of the arbiter after their length; nothing if there is no such arbiter. ValueError if it supports no snapshot."""
+    """The length and the bytes of the arbiter's state; empty if there is no such arbiter. ValueError if it supports no snapshot."""
     cdef const kb_arbiter_ops* o
     cdef int64_t n
     cdef bytes image

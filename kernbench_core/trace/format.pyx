@@ -97,7 +97,7 @@ cdef class Format:
     whether its lines are kept. `unit_column`, `token_column`: the columns with an entry's unit and token group; `tokens_remaining`: the number of
     entries of each group.
     """
-    cdef list keep                # references to everything to which pointers exist
+    cdef list keep                # references to all objects to which pointers exist
     cdef list pieces              # padded texts
     cdef Item* part
     cdef Template* template

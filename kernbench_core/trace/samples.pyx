@@ -23,7 +23,7 @@ cdef class Samples:
     `start`: before the cycle. `units`: for each row, the text after the cycle, which names the unit. `texts`: the texts before the
     window's length, before each number, and at the end. `kept`: which rows are written, one byte each.
     """
-    cdef list keep                # everything that is pointed into
+    cdef list keep                # references to all objects to which pointers exist
     cdef Piece start
     cdef Piece* unit              # [rows]
     cdef Piece* text              # [numbers + 2]

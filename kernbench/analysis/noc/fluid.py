@@ -44,7 +44,7 @@ class FluidTraffic(ComponentBase):
         return NEVER
 
     def accept(self, job: Job, now: int) -> int:
-        """The one job, which lasts until every packet is there."""
+        """The only job, which ends when every packet has arrived."""
         self._job = job.id
         return self._next(now)
 

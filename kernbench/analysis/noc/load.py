@@ -21,7 +21,8 @@ FINE = 0.01  #: relative tolerance of the saturation point
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Packets born in `[warmup, warmup + clocks)` are measured; traffic goes on until they have all arrived."""
+    """Packets that are created in `[warmup, warmup + clocks)` are measured. Traffic continues until all of them have
+    arrived."""
 
     warmup: int = 3000
     clocks: int = 10000

@@ -122,7 +122,7 @@ class MeshTraffic(ComponentBase):
         return NEVER
 
     def accept(self, job: Job, now: int) -> int:
-        """The one job, which lasts until every packet is there."""
+        """The only job, which ends when every packet has arrived."""
         self._job = job.id
         return self._next(now)
 
@@ -139,7 +139,7 @@ class MeshTraffic(ComponentBase):
 
 
 class Traffic(Protocol):
-    """A component that sends packets: when they were born, and ended [cycle]; how many resources it names."""
+    """A component that sends packets: the creation and end [cycle] of each packet, and the number of its resources."""
 
     born: Ints
     ends: Ints

@@ -19,7 +19,7 @@ MODES: tuple[Mode, ...] = ("recorded", "closed")
 
 @dataclass(frozen=True, slots=True)
 class Slow:
-    """A transfer and where its time went [cycle]; of several packets, the one that arrived last."""
+    """A transfer and the parts of its time [cycle]; of several packets, the times of the last packet to arrive."""
 
     what: str  #: `read 4096 B 1,1 -> 1,2 NOC_0`: from which tile to which (x,y)
     issued: int

@@ -60,7 +60,7 @@ def init_process_group(
 
 
 def destroy_process_group(group: ProcessGroup | None = None) -> None:
-    """Leave the group of all workers. For another group, do nothing."""
+    """Leave the group of all workers. For any other group, do nothing."""
     if group is None:
         this_worker().ready = False
 

@@ -22,7 +22,7 @@ from kernbench.config.document import Document, read_document
 COLLECTIVE_NAMES = {**OF_MSCCL, "sendrecv": "send_recv"}
 MAX_BYTES = 64 * 2**20
 MAX_USES = 1 << 22  #: of chunks by steps: a short op may be over all chunks
-MAX_TURNS = 1 << 23  #: of thread blocks, which go on one after the other
+MAX_TURNS = 1 << 23  #: of thread blocks, which continue one after the other
 COPIES = ("copy", "cpkt", "upkt", "tpkt", "get", "put", "ppkt", "rppkt", "pws", "pwsf")
 SUMS = ("re", "repkt", "rre", "res", "respkt", "recpkt", "recspkt", "rres")
 SYNCS = ("nop", "flush", "signal", "wait", "rlxsignal", "rlxwait", "barrier", "sem_acquire", "sem_release")
@@ -232,7 +232,7 @@ class Plan:
             raise self.refused(self.unnamed, rule, remedy=f'give it "reduce_op": "{self.redop}"')
 
     def _came(self, sources: Sequence[ChunkRange]) -> bool:
-        """Return whether all packets are there that an op reads from scratch memory."""
+        """Return whether all packets that an op reads from scratch memory have arrived."""
         packets = [one for one in sources if one.ref.buffer == "s"]
         return all(chunk in self.written[one.rank] for one in packets for chunk in one.chunks)
 

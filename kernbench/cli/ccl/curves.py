@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kernbench.ccl.measure import CclRequest, InPlace, Row
 
 Series = tuple[str, "CclRequest", Sequence["Row"]]  #: a name, the parameters of the runs, and their rows
-SLOTS = 7  #: colours that can be told apart; further curves are dashed in the same colours
+SLOTS = 7  #: distinguishable colours; further curves are dashed in the same colours
 
 _BODY = """\
 <header class="top"><span class="kind">Collective</span><h1 class="title">@TITLE@</h1><span class="chip @CHIP@">@STATUS@</span>\
@@ -140,7 +140,7 @@ def _data(name: str, request: CclRequest, rows: Sequence[Row]) -> dict[str, obje
 
 
 COLUMNS = ("algorithm", "size [B]", "type", "root", "time [us]", "algbw [GB/s]", "busbw [GB/s]", "wrong", "bottleneck")
-TEXTS = ("algorithm", "type", "bottleneck")  #: columns that stand at the left
+TEXTS = ("algorithm", "type", "bottleneck")  #: columns at the left
 
 
 def _table(series: Sequence[Series]) -> Iterator[str]:

@@ -125,7 +125,7 @@ def _why(name: str, of: Mapping[str, Any] | None) -> str:
 def _lines(plain: Mapping[str, Any], longest_s: float) -> Iterator[str]:
     """The timelines, all over the same time.
 
-    A step counts where it starts, so intervals are joined until the longest step fits into one.
+    A step counts in the interval of its start, so intervals are joined until the longest step fits into one interval.
     """
     line, blocks = plain["timeline"], plain["num_gpu_blocks"]
     many = max(1, ceil(len(line["busy"]) / _INTERVALS), ceil(longest_s / line["interval_s"]))

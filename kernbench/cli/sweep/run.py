@@ -411,7 +411,7 @@ def within_constraints(points: Points) -> Callable[[Row], bool]:
 
 
 def number_text(row: Row, name: str) -> str:
-    """A number of a row, with its unit where it has one."""
+    """A number of a row, with its unit, if it has one."""
     number = _number(row, name)
     return "" if number is None else duration(number) if name == "ns" else _number_text(number, name, 3)
 

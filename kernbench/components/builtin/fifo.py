@@ -36,5 +36,5 @@ class Fifo:
         return one
 
     def __iter__(self) -> Iterator[Any]:
-        """In order; nothing may be put or taken meanwhile."""
+        """The items in order. The queue must not change meanwhile."""
         return iter([self._places[(self._first + k) % len(self._places)] for k in range(self.count)])

@@ -23,7 +23,7 @@ class Reach:
 
 
 class Flight:
-    """A command that was issued. `end` is -1 until it has ended; then nothing refers to its message any more."""
+    """A command that was issued. `end` is -1 until the message has ended. Afterwards, no object refers to the message."""
 
     def __init__(self, msg: Any, part: PePart, issued: int, line: str) -> None:
         self.msg = msg

@@ -57,7 +57,7 @@ class Serving(Typed):
         raise NotImplementedError
 
     def look(self, cycle: int, ring: Any) -> None:
-        """Something of a queue can go on in that cycle, which has not begun."""
+        """A queue can continue in this cycle, which has not begun."""
         raise NotImplementedError
 
     def tile_orders(self, stage: Stage, line: str) -> Sequence[Order]:

@@ -28,11 +28,11 @@ class CommandSource:
         raise NotImplementedError
 
     def resume(self, now: int) -> bool:
-        """P1: go on as far as the programs can; true when the launch is over."""
+        """P1: continue the programs until they wait; true when the launch is over."""
         raise NotImplementedError
 
     def ended(self, flight: Flight) -> bool:
-        """P7: a command has ended; true if the programs can go on in the next cycle."""
+        """P7: a command has ended; true if the programs can continue in the next cycle."""
         raise NotImplementedError
 
 
@@ -111,7 +111,7 @@ class Processor(Typed):
         return later if later < due else due
 
     def _received(self) -> None:
-        """Messages that the programs asked for are there."""
+        """Messages for which the programs waited have arrived."""
         for one in self._done:
             flight: Flight = one
             self._resume |= self.source.ended(flight)

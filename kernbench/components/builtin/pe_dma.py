@@ -108,7 +108,7 @@ class Transfers(Serving):
         return orders
 
     def _lane_orders(self, channel: int, write: int, place: int, addr: int, msg: Any) -> list[Order]:
-        """A gather or scatter, in order of address; so its elements lie in the scratchpad."""
+        """A gather or scatter, in order of address, which is also the order of its elements in the scratchpad."""
         orders: list[Order] = []
         for offset, row_bytes, stride, count in msg.lanes.rows:
             orders += self._orders(channel, write, place, Rows(addr + offset, row_bytes, stride, count), msg.line)

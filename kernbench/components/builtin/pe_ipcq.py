@@ -83,13 +83,13 @@ class QueueControl(Serving):
                 self._expect(ready, ring)
 
     def look(self, cycle: int, ring: Ring) -> None:
-        """Another PE, or the end of a job, lets a queue go on in that cycle, which has not begun."""
+        """Another PE or the end of a job wakes a queue in this cycle, which has not begun."""
         if self._expect(cycle, ring):
             self.time.wake(self.component, cycle)
 
     def _expect(self, cycle: int, ring: Ring) -> bool:
-        """A queue can go on in that cycle; whether it is the first to. A running processor reports this itself when it
-        returns.
+        """A queue can continue in this cycle. Return whether it is the first queue that can. A running processor reports this
+        itself when it returns.
         """
         self._count += 1
         heappush(self._due, (cycle, self._count, ring))
@@ -258,7 +258,7 @@ class QueueControl(Serving):
         message.handle = None  # the sender's tile is free
 
     def _out_of_switch(self, message: IpcqSendCmd, flight: Flight) -> None:
-        """Messages that were combined have arrived as one, or one at all members."""
+        """Combined messages have arrived as one message, or one message has arrived at all members."""
         parts, message.parts = message.parts, None
         queue: SwitchQueue = message.ring.switch
         if not queue.op:

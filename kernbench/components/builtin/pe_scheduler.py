@@ -95,7 +95,7 @@ class CommandQueue(Typed):
         return flight
 
     def deliver(self, now: int) -> None:
-        """P1: hand over commands that are due."""
+        """P1: pass on the commands that are due."""
         flight = self._first_due
         while flight is not None and flight.due <= now:
             self._first_due, flight.behind = flight.behind, None
@@ -121,7 +121,7 @@ class CommandQueue(Typed):
         self.next_due = next_due
 
     def job_ended(self, number: int, start: int, end: int) -> Flight | None:
-        """A job of the core has ended: the command or the tile, where it was its last."""
+        """A job of the core has ended. If it was the last job, its command or tile has ended too."""
         place = (number & _PLACE) % self.places
         flight = self._jobs[place]
         assert flight is not None

@@ -1,4 +1,4 @@
-"""Integers in order, however many: in runs of bounded length, so that adding one moves few of the others."""
+"""A sorted list of integers, in runs of bounded length, so that an insertion moves few integers."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Keys:
             self._cut(at)
 
     def discard(self, keys: Sequence[int]) -> None:
-        """Without these, each of which is there."""
+        """Remove these integers, all of which are in the list."""
         for key in keys:
             at = _below(self._firsts, key + 1)
             run = self._runs[at]

@@ -1,6 +1,6 @@
 """One address space of a MemoryStore: disjoint arrays by address, and the bytes that a pending result will fill.
 
-The arrays are the writers' own (no copy); none of those is ever changed here. A write over part of an array leaves the rest of
+The arrays belong to the writers (no copy), and are never changed here. A write over part of an array leaves the rest of
 it as a copy, so that neither sees the other's changes from then on. The remaining bytes are a view only if arrays are not
 changed meanwhile, as in a replay. Rows that are written into the middle of an array go into such a copy, which only the store
 uses: reads of it are copied, until one reads all of it.
@@ -51,7 +51,7 @@ class Space(dict[int, Array]):
         return new
 
     def put(self, addr: int, array: Array) -> None:
-        """Store an array of at least one byte, over whatever is there."""
+        """Store an array of at least one byte, which replaces earlier values."""
         self._put(addr, array, stored_bytes(array), (array.shape, array.dtype))
 
     def put_rows(self, addrs: Sequence[int], rows: Array) -> None:

@@ -169,7 +169,7 @@ def shared(params: Mapping[str, Any]) -> Params:
 
 
 def _frozen(value: Any) -> Any:
-    """A value as a key that equals another one's only where both are the same: 1, 1.0 and True are three."""
+    """A value as a key. Keys are equal only if value and type are equal: 1, 1.0 and True have different keys."""
     if isinstance(value, Mapping):
         return tuple([(key, _frozen(item)) for key, item in value.items()])
     if isinstance(value, list | tuple):

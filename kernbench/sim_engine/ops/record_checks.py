@@ -192,7 +192,7 @@ def _accumulated(params: Params) -> None:
 
 
 def _epilogue(params: Params) -> None:
-    """Ops on a product before it is rounded: each on a tensor, a number, or nothing more."""
+    """Ops on a product before it is rounded. Each has a second operand that is a tensor or a number, or no second operand."""
     if "epilogue" not in params:
         return
     steps = params["epilogue"]

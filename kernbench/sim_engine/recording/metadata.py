@@ -243,7 +243,7 @@ def read_state(data: bytes) -> TraceState:
 
 
 def totals_of(name: str, saved: Sequence[Any], now: Any) -> Any:
-    """Saved totals as an array of the current shape. InputError if the shape differs, or if one of them is above the current
+    """Saved totals as an array of the current shape. InputError if the shape differs, or if a number is above the current
     total.
     """
     if len(saved) != len(now) or any(np.size(row) != np.size(one) for row, one in zip(saved, now, strict=True)):

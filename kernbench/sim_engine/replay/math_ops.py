@@ -20,7 +20,8 @@ from kernbench.sim_engine.replay.bessel import BESSEL
 
 
 def fused(x: Any, y: Any, z: Any, odd: bool = False) -> Array:
-    """On f32 (of integers: as they are); `odd`: rounded to odd in f32 too, for who rounds it to a narrower type to nearest."""
+    """On f32 (of integers: as they are); `odd`: also round to odd in f32, for a later rounding to the nearest value of a
+    narrower type."""
     if np.asarray(x).dtype == np.float64:
         return _fused_f64(np.asarray(x), np.asarray(y), np.asarray(z))
     if np.asarray(x).dtype != np.float32:

@@ -1,7 +1,7 @@
 """The order of a replay: by `t_start`, then memory ops before math ops. Every op comes after its explicit dependencies.
 
-A store is visible when it is issued and a load reads when it completes, but both are logged by the time their DMA began: where
-these disagree the log says so by `dependency_ids`. An op that depends on a later op waits for the later op. Ops that need
+A store is visible when it is issued and a load reads when it completes, but the log has the time at which their DMA began. If
+these orders differ, the log contains `dependency_ids`. An op that depends on a later op waits for the later op. Ops that need
 bytes of a waiting op also wait. All other ops keep their times.
 """
 

@@ -69,7 +69,7 @@ class Move:
         self._read_strides, self._write_strides = params.get("src_strides"), params.get("dst_strides")
         strided = not (self._read_strides is None and self._write_strides is None and params.get("lanes") is None)
         known = "snapshot" in varying or "virtual_addr" in varying or "dst_addr" not in varying
-        self._plain = None if strided or known else self._source  #: one range of bytes to another, and nothing else to look at
+        self._plain = None if strided or known else self._source  #: a copy from one range of bytes to another
         lanes: Lanes | None = params.get("lanes")
         self._read_lanes = None if self._space in MEMORIES else lanes
         self._write_lanes = lanes if self._space in MEMORIES else None

@@ -1,4 +1,4 @@
-"""Which entries waited although nothing that they depend on was missing, how long, and for what.
+"""Entries that waited although their dependencies had ended, with the length and the reason of each wait.
 
 A job that is issued when its dependencies have ended, and starts when it is issued, waits for nothing. Between them, there are
 four kinds of waits:
@@ -142,7 +142,7 @@ class PeQueues(Protocol):
     """Queues between PEs."""
 
     def waits(self) -> list[dict[str, Any]]:
-        """For each PE that cannot go on: `rank` and `waits_for` (ranks), `reason` (message, credit), where, and `circle`."""
+        """For each PE that cannot continue: `rank` and `waits_for` (ranks), `reason` (message, credit), where, and `circle`."""
 
     def unreceived(self, cycle: int) -> list[dict[str, Any]]:
         """A warning for each queue with messages that were not received."""
@@ -193,7 +193,7 @@ def who_waits(
     """For each entry that has not ended, in file order: `waits_for` (ids), `since` (cycle) and a `reason`.
 
     `gate` is the position of the first barrier that is not complete, or -1. `absent`: positions of entries that the host has
-    not put into the queue. An entry waits since the last of the things that it waited for and got; 0 where it got none. PEs
+    not put into the queue. An entry waits since the last of its conditions that was met; since 0 if no condition was met. PEs
     that wait at their queues come after them.
     """
     entries = program.entries

@@ -32,7 +32,7 @@ def export(trace: Trace, out: BinaryIO) -> dict[str, int]:
 
 
 def _cell(value: Any) -> str | int | float:
-    """A value as a cell: nothing if there is none, `true` and `false`, lists and objects as JSON."""
+    """A value as a cell: empty if there is no value, `true` and `false`, lists and objects as JSON."""
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -49,7 +49,7 @@ class Selection:
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing is left out."""
+        """Whether the export is complete."""
         return self == Selection()
 
 
@@ -96,7 +96,7 @@ class SelectedTrace(Trace):
 
 
     def _is_meant(self, record: Record, commands: frozenset[int]) -> bool:
-        """Whether a record is of one of the commands, or of none at all."""
+        """Whether a record belongs to one of the commands, or to no command."""
         return record.event.name not in OF_COMMANDS or record.cmd_id is None or record.cmd_id in commands
 
 
@@ -116,7 +116,7 @@ class _Counting(io.RawIOBase):
 
 
 class _Sampled(SelectedTrace):
-    """The first SAMPLE records; what is written while one is at hand is of its type."""
+    """The first SAMPLE records. Bytes that are written while a record is current count for its type."""
 
     def __init__(self, path: str | os.PathLike[str], selection: Selection, out: _Counting) -> None:
         super().__init__(path, selection)

@@ -126,7 +126,7 @@ def _follows(spans: dict[int, tuple[int, int]], dependency: int, command: int) -
     return spans[dependency][1] <= spans[command][0]
 
 
-NAME_CHARS = 200  #: of a name, the rest is cut off
+NAME_CHARS = 200  #: length at which a name is cut off
 TEXT_CHARS = 4_000  #: of a text among the arguments
 _CUT = "..."
 
@@ -273,7 +273,7 @@ class Tracks:
         return self._single[key]
 
     def _group(self, unit: str) -> Track:
-        """The heading of a unit, below those of its parents; a circle of parents ends where it closes."""
+        """The heading of a unit, below the headings of its parents. In a cycle of parents, each parent occurs once."""
         path = [unit]
         while path[-1] not in self._groups and len(path) < MAX_DEPTH:
             above = self._above(path[-1])

@@ -19,8 +19,8 @@ _FIRST = -(1 << 62)  # no range begins before
 class Ranges:
     """Messages by the bytes `[start, end)` that they touch; several may touch one byte.
 
-    Ranges of about one length lie in a grid of cells that are no shorter than they, so in one cell or two: however many there
-    are, one costs the same.
+    Ranges of similar length are in a grid of cells that are at least as long, so each range is in one or two cells. The cost
+    of a range does not depend on the number of ranges.
     """
 
     def __init__(self) -> None:
@@ -79,7 +79,7 @@ class Ranges:
     def _look(
         self, found: list[Entry], shift: int, grid: dict[int, Entry | dict[Key, Entry]], start: int, end: int
     ) -> None:
-        """Those of one grid. A range that lies in two cells is met in the first of them, or in the first that is looked at."""
+        """Those of one grid. A range in two cells is found in the first of these cells, or in the first cell of the search."""
         first, last = start >> shift, (end - 1) >> shift
         if last - first < len(grid):
             for number in range(first, last + 1):

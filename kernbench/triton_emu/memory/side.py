@@ -37,7 +37,7 @@ class Translation(Protocol):
         """The physical runs (address, bytes) of these bytes, in order. InputError if they are in no memory."""
 
     def window(self, address: int) -> tuple[int, int, int] | None:
-        """The bytes `[from, to)` round an address, and the physical address of the first: they lie in one piece, to the end of
+        """The bytes `[from, to)` round an address, and the physical address of the first: they are contiguous until the end of
         the run. None: not known."""
 
 

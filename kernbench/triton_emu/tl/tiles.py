@@ -105,7 +105,7 @@ class TlTiles:
                 users.append(flight)
         for open_one in users:
             flight = open_one
-            if flight.end < 0:  # it may have ended in the wait for another one
+            if flight.end < 0:  # it may have ended during a wait for another command
                 self._runner.wait_implicitly(flight, out.handle_id, line)
         out.value, out.poison, out.line = None, "", line
         whole = out.whole

@@ -82,7 +82,7 @@ class BlockLayer:
         self.arena = Arena(ceil_div(ring, line) * line, size, line)
 
     def emit_all(self) -> Iterator[Meeting]:
-        """All blocks of rows; of a shard, stops where shards must meet."""
+        """Emit all blocks of rows; on a shard, yield where shards must exchange data."""
         self.meta = {"phase": "NORM", "token_idx": self.batch.groups[0].context}
         if self.shape.vector_elements:
             self._load("weight", self.shape.gain_bits, self.memory.vectors, self.shape.vector_elements)
@@ -339,7 +339,7 @@ class BlockLayer:
             self.emit.store(role, bits, Span(address + begin, 1, count, bytes_of(count, bits)), place + begin, **self.meta)
 
     def _norm(self, source: int, rows: int, out: int | None = None) -> int:
-        """The norm of rows of the hidden width; where it is."""
+        """Emit the norm of rows of the hidden width; return its buffer."""
         self._phase("NORM")
         place = self.take(rows * self.hidden) if out is None else out
         self._split(self.shape.norm, self.hidden, rows, source, place)
@@ -357,7 +357,7 @@ class BlockLayer:
         return out
 
     def _load_together(self, name: str, copy: int, wait: tuple[int, int] | None) -> int:
-        """The matrix of an expert in the scratchpad; the first matrix of those that lie together loads all of them."""
+        """The matrix of an expert in the scratchpad; the first of several adjacent matrices loads all of them."""
         first, nbytes, offset = self.memory.together[name]
         address, bits = first + copy * nbytes, self.shape.bits_of(self.memory.weights[name][0])
         if self._loaded[0] != address:
@@ -701,7 +701,7 @@ class BlockLayer:
         return made
 
     def _latent_queries(self, mixer: LatentAttention, q: int, rows: int) -> int:
-        """Queries that meet latent vectors."""
+        """Queries that are multiplied by latent vectors."""
         queries = self.take(rows * mixer.heads * mixer.token_elements)
         self._phase("QKV_PROJ")
         self._by_head("wk_b", rows, q, queries, mixer.nope_dim, mixer.kv_rank, mixer.heads)
@@ -862,7 +862,7 @@ class BlockLayer:
     # Networks
 
     def _network_of(self, ffn: Mlp | Experts, normed: int, rows: int) -> Generator[Meeting, None, int]:
-        """The output of the network; PEs that share experts meet here."""
+        """The output of the network; PEs that share experts exchange rows here."""
         yield from ()
         return self._feed_forward(ffn, normed, rows)
 

@@ -39,7 +39,7 @@ class Seat:
     groups: int = 1
 
     def among(self, which: Among) -> list[int]:
-        """The numbers of the PEs that this one meets, itself included; PEs are numbered group by group."""
+        """The numbers of the PEs in this PE's collective, including this PE; PEs are numbered group by group."""
         if which == "shards":
             return [self.group * self.shards + shard for shard in range(self.shards)]
         if which == "groups":
@@ -121,7 +121,7 @@ class CollectiveChoices(Protocol):
 
 
 def run_together(layers: Sequence[BlockLayer], choices: CollectiveChoices) -> None:
-    """Run the same layer on all PEs. A collective is emitted when all PEs that take part have come to it."""
+    """Run the same layer on all PEs. A collective is emitted when all its PEs have reached it."""
     running = [layer.emit_all() for layer in layers]
     arrived: list[Meeting | None] = [None] * len(layers)
     ended: set[int] = set()

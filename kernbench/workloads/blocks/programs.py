@@ -350,7 +350,7 @@ class BlockPrograms(LlmPrograms):
         return found
 
     def _own_rows(self, step: Step, seat: Seat) -> list[tuple[int, int]] | None:
-        """Sequence and position of the rows that a PE has between products; None where it has all rows of its step."""
+        """Sequence and position of the rows that a PE has between products; None if it has all rows of its step."""
         if not self.job.splits_rows and (self.job.contexts == 1 or step.phase == "decode"):
             return None
         rows = self._rows_of(step, seat)
@@ -480,7 +480,7 @@ class BlockPrograms(LlmPrograms):
         return self._common[step]
 
     def _fit(self, segment: Segment, program: Program, emits: list[Emitter], batch: Batch, rows: int) -> int:
-        """Emits a layer with blocks of so many rows, or of half as many, and so on; returns how many.
+        """Emit a layer with blocks of this number of rows, or of half as many, and so on; return the number.
 
         Where experts are loaded ahead of the router, the ring of weights is deep if that does not take fewer rows.
         """
@@ -526,7 +526,7 @@ class BlockPrograms(LlmPrograms):
         return [Emitter("", self.machine, common, program, place.node, place.dram_base) for place in self.places]
 
     def _emitted(self, segment: Segment, program: Program, emits: list[Emitter], batch: Batch, blocks: _Blocks) -> bool:
-        """Emits a layer; nothing, if these blocks do not fit."""
+        """Emit a layer, or nothing if these blocks do not fit."""
         size, collectives = len(program), len(self.reduced)
         try:
             run_together(self._layers(segment, emits, batch, blocks), self)
@@ -663,7 +663,7 @@ def uses_scales(model: Model, precision: Precision) -> bool:
 def programs_of(
     model: Model, precision: Precision, config: NpuConfig | SystemConfig, job: Job, *, max_cycles: int | None = None
 ) -> LlmPrograms:
-    """The planner of layers where it knows all parts of the model and of the job; else part by part."""
+    """Use the planner of layers if it supports all parts of the model and the job; otherwise lower part by part."""
     parts = not model.planned or job.routing != EVEN or job.expert_parallel or job.predicting or uses_scales(model, precision)
     parts = parts or job.prefetch_experts or job.groups > 1 or job.splits_rows or shares_heads(model, job.shards)
     return (BlockPrograms if parts else LlmPrograms)(model, precision, config, job, max_cycles=max_cycles)

@@ -1,7 +1,7 @@
 """Experts that replicas share: each PE of all replicas has some whole experts, and rows go to their experts and back.
 
-A row goes to each expert that its router chooses by an all-to-all (`dispatch`). The expert's output comes back by another one
-(`combine`). The shards of a replica divide its rows between them for this, so that no row is sent twice to one expert.
+A row goes to each expert that its router chooses by an all-to-all (`dispatch`). A second all-to-all returns the expert's
+output (`combine`). The shards of a replica divide its rows between them for this, so that no row is sent twice to one expert.
 """
 
 from __future__ import annotations

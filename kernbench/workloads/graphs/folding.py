@@ -23,7 +23,7 @@ def fold_moves(lowered: Lowered) -> None:
 
 
 class _Jobs:
-    """The work of a graph, and who makes and who reads the bytes of each tensor."""
+    """The work of a graph, and the writers and readers of each tensor."""
 
     def __init__(self, lowered: Lowered) -> None:
         self.lowered = lowered

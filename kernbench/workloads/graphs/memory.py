@@ -25,7 +25,7 @@ from kernbench.workloads.transfers import setup_bytes
 
 MAX_ELEMENTS = 1 << 36  #: of a tensor
 MAX_WAITS = 1 << 22  #: of all entries for others
-_LONG_SETUPS = 4  # a load is long if it takes at least so many setups
+_LONG_SETUPS = 4  # a load is long if it takes at least this number of setup times
 _PIECE_BYTES = 16 << 10  # a tensor that stays is loaded in pieces of at least this, for all DMA engines
 
 
@@ -34,8 +34,8 @@ class Storage:
     """The bytes of a tensor, and of those that are made in its place."""
 
     nbytes: int
-    spm: int | None  #: scratchpad address where it stays there
-    dram: int | None  #: DRAM address where it is there at some time
+    spm: int | None  #: scratchpad address of a tensor that stays there
+    dram: int | None  #: DRAM address of a tensor that is in DRAM at some time
     loaded: bool  #: it is in the scratchpad, as far as it is made
     granule: int = 1  #: [byte] inside pieces of this its bytes are in an order of their own
     blocks: list[tuple[int, int]] = field(default_factory=list)  #: start and bytes of pieces that nothing waits for as a whole
@@ -64,7 +64,7 @@ class Memory:
         self._place()
 
     def _place(self) -> None:
-        """Everything gets its place in DRAM: weights as their readers want them, tensors that are there at some time."""
+        """Allocate DRAM for weights, in the layout of their readers, and for tensors that are in DRAM at some time."""
         plan = self.plan
         for (_, work), size in zip(self.lowered.jobs, plan.sizes, strict=True):
             for name in read_by(work):

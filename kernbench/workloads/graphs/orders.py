@@ -1,4 +1,5 @@
-"""Where the elements of a copy come from: a job that reads elements at other positions waits only for the part with them.
+"""The source positions of the elements of a copy. A job that reads elements at other positions waits only for the part that
+contains them.
 
 An order maps positions of a result to positions of a source, both as stored. It is a sequence of steps, because a copy of a
 copy is one copy.

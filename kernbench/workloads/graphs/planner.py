@@ -70,8 +70,8 @@ class GraphPlan:
 
 
 def plan_graph(lowered: Lowered, config: NpuConfig, grain: Grain = COARSE) -> GraphPlan:
-    """The plan without cuts of k, if there is one. Raises InputError if no division of the scratchpad has room for
-    everything."""
+    """The plan without cuts of k, if there is one. Raises InputError if no division of the scratchpad has space for all
+    buffers."""
     sizes = Sizes(lowered, config, grain)
     lives, same_place = _lives(lowered, sizes)
     plans = []

@@ -200,7 +200,7 @@ class Sizes:
         window = work.window
         best = 0
         low, high = 1, window.out[0]
-        while low <= high:  # more rows look at more
+        while low <= high:  # more rows read more inputs
             count = (low + high) // 2
             if self._source_bytes(work, count * window.out[1]) <= level.block_bytes:
                 best, low = count, count + 1
@@ -209,7 +209,7 @@ class Sizes:
         return best * window.out[1]
 
     def _source_bytes(self, work: Product | Pool, rows: int) -> int:
-        """Most input bytes that so many outputs look at."""
+        """The largest number of input bytes that this number of outputs reads."""
         assert work.window is not None
         window = work.window
         high = ceil_div(rows, window.out[1]) + (1 if rows % window.out[1] else 0)

@@ -57,7 +57,8 @@ def decoder_layer(
 
 
 def emit_layer(layer: Layer) -> Iterator[PartialRows]:
-    """All stages of a layer, from its input in DRAM to its output there; of a shard, stops where shards must meet."""
+    """Emit all stages of a layer, from its input in DRAM to its output in DRAM. On a shard, yield where shards must exchange
+    data."""
     _load_input(layer)
     if layer.plan.in_turn:
         yield from in_turn(layer)

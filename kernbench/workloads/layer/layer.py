@@ -137,7 +137,7 @@ class Layer:
         self.emit.load("weight", self.model.gain_bits, span, self.buffer(name), phase="NORM", token_idx=self.token(0))
 
     def norm(self, stage: int, gain: str, t_start: int, t_len: int, **meta: Any) -> int:
-        """The norm of a block of the residual stream; where it is."""
+        """Emit the norm of a block of the residual stream; return its buffer."""
         hidden = self.model.hidden
         out = self.buffer(f"normed_{stage}")
         if "residual" in self.plan.resident:
@@ -150,7 +150,7 @@ class Layer:
         return out
 
     def normalise(self, gain: str, rows: int, source: int, out: int, **meta: Any) -> None:
-        """The norm of `rows` rows, dealt out to the vector engines."""
+        """The norm of `rows` rows, distributed over the vector engines."""
         hidden = self.model.hidden
         step = ceil_div(rows, self.config.ve.engines)
         for first in range(0, rows, step):

@@ -147,7 +147,7 @@ def _block(view: ChipView, block: Block, keys: float, pace: Pace) -> float:
 
 
 def _resident(view: ChipView, block: Block, blocks: int) -> int:
-    """Blocks that share a core, if there are so many in all."""
+    """The number of blocks that share a core, at most the number of all blocks."""
     return max(1, min(block.resident, ceil(blocks / view.chip.cores)))
 
 

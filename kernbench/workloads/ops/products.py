@@ -126,7 +126,7 @@ def _blocks(view: ChipView, op: Product, *, every: bool) -> Iterator[Kernel]:
 def hindered_cycles(body: float, loads: float) -> float:
     """[cycle] of a product beyond the longer of its work and its loads: blocks wait for loads, and loads for room in blocks.
 
-    The two hinder each other most where they would take equally long.
+    The two slow each other down most if they would take equally long.
     """
     if not body or not loads:
         return 0.0
@@ -138,7 +138,7 @@ def _arrays(view: ChipView, op: Product) -> Iterator[Kernel]:
     """Weight-stationary arrays, filled while the last fold is computed; arrays share the columns or the rows.
 
     Products of one column are a depthwise convolution: an NPU gives each of them a column of its array, which takes the
-    elements of the window one after the other. Maps that lie in the chip cross the memory that the cores share.
+    elements of the window one after the other. Feature maps on the chip move through the memory that the cores share.
     """
     chip = view.chip
     side = chip.array

@@ -71,7 +71,7 @@ class Queue:
         self._ends = self._item("sync", one.sync, self._ends) or self._ends
 
     def host(self, cycles: float) -> None:
-        """The work of the host after everything."""
+        """The work of the host after the last kernel."""
         self._ends = self._item("step", cycles, self._ends) or self._ends
 
     def _item(self, what: str, cycles: float, after: Sequence[int]) -> list[int]:

@@ -49,7 +49,7 @@ class Batching(Scheduler):
         """Let a newly admitted request compute a number of tokens in this step, in blocks up to `room`."""
 
     def _admit(self, batch: StepBatch, budget: int, now_ns: int, adapters: set[int]) -> str | None:
-        """Start waiting requests until one of them lacks a place, tokens or blocks. Return the resource that this request
+        """Start waiting requests until a request lacks a slot, tokens or blocks. Return the resource that this request
         lacks.
 
         `adapters`: the adapters of the requests in this step. A request is skipped if its adapter would exceed the limit.

@@ -227,7 +227,7 @@ def drive(requests: Iterable[Request], engine: Engine, max_concurrency: int | No
         while held and (max_concurrency is None or engine.outstanding < max_concurrency):
             send(held.popleft())
         if engine.busy or (events and events[0][0] == now) or (following is not None and following.arrival_ns == now):
-            continue  # all events of this time come before the next step
+            continue  # all events of this time are handled before the next step
         for end in engine.start(now):
             serial += 1
             heappush(events, (end, _END, serial, None))

@@ -248,7 +248,7 @@ class Fleet:
             while held and (max_concurrency is None or len(at) < max_concurrency):
                 send(held.popleft())
             if (events and events[0][0] == now) or (following is not None and following.arrival_ns == now):
-                continue  # all events of this time come before the next step
+                continue  # all events of this time are handled before the next step
             for instance in touched:
                 for started, end in instance.start(now):
                     event(end, _END, started, None)

@@ -208,7 +208,7 @@ def _of_group(
     ttft = None if group.role == "decode" else limit("prefill")
     tpot = None if group.role == "prefill" else limit(kind)
     kv = sums.kv_ns / max(1, sums.busy_ns) / group.blocks
-    busy = min(1.0, sums.busy_ns / (ns * group.count))  # a step counts where it starts, and may end in another period
+    busy = min(1.0, sums.busy_ns / (ns * group.count))  # a step counts in the period of its start, and may end later
     return GroupPeriod(group, busy, kv, step_ns, ttft, tpot)
 
 

@@ -166,7 +166,7 @@ def _stays(memory: Memory, name: str) -> bool:
 
 
 def _rows(memory: Memory, work: Rows, size: Size, meta: dict[str, Any]) -> None:
-    """A load for each row, when its index is there. An index that is not known is made up: no two are neighbours."""
+    """A load for each row, as soon as its index is known. An index that is not known is made up: no two are neighbours."""
     emit, tensors = memory.emit, memory.lowered.tensors
     table, out = tensors[work.table], tensors[work.out]
     row_bytes, wide = bytes_of(work.length, table.bits), work.length * out.bits // 8

@@ -42,7 +42,7 @@ def infer(model: onnx.ModelProto, where: str, bounds: Bounds) -> dict[str, Array
 
     imported = {item.domain for item in model.opset_import}
     for domain in sorted({node.domain for node in model.graph.node} - imported - {"", "ai.onnx"}):
-        model.opset_import.add(domain=domain, version=1)  # else nothing at all is inferred
+        model.opset_import.add(domain=domain, version=1)  # otherwise no shape is inferred
     known: dict[str, Array] = {}
     for item in model.graph.initializer:
         if prod(item.dims) <= SMALL:

@@ -886,7 +886,7 @@ def _along(numbers: range, axis: int, rank: int) -> np.ndarray[Any, Any]:
 
 @rule("full", "full_like", "empty", "empty_strided", "scalar_tensor", "fill", "arange")
 def _filled(at: Maker, a: dict[str, Any], out: Names) -> None:
-    """Values that depend on no input: they are there before the run."""
+    """Values that depend on no input, and exist before the run."""
     shape, kind = at.shape(out[0]), at.kind(out[0])
     if "start" in a:
         start, end, step = a["start"], a["end"], a.get("step", 1)

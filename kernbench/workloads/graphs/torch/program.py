@@ -181,7 +181,7 @@ class Translation:
             self._refuse(node, operator, str(refused))
 
     def _empty(self, out: Sequence[str]) -> None:
-        """A tensor without elements is there already."""
+        """A tensor without elements needs no load."""
         for name in out:
             if name:
                 self._add_tensor(name, self.tensors[name].shape, self._kinds[name], "weight")

@@ -51,7 +51,7 @@ def commit_group() -> None:
 
 
 def wait_group(num_outstanding: Any = 0) -> None:
-    """Wait until at most so many groups are under way; the oldest groups end first."""
+    """Wait until at most this number of groups has not ended; the oldest groups end first."""
     groups = Copies.of_program().groups
     while len(groups) > int(plain(num_outstanding)):
         wait_for(groups.popleft())

@@ -61,7 +61,7 @@ async_copy_global_to_shared, async_copy_shared_to_global = async_load, async_sto
 
 
 def store_wait(pendings: Any, read_only: bool = True) -> None:
-    """Wait until at most so many stores are under way; the oldest stores end first."""
+    """Wait until at most this number of stores has not ended; the oldest stores end first."""
     own, stores = current(), Copies.of_program().stores
     while len(stores) > int(plain(pendings)):
         own.wait_for_command(stores.popleft(), "a store of a block")

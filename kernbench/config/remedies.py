@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
+from math import isfinite
 from typing import Any
 
 from kernbench.common.spelling import meant
@@ -19,16 +20,18 @@ def number_meant(value: Any) -> str:
     """The whole number that a text probably means: `16` of `fp16`, `1000000` of `1,000,000`, `1_000_000` or `1e6`, and
     `4096` of `4k` or `4KiB`; also `2` of the number 2.0.
     """
+    if isinstance(value, float) and not isfinite(value):
+        return ""
     if isinstance(value, (float, Fraction)) and value == int(value):
         return str(int(value))
-    if not isinstance(value, str):
-        return ""
+    if not isinstance(value, str) or len(value) > 40 or value.strip().startswith("-"):
+        return ""  # what a long text or a number below 0 means is not clear
     size = re.fullmatch(r"([0-9]{1,18})\s*([kKMGT])(i?B)?", value.strip())
     if size is not None:
         return str(int(size[1]) * SIZE_UNITS[size[2]])
-    found = re.findall(r"[0-9]+(?:\.[0-9]+)?(?:[eE]\+?[0-9]{1,2})?", re.sub(r"(?<=[0-9])[_,'](?=[0-9]{3})", "", value[:40]))
+    found = re.findall(r"[0-9]+(?:\.[0-9]+)?(?:[eE]\+?[0-9]{1,2})?", re.sub(r"(?<=[0-9])[_,'](?=[0-9]{3})", "", value))
     exact = Fraction(found[0]) if len(found) == 1 else None
-    return str(exact.numerator) if exact is not None and exact.denominator == 1 else ""
+    return str(exact.numerator) if exact is not None and exact.denominator == 1 and exact < 2**63 else ""
 
 
 def as_written(value: Any) -> Any:

@@ -16,6 +16,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kernbench.cmdq import load_program
 from kernbench.common.errors import InputError
 from kernbench.config import NpuConfig, load_config, machine_json_schema, preset_names
 from kernbench.config import document as document_module
@@ -310,3 +311,14 @@ def test_thousands_of_problems_are_placed_in_one_walk_through_the_file(tmp_path:
     first = next(line for line in lines if "kv_layouts[0]" in line)
     assert first == f"{path}:2:11: kv_layouts[0].t_max = 0, but it must be at least 1"
     assert any(line.startswith("override dram.channels=0: ") for line in lines)
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan"), "-1", "9" * 30, "9" * 5000])
+def test_a_value_without_a_near_integer_has_no_proposal(value: object) -> None:
+    for load in (
+        lambda: load_config({"dma": {"engines": value}}),
+        lambda: load_program({"metadata": {"version": "1.0"}, "cmdq": [{"opcode": "NOP", "layer_id": value}]}),
+    ):
+        with pytest.raises(InputError) as refused:
+            load()
+        assert "it must be an integer" in str(refused.value) and "write" not in str(refused.value)

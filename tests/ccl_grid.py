@@ -1,4 +1,4 @@
-"""A grid of 200 points by which the choices of the tuner are measured: 2 to 256 ranks, 32 B to 64 MiB, and topologies of SIPs.
+"""A grid of 219 points by which the choices of the tuner are measured: 2 to 256 ranks, 32 B to 64 MiB, and topologies of SIPs.
 
     python -m tests.ccl_grid --seconds 600   # simulates what is not in the cache for ten minutes, the shortest runs first
     python -m tests.ccl_grid --seconds 0     # only prints the table of what is in the cache
@@ -34,6 +34,17 @@ AR, AG, RS, BC, RD, ALL_TO_ALL = "all_reduce", "all_gather", "reduce_scatter", "
 SUMS, FIVE, SIX = (AR, AG, RS), (AR, AG, RS, BC, RD), (AR, AG, RS, BC, RD, ALL_TO_ALL)
 ROWS = "system.rows=2"
 SWITCH = "system.kind=switch"
+RING_AND_SWITCH = (
+    "system.kind=dimensions",
+    "system.dimensions=[{kind: ring, size: 4, link: {bytes_per_cycle: 100, cycles: 50}}, "
+    "{kind: switch, size: 2, link: {bytes_per_cycle: 25, cycles: 300}, switch: {cycles: 70}}]",
+)
+THREE = (
+    "system.kind=dimensions",
+    "system.dimensions=[{kind: ring, size: 2, link: {bytes_per_cycle: 200, cycles: 30}}, "
+    "{kind: fully_connected, size: 4, link: {bytes_per_cycle: 50, cycles: 200}}, {kind: switch, size: 2}]",
+    "system.sips=16",
+)
 #: Name of the topology, machine, overrides, shape, sizes [B] and collectives. No time of the package is of one of these sizes.
 GRID: Sequence[tuple[str, str, tuple[str, ...], tuple[int, int, int], tuple[int, ...], tuple[str, ...]]] = (
     ("cube", "single_cube", (), (1, 1, 2), (32, 20_000, 64 * MIB), SUMS),
@@ -56,6 +67,9 @@ GRID: Sequence[tuple[str, str, tuple[str, ...], tuple[int, int, int], tuple[int,
     ("dragonfly", "pod_8sip", ("system.kind=dragonfly", ROWS), (8, 1, 1), (300, 20_000, 300_000), SUMS),
     ("rails", "pod_8sip", ("system.kind=rails", ROWS), (8, 1, 2), (300, 20_000, 300_000), SUMS),
     ("all to all", "pod_8sip", ("system.kind=all_to_all", "system.sips=4"), (4, 1, 1), (300, 20_000), (AR, AG)),
+    ("dimensions", "pod_8sip", RING_AND_SWITCH, (8, 1, 1), (300, 20_000, 300_000), SUMS),
+    ("dimensions", "pod_8sip", RING_AND_SWITCH, (8, 1, 4), (300, 60_000), (AR, AG)),
+    ("dimensions", "pod_8sip", THREE, (16, 1, 1), (300, 60_000), SUMS),
     ("adding switch", "pod_8sip", (SWITCH, "system.switch.reduce=true"), (8, 1, 1), (300, 9000, 60_000, 1_000_000), SUMS),
 )
 

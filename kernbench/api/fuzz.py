@@ -157,7 +157,7 @@ def fuzz(
             raise InputError(Problem("fuzz", f"it must be an integer of at least {least}", name, value))
     if time_budget is not None and not 0 < time_budget < 1e9:
         raise InputError(Problem("fuzz", "it must be a number of seconds above 0", "time_budget", time_budget))
-    if not (isinstance(target, str) and target in COLLECTIVES):
+    if params and not (isinstance(target, str) and target in COLLECTIVES):
         bench = bench_of(target)
         check_params(fuzz, params, () if bench is None else bench.params)
     fuzzed = fuzzed_of(

@@ -141,7 +141,7 @@ def test_places_that_are_no_files(kbsim: Kbsim) -> None:
     Path("round").symlink_to("round")
     for name in ("pipe", "zero"):
         said = kbsim("sweep", "report", name)
-        assert (said.code, said.err) == (2, f"error: {name}: there is no such store; to make a store, use kbsim sweep run\n")
+        assert (said.code, said.err) == (2, f"error: {name}: there is no such store; the stores here are s.sqlite\n")
         said = kbsim(*RUN, "--store", name)
         assert (said.code, said.out) == (2, "") and "it cannot be opened or written: it is a pipe or a device" in said.err
         assert kbsim("sweep", "merge", name, "sound").code == 2

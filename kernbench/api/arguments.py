@@ -70,6 +70,9 @@ SYNONYMS = {
     **dict.fromkeys(("max_cycles", "limit", "budget", "atmost"), "at_most"),
 }
 
+#: Options of commands that another function has as an argument: the call that takes it, by the function and the name.
+OF_OTHERS = {("llm", "runtime"): 'kernbench.serving.generate("llama2-7b", "a100", "vllm", prompt=128, tokens=16)'}
+
 
 def argument_meant(name: str, function: Callable[..., Any]) -> str:
     """The argument of a function that an unknown name probably means; empty if none is near."""
@@ -109,4 +112,6 @@ def names_checked(function: Callable[P, T]) -> Callable[P, T]:
 
 def _no_argument(function: Callable[..., Any], name: str, value: Any, near: str) -> Problem:
     remedy = f"did you mean {near}?" if near else f"the arguments are {', '.join(_arguments(function))}"
+    if other := OF_OTHERS.get((function.__name__, name)):
+        remedy = f"a runtime profile is an argument of another function: {other}"
     return Problem(f"kernbench.{function.__name__}", "there is no such argument", name, value, remedy)

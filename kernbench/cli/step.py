@@ -313,7 +313,7 @@ def machine_state(state: MachineState, program: str, machine: str, note: str = "
     yield ""
     place = common_place([engine.name for engine in state.engines])
     if place:
-        yield widgets.Text(f"names are of {place[:-1]}", "dim")
+        yield widgets.Text(f"names are relative to {place[:-1]}", "dim")
     yield from engine_states(state, place)
 
 
@@ -439,7 +439,7 @@ def kernel_state(engine: GraphEngine, note: str = "") -> Iterator[RenderableType
     shown = [state for group in some for state in group]
     place = common_place([f"{state.pe}.x" for state in shown])
     if place and shown:
-        yield widgets.Text(f"names are of {place[:-1]}", "dim")
+        yield widgets.Text(f"names are relative to {place[:-1]}", "dim")
     if shown:
         yield kernel_table(some, place)
     more = len(at_work) - len(shown)

@@ -76,7 +76,7 @@ def engines(session: Session) -> list[RenderableType]:
     place = place_of(state)
     at_work = [one for one in state.peeked.engines if one.activity != "idle" or one.queue]
     rows = [row for engine in at_work[:ROWS_OF_A_VIEW] for row in _engine_rows(engine, engine.name.removeprefix(place))]
-    out: list[RenderableType] = [Text(f"names are of {place[:-1]}", DIM)] if place else []
+    out: list[RenderableType] = [Text(f"names are relative to {place[:-1]}", DIM)] if place else []
     if rows:
         out.append(Flexible(rows, "lllrl", 2))
     if len(at_work) > ROWS_OF_A_VIEW:

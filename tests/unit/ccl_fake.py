@@ -16,7 +16,7 @@ import numpy as np
 from greenlet import greenlet
 
 from kernbench.common.dtypes import Array, dtype_of, narrow, widen
-from kernbench.components.builtin.switch_queue import MULTICAST, WAYS, SwitchQueueForm
+from kernbench.components.builtin.switch_queue import MULTICAST, SWITCH_DIRECTIONS, SwitchQueueForm
 
 OUT = 1 << 40  #: address of a rank's results
 DEPTH = 64
@@ -125,7 +125,7 @@ class Tl:
         assert tile.ready, "sent before it was waited for"
         assert 0 < tile.data.size <= self.slot_bytes, "larger than a slot"
         machine = self._machine
-        if direction in WAYS:
+        if direction in SWITCH_DIRECTIONS:
             return self._through_switch(direction, tile, plane)
         target, back = machine.table[self.rank][plane, direction]
         queue = machine.queue(target, plane, back)

@@ -75,7 +75,7 @@ def test_a_loop_on_elements_is_refused() -> None:
         tl.store(x_ptr + tl.arange(0, 4), tl.map_elementwise(halved, tl.load(x_ptr + tl.arange(0, 4))))
 
     with pytest.raises(
-        triton.TritonError, match=r"tl\.map_elementwise: there are more than 64 ways through the function; a loop"
+        triton.TritonError, match=r"tl\.map_elementwise: there are more than 64 paths through the function; a loop"
     ):
         kernel[(1,)](np.ones(4, np.float32))
 

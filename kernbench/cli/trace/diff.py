@@ -151,7 +151,7 @@ def _without_places(one: Table) -> tuple[Table, str]:
         return ", ".join(without_place(unit, places[k]) for unit in str(value).split(", ")) if places.get(k) else value
 
     rows = [[inside(value, k) for k, value in enumerate(row)] for row in one.rows]
-    notes = [one.note, *(f"names are of {place[:-1]}" for place in dict.fromkeys(filter(None, places.values())))]
+    notes = [one.note, *(f"names are relative to {place[:-1]}" for place in dict.fromkeys(filter(None, places.values())))]
     if places.get(0):
         groups = joined(rows, lambda row: tuple(row[1:]))
         if len(groups) < len(rows):

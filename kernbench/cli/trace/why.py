@@ -96,7 +96,7 @@ def run_story(why: Why, most: int, width: int) -> Iterator[RenderableType]:
     on_path = (part.resource for stretch in why.path for part in _parts(stretch.spans))
     place = place_of([*(cost.resource for cost in why.costs), *on_path])
     if place:
-        yield widgets.Text(f"names are of {place[:-1]}", "dim")
+        yield widgets.Text(f"names are relative to {place[:-1]}", "dim")
     yield _cost_table(why, most, width, place)
     yield ""
     yield _path_table(why, most, width, place)
@@ -108,7 +108,7 @@ def command_story(why: Why, story: Story, most: int, width: int) -> Iterator[Ren
     yield ""
     place = place_of([story.command.unit, *(part.resource for part in _parts(story.spans))])
     if place:
-        yield widgets.Text(f"names are of {place[:-1]}", "dim")
+        yield widgets.Text(f"names are relative to {place[:-1]}", "dim")
     yield widgets.Text(_times(story, place))
     cycles = sum(span.cycles for span in story.spans)
     if cycles:

@@ -121,6 +121,7 @@ def compare(
       machines.
     - `configs`: names, files, dicts or machines, or a mapping from names of your choice to machines.
     - `overrides`: values that hold for all machines.
+    - `allow_code`: the same as in `load_config`.
 
     The function raises InputError in the same cases as `run`, for fewer than two machines, and for two machines with the same
     name.

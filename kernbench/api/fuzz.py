@@ -132,6 +132,7 @@ def fuzz(
     - `target`: the same as in `run`, the name of a collective, or a script (`FILE.py`) that launches Triton kernels or workers.
       A launch of a script with several launches is `FILE.py:NAME`. The `params` of a collective are the parameters in a sweep:
       `algo`, `ranks`, `size`, `dtype`, `topo`, `slots`, `slot_bytes`, `tier`.
+    - `config`, `overrides`, `strict_wait` and `allow_code`: the same as in `run`.
     - `ccl`: files in the format of ccl.yaml that add algorithms of collectives.
     - `order_free`: tensors that depend on the order of the run by design. Float tensors among them are compared within the
       tolerance of their type. Other tensors among them are not compared.
@@ -143,6 +144,8 @@ def fuzz(
     - `slowest`: the smallest share of its capacity that a link or DRAM channel may keep.
     - `vary`: the properties that vary between runs.
     - `most_findings`: the number of findings after which the search ends.
+    - `seed`: the number from which all timings are drawn.
+    - `progress`: a function that is called with the `Search` after each run.
 
     The same seed and number of runs give the same findings for every value of `jobs`. The function raises InputError in the
     same cases as `run`, if the run without delays does not end, and for values that are not allowed.

@@ -189,6 +189,8 @@ def llm(
     """Run a language model, as `kbsim llm` does.
 
     - `model`: a name (`llama3-8b`), or a Hugging Face `config.json`.
+    - `config`, `overrides` and `allow_code`: the same as in `run`.
+    - `phase`: the phases to run: `prefill`, `decode` or `both`.
     - `prompt`: the number of tokens of the prompt.
     - `tokens`: the number of tokens to decode for each of `batch` sequences.
     - `layers`: the number of layers to simulate, from the first; None means all layers.
@@ -267,7 +269,9 @@ def step_timer(
     seed: int = 0,
     allow_code: AllowCode = (),
 ) -> StepTimer:
-    """Return an object that gives the times of the steps of any batch of a model on a machine. The parameters are those of
+    """Return an object that gives the times of the steps of any batch of a model on a machine.
+
+    `model`, `config`, `overrides`, `layers`, `w`, `a`, `kv`, `tp`, `ep`, `routing`, `seed` and `allow_code` are the same as in
     `llm`.
 
     The function raises InputError for a model or machine that does not exist or is not valid.

@@ -83,6 +83,7 @@ def probe(
 
     - `sizes`: the sizes of the transfers, in bytes or as text (`4KiB`).
     - `only`: the names of the patterns to run; by default all of them.
+    - `config`, `overrides` and `allow_code`: the same as in `run`.
 
     The function raises InputError for a machine that is not a system, for a size that is not valid, and for a pattern that the
     system does not have.

@@ -154,6 +154,7 @@ def sweep(
     - `store`: a file in which results are stored and looked up. Without it, results are not stored.
     - `jobs`: the number of processes; the default is one for each processor.
     - `threads`: the number of threads of this process, instead of processes. Only programs can use threads.
+    - `allow_code`: the same as in `load_config`.
 
     The function raises InputError in the same cases as `kbsim sweep run`.
 
@@ -185,7 +186,8 @@ def sweep(
 def read_sweep(store: str | os.PathLike[str], name: str | None = None) -> SweepResult:
     """Return the results of an earlier sweep, read from its store.
 
-    If the store has several sweeps, `name` selects one. The function raises InputError for an unknown store or sweep.
+    `store` is the file in which the sweep stored its results. If the store has several sweeps, `name` selects one. The function
+    raises InputError for an unknown store or sweep.
 
     >>> import kernbench as kb
     >>> kb.read_sweep("nowhere.sqlite")

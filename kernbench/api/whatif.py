@@ -91,6 +91,7 @@ def whatif(
       `tokens`, `batch`, `layers`, `w`, `a`, `kv`, `page`, `tp` and `phase` of `kernbench.llm`. A graph has `w`, `a` and its
       dynamic dimensions.
     - `free`: the resources to make unlimited; by default all of them.
+    - `overrides` and `allow_code`: the same as in `run`.
 
     The function raises InputError in the same cases as `run`, and for an unknown resource.
 

@@ -101,8 +101,10 @@ def why(
 ) -> Explanation:
     """Explain the cycles of a run, of a trace with the level `full` (.jsonl, .jsonl.gz, .jsonl.zst), or of a target.
 
-    A target is run with a trace. The other arguments are the arguments of `run`. The function raises InputError in the same
-    cases as `run`, and for a trace that lacks events.
+    - `target`: a `Run`, the file of a trace, or the same as in `run`. A target is run with a trace.
+    - `config`, `overrides`, `allow_code` and `params`: the same as in `run`, for a target.
+
+    The function raises InputError in the same cases as `run`, and for a trace that lacks events.
 
     >>> import kernbench as kb
     >>> kb.why("gemm", config="npu_server").to_frame()["share"].sum() > 0.999

@@ -33,10 +33,10 @@ _MANY = 64  # number of entries from which it is faster to make all entries toge
 
 
 def load_program(source: Source, *, max_bytes: int = PROGRAM_BYTES) -> Program:
-    """Read a program from a `.json`, `.yaml`, `.yml` or `.kbp` file, or from a dict like `Program.to_dict()`.
+    """Read a program.
 
-    `max_bytes`: refuse a larger file. InputError names every problem of entries, ids and dependencies. `check_program` makes
-    the checks that depend on a machine.
+    `source`: a `.json`, `.yaml`, `.yml` or `.kbp` file, or a dict like `Program.to_dict()`. `max_bytes`: refuse a larger file.
+    InputError names every problem of entries, ids and dependencies. `check_program` makes the checks that depend on a machine.
 
     >>> import kernbench as kb
     >>> program = kb.load_program({"metadata": {"version": "1.0"}, "cmdq": [{"id": 0, "opcode": "NOP"}]})

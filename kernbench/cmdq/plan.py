@@ -179,7 +179,9 @@ def plan_program(program: Program, config: NpuConfig | SystemConfig, *, whole: b
 
 
 def check_program(program: Program, config: MachineConfig | Source) -> None:
-    """Check whether a program can run on a machine. InputError names every problem.
+    """Check whether `program` can run on the machine `config`: a name, a file, a dict or a loaded machine.
+
+    The function raises InputError, which names every problem.
 
     >>> import kernbench as kb
     >>> program = kb.Program("gemm")

@@ -118,7 +118,7 @@ def _model(document: Document, wanted: type[MachineConfig] | None) -> type[Machi
 
 
 def preset_names(kind: type[MachineConfig] = MachineConfig) -> list[str]:
-    """The names of the machines that come with kernbench: of all kinds, or of one kind.
+    """The names of the machines that come with kernbench: of all kinds, or of one `kind` (`NpuConfig` or `SystemConfig`).
 
     >>> from kernbench.config import preset_names
     >>> "npu_server" in preset_names()

@@ -189,9 +189,12 @@ def bench(
 ) -> Callable[[Run], Bench]:
     """Make a `Bench` from a function `run(ctx)`.
 
-    `params`: defaults by name, or `Param` objects; `--set name=value` and keyword arguments of `kernbench.run` change them.
-    `reference(inputs, params)`: receives the arrays of `from_numpy` by name, and returns the expected outputs by name.
-    `machine`: the preset that the bench runs on by default.
+    - `name`: the name of the bench on the command line, words of small letters and digits joined by `-`.
+    - `description`: one line for `kbsim bench list`.
+    - `params`: defaults by name, or `Param` objects; `--set name=value` and keyword arguments of `kernbench.run` change them.
+    - `reference`: a function `reference(inputs, params)` that receives the arrays of `from_numpy` by name, and returns the
+      expected outputs by name. Without it, the outputs cannot be verified.
+    - `machine`: the preset that the bench runs on by default.
 
     The function raises InputError for a name that is not words joined by `-`, for a function without exactly one argument, and
     for a parameter that is not valid.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import enum
 import inspect
+import re
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -112,6 +113,15 @@ def test_a_public_function_has_the_types_of_all_its_arguments(name: str, thing: 
     signature = inspect.signature(thing)
     untyped = [one.name for one in signature.parameters.values() if one.annotation is one.empty and one.name != "self"]
     assert not untyped and signature.return_annotation is not signature.empty, f"{name}: {untyped}"
+
+
+@pytest.mark.parametrize(("name", "thing"), ALL_OF_A_KIND, ids=lambda one: one if isinstance(one, str) else "")
+def test_a_public_function_describes_every_parameter(name: str, thing: Any) -> None:
+    if inspect.isclass(thing) or not callable(thing):
+        return
+    described = set(re.findall(r"`(\w+)(?:\([^`]*\))?`", inspect.getdoc(thing) or ""))
+    undescribed = set(inspect.signature(thing).parameters) - described - {"self", "request"}  # `request` is of fixtures
+    assert not undescribed, f"{name}: {undescribed}"
 
 
 def test_the_numbers_of_the_abi_are_in_the_docstring_of_the_package() -> None:

@@ -50,8 +50,8 @@ class TlComposite:
     def ref(self, addr: int, shape: Sequence[int], dtype: str) -> MemoryTensor:
         """A contiguous tensor in memory that a composite op streams tile by tile. The call takes no time and no scratchpad.
 
-        `addr`: [B] a pointer, plus an offset. Raises KernelError for an address outside of the tensors, and for an empty
-        tensor.
+        `addr`: [B] a pointer, plus an offset. `shape`: lengths of the axes. `dtype`: the element type. Raises KernelError for
+        an address outside of the tensors, and for an empty tensor.
 
         >>> evaluate(lambda x, tl: tl.ref(x, x.shape, x.dtype).nbytes, [[1, 2], [3, 4]])
         32
@@ -78,11 +78,12 @@ class TlComposite:
     ) -> MemoryTensor:
         """Stream whole tensors from memory through an engine and back, tile by tile.
 
-        `op="gemm"` writes `epilogue(a @ b)` to memory at `out_ptr`, `op="math"` writes `math_op` of `a`, or of `a` and `b`. An
+        `op`: `gemm` writes `epilogue(a @ b)` to memory at `out_ptr`; `math` writes `math_op` of `a`, or of `a` and `b`. An
         operand is streamed if it is from `tl.ref` or is the result of another composite op; a tensor of `tl.load` stays in the
         scratchpad. `epilogue`: names of elementwise ops, or pairs of a name and a second operand. `tile`: (m, n, k), or (rows,
-        elements); the default is the largest tile for which the scratchpad has room for `buffers` buffers. `wait`: if False,
-        the call returns immediately. The result is pending.
+        elements); the default is the largest tile for which the scratchpad has room for `buffers` buffers. `out_dtype`,
+        `dtype_acc`, `transpose_a` and `transpose_b`: as in `dot`. `channel`: as in `load`. `wait`: if False, the call returns
+        immediately. The result is pending.
 
         Raises KernelError for an op, shapes, a tile or a channel that is not valid.
 

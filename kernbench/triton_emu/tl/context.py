@@ -25,14 +25,14 @@ class Limits:
     (4194304, 64, 1)
     """
 
-    scratchpad_bytes: int
-    free_bytes: int
+    scratchpad_bytes: int  #: [B] the size of the scratchpad for tensors
+    free_bytes: int  #: [B] of the scratchpad, without the tensors that exist now
     line_bytes: int  #: [B] tiles begin at a multiple of this
     align_bytes: int  #: [B] transfers are widened to multiples of this
     dma_engines: int
     tensor_engines: int
     vector_engines: int
-    dtypes: tuple[str, ...]
+    dtypes: tuple[str, ...]  #: all element types
 
 
 class TLContext(TlQueues, TlFunctions, TlComposite, TlMessages):
@@ -54,6 +54,8 @@ class TLContext(TlQueues, TlFunctions, TlComposite, TlMessages):
     def program_id(self, axis: int = 0) -> int:
         """The index of this program along an axis of the grid; indices of the last axis vary fastest.
 
+        `axis`: the axis of the grid, 0 for the first.
+
         Raises KernelError for an axis that the grid does not have.
 
         >>> evaluate(lambda tl: tl.program_id(0))
@@ -67,6 +69,8 @@ class TLContext(TlQueues, TlFunctions, TlComposite, TlMessages):
 
     def num_programs(self, axis: int = 0) -> int:
         """The length of an axis of the grid. Raises KernelError for an axis that the grid does not have.
+
+        `axis`: the axis of the grid, 0 for the first.
 
         >>> evaluate(lambda tl: tl.num_programs(0))
         1

@@ -160,8 +160,8 @@ class TlMath(TlProducts):
     def add(self, x: Any, y: Any, *, out: Any = None, materialize: bool = False) -> KernelTensor:
         """`x + y`, elementwise.
 
-        `x`, `y`: tensors whose shapes broadcast, or one tensor and a number. `out`: a tile that receives the result. Raises
-        KernelError if the shapes do not fit.
+        `x`, `y`: tensors whose shapes broadcast, or one tensor and a number. `out`: a tile that receives the result.
+        `materialize`: as in `exp`. Raises KernelError if the shapes do not fit.
 
         >>> evaluate(lambda x, tl: tl.add(tl.load(x, (2,), "i64"), 3), [1, 2])
         array([4, 5])
@@ -171,8 +171,8 @@ class TlMath(TlProducts):
     def sub(self, x: Any, y: Any, *, out: Any = None, materialize: bool = False) -> KernelTensor:
         """`x - y`, elementwise.
 
-        `x`, `y`: tensors whose shapes broadcast, or one tensor and a number. `out`: a tile that receives the result. Raises
-        KernelError if the shapes do not fit.
+        `x`, `y`: tensors whose shapes broadcast, or one tensor and a number. `out`: a tile that receives the result.
+        `materialize`: as in `exp`. Raises KernelError if the shapes do not fit.
 
         >>> evaluate(lambda x, tl: tl.sub(tl.load(x, (2,), "i64"), 3), [1, 2])
         array([-2, -1])
@@ -182,8 +182,8 @@ class TlMath(TlProducts):
     def mul(self, x: Any, y: Any, *, out: Any = None, materialize: bool = False) -> KernelTensor:
         """`x * y`, elementwise.
 
-        `x`, `y`: tensors whose shapes broadcast, or one tensor and a number. `out`: a tile that receives the result. Raises
-        KernelError if the shapes do not fit.
+        `x`, `y`: tensors whose shapes broadcast, or one tensor and a number. `out`: a tile that receives the result.
+        `materialize`: as in `exp`. Raises KernelError if the shapes do not fit.
 
         >>> evaluate(lambda x, tl: tl.mul(tl.load(x, (2,), "i64"), 3), [1, 2])
         array([3, 6])
@@ -193,8 +193,8 @@ class TlMath(TlProducts):
     def div(self, x: Any, y: Any, *, out: Any = None) -> KernelTensor:
         """`x / y`, elementwise; the quotient of two integers is f32.
 
-        `x`, `y`: tensors whose shapes broadcast, or one tensor and a number. `out`: a tile that receives the result. Raises
-        KernelError if the shapes do not fit.
+        `x`, `y`: tensors whose shapes broadcast, or one tensor and a number. `out`: a tile that receives the result.
+        `materialize`: as in `exp`. Raises KernelError if the shapes do not fit.
 
         >>> evaluate(lambda x, tl: tl.div(tl.load(x, (2,), "i64"), 2), [1, 2])
         array([0.5, 1. ], dtype=float32)
@@ -204,8 +204,8 @@ class TlMath(TlProducts):
     def maximum(self, x: Any, y: Any, *, out: Any = None, materialize: bool = False) -> KernelTensor:
         """The larger of `x` and `y`, elementwise.
 
-        `x`, `y`: tensors whose shapes broadcast, or one tensor and a number. `out`: a tile that receives the result. Raises
-        KernelError if the shapes do not fit.
+        `x`, `y`: tensors whose shapes broadcast, or one tensor and a number. `out`: a tile that receives the result.
+        `materialize`: as in `exp`. Raises KernelError if the shapes do not fit.
 
         >>> evaluate(lambda x, tl: tl.maximum(tl.load(x, (2,), "i64"), 3), [1, 5])
         array([3, 5])
@@ -215,8 +215,8 @@ class TlMath(TlProducts):
     def minimum(self, x: Any, y: Any, *, out: Any = None, materialize: bool = False) -> KernelTensor:
         """The smaller of `x` and `y`, elementwise.
 
-        `x`, `y`: tensors whose shapes broadcast, or one tensor and a number. `out`: a tile that receives the result. Raises
-        KernelError if the shapes do not fit.
+        `x`, `y`: tensors whose shapes broadcast, or one tensor and a number. `out`: a tile that receives the result.
+        `materialize`: as in `exp`. Raises KernelError if the shapes do not fit.
 
         >>> evaluate(lambda x, tl: tl.minimum(tl.load(x, (2,), "i64"), 3), [1, 5])
         array([1, 3])
@@ -226,8 +226,8 @@ class TlMath(TlProducts):
     def where(self, condition: Any, x: Any, y: Any, *, out: Any = None, materialize: bool = False) -> KernelTensor:
         """`x` where the condition is true, and `y` elsewhere.
 
-        `condition`: a bool tensor. `x`, `y`: tensors or numbers; all three shapes broadcast. Raises KernelError if the shapes
-        do not broadcast.
+        `condition`: a bool tensor. `x`, `y`: tensors or numbers; all three shapes broadcast. `out`: a tile that receives the
+        result. `materialize`: as in `exp`. Raises KernelError if the shapes do not broadcast.
 
         >>> evaluate(lambda tl: tl.where(tl.arange(4) > 1, tl.arange(4), 0))
         array([0, 0, 2, 3], dtype=int32)
@@ -242,6 +242,8 @@ class TlMath(TlProducts):
         """The elements of `x` converted to another type, rounded to the nearest value and ties to even. Raises KernelError for
         a type that does not exist.
 
+        `dtype`: the new element type. `out`: a tile that receives the result. `materialize`: as in `exp`.
+
         >>> evaluate(lambda tl: tl.cast(tl.arange(3), "f32"))
         array([0., 1., 2.], dtype=float32)
         """
@@ -249,6 +251,8 @@ class TlMath(TlProducts):
 
     def transpose(self, x: Any, *, out: Any = None) -> KernelTensor:
         """`x` with its last two axes swapped. Raises KernelError if it has fewer than two axes.
+
+        `out`: a tile that receives the result.
 
         >>> evaluate(lambda x, tl: tl.transpose(tl.load(x, x.shape, x.dtype)), [[1, 2, 3], [4, 5, 6]])
         array([[1, 4],
@@ -259,6 +263,8 @@ class TlMath(TlProducts):
 
     def full(self, shape: Sequence[int] | int, value: bool | int | float, dtype: str, *, out: Any = None) -> KernelTensor:
         """A tensor with the same value in every element.
+
+        `shape`: lengths of the axes. `value`: the element. `dtype`: the element type. `out`: a tile that receives the result.
 
         Its elements are known if they are not floats; a vector engine writes floats. Raises KernelError for a negative length.
 
@@ -271,7 +277,7 @@ class TlMath(TlProducts):
         return self.computed("full", (value,), shape, dtype, line, out, None, False)
 
     def zeros(self, shape: Sequence[int] | int, dtype: str, *, out: Any = None) -> KernelTensor:
-        """A tensor of zeros; see `full`.
+        """A tensor of zeros. `shape`, `dtype` and `out`: as in `full`.
 
         >>> evaluate(lambda tl: tl.zeros((3,), "f32"))
         array([0., 0., 0.], dtype=float32)
@@ -282,6 +288,8 @@ class TlMath(TlProducts):
 
     def arange(self, start: int, stop: int | None = None, dtype: str = "i32") -> KernelTensor:
         """The integers `[start, stop)` as a known tensor with one axis; `arange(n)` begins at 0.
+
+        `start`, `stop`: the first integer, and the integer after the last. `dtype`: the element type.
 
         >>> evaluate(lambda tl: tl.arange(2, 5))
         array([2, 3, 4], dtype=int32)
@@ -317,9 +325,9 @@ class TlMath(TlProducts):
     ) -> KernelTensor:
         """The sum along an axis.
 
-        `axis`: None reduces all elements to a tensor without axes. `keep_dims`: keep the axis with length 1. `materialize`: as
-        in `exp`. Raises KernelError for an axis that the tensor does not have. `dtype_acc`: round to this type after each
-        addition.
+        `x`: a tensor. `axis`: None reduces all elements to a tensor without axes. `keep_dims`: keep the axis with length 1.
+        `materialize`: as in `exp`. Raises KernelError for an axis that the tensor does not have. `dtype_acc`: round to this
+        type after each addition.
 
         >>> evaluate(lambda x, tl: tl.sum(tl.load(x, x.shape, x.dtype), axis=0), [[1, 5], [3, 2]])
         array([4, 7])
@@ -329,8 +337,8 @@ class TlMath(TlProducts):
     def max(self, x: Any, axis: int | None = None, keep_dims: bool = False, *, materialize: bool = False) -> KernelTensor:
         """The largest element along an axis.
 
-        `axis`: None reduces all elements to a tensor without axes. `keep_dims`: keep the axis with length 1. `materialize`: as
-        in `exp`. Raises KernelError for an axis that the tensor does not have.
+        `x`: a tensor. `axis`: None reduces all elements to a tensor without axes. `keep_dims`: keep the axis with length 1.
+        `materialize`: as in `exp`. Raises KernelError for an axis that the tensor does not have.
 
         >>> evaluate(lambda x, tl: tl.max(tl.load(x, x.shape, x.dtype), axis=0), [[1, 5], [3, 2]])
         array([3, 5])
@@ -340,8 +348,8 @@ class TlMath(TlProducts):
     def min(self, x: Any, axis: int | None = None, keep_dims: bool = False, *, materialize: bool = False) -> KernelTensor:
         """The smallest element along an axis.
 
-        `axis`: None reduces all elements to a tensor without axes. `keep_dims`: keep the axis with length 1. `materialize`: as
-        in `exp`. Raises KernelError for an axis that the tensor does not have.
+        `x`: a tensor. `axis`: None reduces all elements to a tensor without axes. `keep_dims`: keep the axis with length 1.
+        `materialize`: as in `exp`. Raises KernelError for an axis that the tensor does not have.
 
         >>> evaluate(lambda x, tl: tl.min(tl.load(x, x.shape, x.dtype), axis=0), [[1, 5], [3, 2]])
         array([1, 2])
@@ -351,8 +359,8 @@ class TlMath(TlProducts):
     def argmax(self, x: Any, axis: int | None = None, keep_dims: bool = False, *, materialize: bool = False) -> KernelTensor:
         """The index of the largest element along an axis; of equal elements, the first.
 
-        `axis`: None reduces all elements to a tensor without axes. `keep_dims`: keep the axis with length 1. `materialize`: as
-        in `exp`. Raises KernelError for an axis that the tensor does not have.
+        `x`: a tensor. `axis`: None reduces all elements to a tensor without axes. `keep_dims`: keep the axis with length 1.
+        `materialize`: as in `exp`. Raises KernelError for an axis that the tensor does not have.
 
         >>> evaluate(lambda x, tl: tl.argmax(tl.load(x, x.shape, x.dtype), axis=0), [[1, 5], [3, 2]])
         array([1, 0], dtype=int32)
@@ -371,6 +379,8 @@ class TlMath(TlProducts):
     def softmax(self, x: Any, axis: int = -1) -> KernelTensor:
         """`exp(x - max(x)) / sum(exp(x - max(x)))` along an axis.
 
+        `axis`: the axis over which the elements of the result add up to 1.
+
         The result has the shape of `x`; integers become f32. The function is one op of a vector engine. Raises KernelError for
         an axis that the tensor does not have.
 
@@ -382,6 +392,8 @@ class TlMath(TlProducts):
     def layernorm(self, x: Any, eps: float = 1e-5, axis: int = -1) -> KernelTensor:
         """`(x - mean) / sqrt(variance + eps)` along an axis.
 
+        `axis`: the axis over which mean and variance are taken. `eps`: a number that is added to the variance.
+
         The result has the shape of `x`; integers become f32. The function is one op of a vector engine. Raises KernelError for
         an axis that the tensor does not have.
 
@@ -392,6 +404,8 @@ class TlMath(TlProducts):
 
     def rmsnorm(self, x: Any, eps: float = 1e-5, axis: int = -1) -> KernelTensor:
         """`x / sqrt(mean(x * x) + eps)` along an axis.
+
+        `axis`: the axis over which the mean is taken. `eps`: a number that is added to the mean.
 
         The result has the shape of `x`; integers become f32. The function is one op of a vector engine. Raises KernelError for
         an axis that the tensor does not have.

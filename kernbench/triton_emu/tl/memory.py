@@ -98,10 +98,10 @@ class TlMemory(TlTiles):
     ) -> KernelTensor:
         """Load a tensor from memory into the scratchpad.
 
-        `addr`: [B] a pointer, plus an offset. `shape`: lengths of the axes. `strides`: [B] distance from one index of each axis
-        to the next; None for contiguous rows. `wait`: if False, the call returns immediately, and the tensor is in flight.
-        `channel`: act_weight, kv_load or kv_store. `out`: a tile to load into. The elements are known when the transfer ends,
-        unless the memory has pending elements.
+        `addr`: [B] a pointer, plus an offset. `shape`: lengths of the axes. `dtype`: the element type. `strides`: [B] distance
+        from one index of each axis to the next; None for contiguous rows. `wait`: if False, the call returns immediately, and
+        the tensor is in flight. `channel`: act_weight, kv_load or kv_store. `out`: a tile to load into. The elements are known
+        when the transfer ends, unless the memory has pending elements.
 
         Raises KernelError for an address outside of the tensors or not aligned to its element type, and for an empty tensor.
 
@@ -181,8 +181,8 @@ class TlMemory(TlTiles):
     ) -> Completion:
         """Store a tensor to memory; every load that is issued later reads the stored elements.
 
-        `addr`, `strides`, `channel`: as in `load`. `wait`: if True, wait for the transfer. Returns a handle for `wait`. Raises
-        KernelError in the same cases as `load`.
+        `value`: the tensor. `addr`, `strides`, `channel`: as in `load`. `wait`: if True, wait for the transfer. Returns a
+        handle for `wait`. Raises KernelError in the same cases as `load`.
 
         >>> def kernel(x, tl):
         ...     tl.store(x + 8, tl.full((1,), 7, "i64"))
@@ -261,6 +261,8 @@ class TlMemory(TlTiles):
     def alloc(self, shape: Sequence[int] | int, dtype: str, name: str = "") -> KernelTensor:
         """Allocate a tile in the scratchpad, as the `out=` of a load or an op.
 
+        `shape`: lengths of the axes. `dtype`: the element type, such as `f32`. `name`: a name for errors and traces.
+
         Raises KernelError if a command reads the tile before another command writes it, and ScratchpadFullError if there is no
         room.
 
@@ -279,6 +281,8 @@ class TlMemory(TlTiles):
     def part(self, tile: KernelTensor, first: int, count: int) -> KernelTensor:
         """Elements `[first, first + count)` of a tile, counted in row-major order, as a tensor with one axis. The call takes no
         time.
+
+        `tile`: the tile. `first`: the position of the first element. `count`: the number of elements.
 
         A part shares the bytes of its tile: `out=` with a part writes into the tile. The kernel waits until the tile is
         complete. The elements of a part are pending, because other parts may have been written. Raises KernelError for elements

@@ -78,6 +78,8 @@ class TlQueues(TlWaits):
     def neighbour(self, direction: str, plane: int = 0) -> int | None:
         """The rank of the neighbour in a direction (N, E, S or W) of a plane, or None if there is no neighbour.
 
+        `direction`: N, E, S or W. `plane`: the number of the set of queues, 0 for the first.
+
         >>> evaluate(lambda tl: tl.neighbour("E")) is None
         True
         """
@@ -86,6 +88,8 @@ class TlQueues(TlWaits):
 
     def send(self, direction: str, tile: Any, *, plane: int = 0, wait: bool = False) -> Completion:
         """Send a tensor to the neighbour in a direction (N, E, S or W) of a plane; `TlQueues` has an example.
+
+        `direction`: N, E, S or W. `tile`: the tensor. `plane`: the number of the set of queues.
 
         The transfer waits until the neighbour has a free slot; the kernel does not wait, unless `wait` is True. Returns a
         handle for `wait`. Raises KernelError for a direction without a neighbour, and for a tensor that is larger than a slot.
@@ -125,6 +129,8 @@ class TlQueues(TlWaits):
     def recv(self, direction: str, shape: Sequence[int] | int, dtype: str, *, plane: int = 0, copy_to: Any = None) -> Any:
         """Wait for the next tensor from the neighbour in a direction, and return it; `TlQueues` has an example.
 
+        `direction`: N, E, S or W. `plane`: the number of the set of queues.
+
         `shape`, `dtype`: the shape and the type of the tensor that was sent. `copy_to`: a tile, or an address in memory, to
         which the message is copied; this frees its slot. Without `copy_to`, the tensor occupies the slot until nothing uses the
         tensor. Returns the tensor, the tile, or the result of `store`. Raises KernelError for a direction without a neighbour,
@@ -152,6 +158,8 @@ class TlQueues(TlWaits):
     def recv_async(self, direction: str, shape: Sequence[int] | int, dtype: str, *, plane: int = 0) -> KernelTensor:
         """Receive the next tensor without waiting for it; the tensor is in flight, and its first use waits. Raises the same
         errors as `recv`.
+
+        `direction`, `shape`, `dtype`, `plane`: as in `recv`.
 
         >>> try:
         ...     evaluate(lambda tl: tl.recv_async("W", (1,), "f32"))

@@ -19,6 +19,8 @@ class TlWaits(TlMath):
         """Wait until the commands of these tensors and handles have ended; without arguments, until all commands issued so far
         have ended.
 
+        `handles`: tensors, and the handles of `store`, `send` and `composite`.
+
         Pending elements stay pending. Raises KernelError for anything but tensors and the handles of `store`, `send` and
         `composite`.
 
@@ -59,6 +61,8 @@ class TlWaits(TlMath):
     def wait_any(self, *handles: Any) -> int:
         """Wait until the command of one argument has ended; return the position of this argument, or the first position if
         several commands have ended.
+
+        `handles`: as in `wait`.
 
         Raises KernelError without arguments, and in the same cases as `wait`.
 

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,7 +51,7 @@ def build_row() -> BuildRow:
                 shutil.copy(source, work / name)
         compiler = os.environ.get("CC") or sysconfig.get_config_var("CC")
         timed = [sys.executable, "-S", "-E", str(Path(__file__).with_name("compiler_time.py")), str(log)]
-        told = {**os.environ, "CC": f"{shlex.join(timed)} {compiler}", "CCACHE_DISABLE": "1"}
+        told = {**os.environ, "CC": f"{shlex.join(timed)} {compiler}", "CCACHE_DISABLE": "1", "PYTHONPATH": build_tools(folder)}
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         with open(Path(folder, "messages"), "w+", encoding="utf-8") as messages:
             command = [sys.executable, "setup.py", "-q", "build"]
@@ -65,6 +66,15 @@ def build_row() -> BuildRow:
         compiler_s = sum(run["seconds"] for run in runs)
         native = sum(path.stat().st_size for path in built)
         return BuildRow(compiler_s, spent - compiler_s, len(built), native / 1e6, _by_module(runs))
+
+
+def build_tools(folder: str) -> str:
+    """Install what pyproject.toml requires for a build, as `pip install .` does; return the directory."""
+    required = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["build-system"]["requires"]
+    tools = str(Path(folder, "tools"))
+    quiet = ("--quiet", "--disable-pip-version-check")
+    subprocess.run([sys.executable, "-m", "pip", "install", *quiet, "--target", tools, *required], check=True)
+    return tools
 
 
 def _by_module(runs: list[dict[str, str | float]]) -> dict[str, float]:

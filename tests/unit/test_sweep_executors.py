@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 import time
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -102,7 +103,10 @@ def test_a_copy_leaves_the_files_of_its_parent(tmp_path: Path) -> None:
 
 def files_of(process: int) -> list[str]:
     """The open files of a process but for stderr, and for what opens the null device again."""
-    found = {one.name: str(one.readlink()).partition(":")[0] for one in Path(f"/proc/{process}/fd").iterdir()}
+    found = {}
+    for one in Path(f"/proc/{process}/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed since the directory was listed
+            found[one.name] = str(one.readlink()).partition(":")[0]
     return [found.pop("0", ""), found.pop("1", ""), *sorted(found[name] for name in found if name != "2")]
 
 

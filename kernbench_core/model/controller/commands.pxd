@@ -3,11 +3,5 @@ from kernbench_core.model.controller.requests cimport Channel, Controllers, Requ
 from kernbench_core.model.controller.timing cimport clock_t
 from kernbench_core.types cimport int32_t
 
-cdef enum ControllerPage:     # in the order of PAGES in kernbench/config/dram_controller.py: append
-    KEEP_OPEN
-    CLOSE_UNWANTED
-    CLOSE_IDLE
-    N_CONTROLLER_PAGES
-
 cdef clock_t controller_clock(Controllers* d, Channel* c, clock_t now) noexcept nogil
 cdef void choose_direction(Controllers* d, Channel* c) noexcept nogil

@@ -2,9 +2,10 @@
 from libc.string cimport memmove
 
 from kernbench_core.model.controller.bus cimport COLUMN_BUS, ONE_BUS, ROW_BUS, allowed_at, bus_of, hold_bus, of_columns
+from kernbench_core.model.controller.pages cimport CONTROLLER_PAGES, close_page
 from kernbench_core.model.controller.refresh cimport refresh_command, refresh_look
 from kernbench_core.model.controller.requests cimport BurstSlot, cycle_of
-from kernbench_core.model.controller.schedulers cimport CONTROLLER_POLICIES, ControllerPolicy, mark_queue
+from kernbench_core.model.controller.schedulers cimport CONTROLLER_SCHEDULERS, SchedulerPolicy, mark_queue
 from kernbench_core.model.controller.timing cimport ACT, ACT2, CAS, PRE, RD, WR, BankState, Timing, command_to_bank
 from kernbench_core.types cimport NEVER, NONE, int32_t
 
@@ -34,7 +35,7 @@ cdef inline void take_out(Request* queue, int32_t* n, int32_t k) noexcept nogil:
     memmove(queue + k, queue + k + 1, (n[0] - k) * sizeof(Request))
 
 
-cdef void give_column(Controllers* d, Channel* c, int32_t which, int32_t k, clock_t now) noexcept nogil:
+cdef void issue_column(Controllers* d, Channel* c, int32_t which, int32_t k, clock_t now) noexcept nogil:
     """Issue RD or WR for the k-th request of a list."""
     cdef Request* list_ = c.active if which == ACTIVE_LIST else c.queue[which]
     cdef Request* q = &list_[k]
@@ -60,14 +61,14 @@ cdef void give_column(Controllers* d, Channel* c, int32_t which, int32_t k, cloc
         b.active -= 1
         take_out(c.active, &c.n_active, k)
         return
-    if CONTROLLER_POLICIES[d.scheduler].marks and b.oldest_row != q.row:
+    if CONTROLLER_SCHEDULERS[d.scheduler].marks and b.oldest_row != q.row:
         b.passed += 1
     if which == 1:
         c.whole -= 1
     take_out(c.queue[which], &c.n[which], k)
 
 
-cdef void give_act(Controllers* d, Channel* c, int32_t which, int32_t k, clock_t now) noexcept nogil:
+cdef void issue_act(Controllers* d, Channel* c, int32_t which, int32_t k, clock_t now) noexcept nogil:
     """Issue ACT, or ACT1, for the k-th burst of a queue, and remove the burst from the queue."""
     cdef Request* q = &c.queue[which][k]
     cdef BankState* b = &c.device.bank[q.bank]
@@ -92,7 +93,7 @@ cdef void give_act(Controllers* d, Channel* c, int32_t which, int32_t k, clock_t
     take_out(c.queue[which], &c.n[which], k)
 
 
-cdef bint give_act2(Controllers* d, Channel* c, clock_t by, clock_t now) noexcept nogil:
+cdef bint issue_act2(Controllers* d, Channel* c, clock_t by, clock_t now) noexcept nogil:
     """Issue the second part of the activation with the earliest deadline, if the deadline is at most clock `by`; return whether
     it was issued."""
     cdef int32_t k, best = NONE
@@ -116,15 +117,15 @@ cdef bint give_act2(Controllers* d, Channel* c, clock_t by, clock_t now) noexcep
 cdef void column_or_cas(Controllers* d, Channel* c, int32_t which, int32_t k, clock_t now) noexcept nogil:
     """Issue RD or WR, or the command that must come before it."""
     if d.timing.running == 0 or now < c.data_clock:
-        give_column(d, c, which, k, now)
-    elif not (c.opening and give_act2(d, c, now + 1, now)):
+        issue_column(d, c, which, k, now)
+    elif not (c.opening and issue_act2(d, c, now + 1, now)):
         hold_bus(d, c, 0, CAS, now)
         c.cas = True
         c.cas_list = which
         c.cas_index = k
 
 
-cdef clock_t serve_active(Controllers* d, Channel* c, clock_t now, bint* gave) noexcept nogil:
+cdef clock_t serve_active(Controllers* d, Channel* c, clock_t now, bint* issued) noexcept nogil:
     """Step 1 of C5."""
     cdef int32_t k, best = NONE
     cdef clock_t at, soonest = NEVER
@@ -138,7 +139,7 @@ cdef clock_t serve_active(Controllers* d, Channel* c, clock_t now, bint* gave) n
             best = k
     if best != NONE:
         column_or_cas(d, c, ACTIVE_LIST, best, now)
-        gave[0] = True
+        issued[0] = True
     return soonest
 
 
@@ -152,7 +153,7 @@ cdef int32_t choose_queued(
         Controllers* d, Channel* c, int32_t which, int32_t bus, clock_t now, int32_t* chosen, clock_t* soonest) noexcept nogil:
     """The burst of a queue whose next command the bus issues now, with this command in `chosen`; or NONE. `soonest`: the first
     clock in which timing allows a command that it does not allow now."""
-    cdef ControllerPolicy* policy = &CONTROLLER_POLICIES[d.scheduler]
+    cdef SchedulerPolicy* policy = &CONTROLLER_SCHEDULERS[d.scheduler]
     cdef Request* queue = c.queue[which]
     cdef int32_t k, command, best = NONE
     cdef clock_t at
@@ -184,7 +185,7 @@ cdef void issue_queued(Controllers* d, Channel* c, int32_t which, int32_t k, int
     """Issue the next command of a queued burst."""
     cdef Request* q = &c.queue[which][k]
     if command == ACT:
-        give_act(d, c, which, k, now)
+        issue_act(d, c, which, k, now)
     elif command == PRE:
         if not q.counted:
             q.counted = True
@@ -195,67 +196,35 @@ cdef void issue_queued(Controllers* d, Channel* c, int32_t which, int32_t k, int
         column_or_cas(d, c, which, k, now)
 
 
-cdef clock_t serve_queue(Controllers* d, Channel* c, int32_t bus, clock_t now, bint* gave) noexcept nogil:
+cdef clock_t serve_queue(Controllers* d, Channel* c, int32_t bus, clock_t now, bint* issued) noexcept nogil:
     """Step 3 of C5."""
     cdef int32_t k, which, command = NONE
     cdef clock_t soonest
     choose_direction(d, c)
     which = c.writes
-    if CONTROLLER_POLICIES[d.scheduler].marks:
+    if CONTROLLER_SCHEDULERS[d.scheduler].marks:
         mark_queue(c, c.queue[which], c.n[which])
     k = choose_queued(d, c, which, bus, now, &command, &soonest)
     if k != NONE:
-        gave[0] = True
+        issued[0] = True
         issue_queued(d, c, which, k, command, now)
     return soonest
 
 
-cdef clock_t serve(Controllers* d, Channel* c, int32_t bus, clock_t now, bint* gave) noexcept nogil:
+cdef clock_t serve(Controllers* d, Channel* c, int32_t bus, clock_t now, bint* issued) noexcept nogil:
     """One bus in one clock."""
     cdef clock_t soonest = NEVER
     if bus != ROW_BUS and c.n_active:
-        soonest = serve_active(d, c, now, gave)
-        if gave[0]:
+        soonest = serve_active(d, c, now, issued)
+        if issued[0]:
             return soonest
     if c.waits and bus != COLUMN_BUS:
-        soonest = min(soonest, refresh_command(d, c, now, gave))
-        if gave[0]:
+        soonest = min(soonest, refresh_command(d, c, now, issued))
+        if issued[0]:
             return soonest
     if c.waits and c.refreshing == NONE:
         return soonest
-    return min(soonest, serve_queue(d, c, bus, now, gave))
-
-
-cdef bint wanted(Channel* c, int32_t bank) noexcept nogil:
-    """Whether a request waits for the open row of a bank."""
-    cdef int32_t which, k
-    if c.device.bank[bank].active:
-        return True
-    for which in range(2):
-        for k in range(c.n[which]):
-            if c.queue[which][k].bank == bank and c.queue[which][k].row == c.device.bank[bank].row:
-                return True
-    return False
-
-
-cdef clock_t close_page(Controllers* d, Channel* c, clock_t now, bint* gave) noexcept nogil:
-    """The page policies `closed` and `adaptive`."""
-    cdef int32_t k
-    cdef clock_t at, soonest = NEVER
-    cdef BankState* b
-    for k in range(d.timing.banks):
-        b = &c.device.bank[k]
-        if b.row == NONE or wanted(c, k):
-            continue
-        at = max(now, b.used + d.idle) if d.page == CLOSE_IDLE else now
-        at = allowed_at(d, c, k, PRE, at)
-        if at <= now:
-            command_to_bank(&c.device, &d.timing, k, PRE, now)
-            hold_bus(d, c, k, PRE, now)
-            gave[0] = True
-            return now
-        soonest = min(soonest, at)
-    return soonest
+    return min(soonest, serve_queue(d, c, bus, now, issued))
 
 
 cdef clock_t controller_clock(Controllers* d, Channel* c, clock_t now) noexcept nogil:
@@ -265,19 +234,19 @@ cdef clock_t controller_clock(Controllers* d, Channel* c, clock_t now) noexcept 
     cdef clock_t soonest
     if c.cas:
         c.cas = False
-        give_column(d, c, c.cas_list, c.cas_index, now)
+        issue_column(d, c, c.cas_list, c.cas_index, now)
         return now + 1
     soonest = refresh_look(d, c, now)
-    if c.opening and give_act2(d, c, now, now):
+    if c.opening and issue_act2(d, c, now, now):
         return now + 1
     if d.timing.buses == 2:
         soonest = min(soonest, serve(d, c, COLUMN_BUS, now, &column))
         soonest = min(soonest, serve(d, c, ROW_BUS, now, &row))
     else:
         soonest = min(soonest, serve(d, c, ONE_BUS, now, &row))
-    if d.page != KEEP_OPEN and not row and not c.waits:
+    if CONTROLLER_PAGES[d.page].closes_at != NULL and not row and not c.waits:
         soonest = min(soonest, close_page(d, c, now, &row))
     if c.opening and not row:
-        row = give_act2(d, c, NEVER, now)
+        row = issue_act2(d, c, NEVER, now)
         soonest = min(soonest, c.bus_free[bus_of(&d.timing, ACT2)])
     return now + 1 if column or row else soonest

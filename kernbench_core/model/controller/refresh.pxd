@@ -35,7 +35,7 @@ cdef inline clock_t refresh_look(Controllers* d, Channel* c, clock_t now) noexce
             c.refreshing = bank
     return (now // refi + 1) * refi
 
-cdef inline clock_t refresh_command(Controllers* d, Channel* c, clock_t now, bint* gave) noexcept nogil:
+cdef inline clock_t refresh_command(Controllers* d, Channel* c, clock_t now, bint* issued) noexcept nogil:
     """Issue the next command of the pending refresh, if it is allowed; else return the clock in which it may be allowed."""
     cdef int32_t first, k, command, n = 1
     cdef bint open_row = False
@@ -56,7 +56,7 @@ cdef inline clock_t refresh_command(Controllers* d, Channel* c, clock_t now, bin
     at = allowed_at(d, c, first, command, now)
     if at > now:
         return at
-    gave[0] = True
+    issued[0] = True
     hold_bus(d, c, first, command, now)
     if c.refreshing == NONE:
         command_to_rank(&c.device, &d.timing, first, command, now)

@@ -53,8 +53,8 @@ cdef bint older_hits(Controllers* d, Channel* c, Request* q, int32_t command, bi
     return command != PRE or c.device.bank[q.bank].hit_queued_at > q.came
 
 
-CONTROLLER_POLICIES[<int>CONTROLLER_FR_FCFS_CAP] = ControllerPolicy(open_rows_capped, True, True)
-CONTROLLER_POLICIES[<int>CONTROLLER_FR_FCFS] = ControllerPolicy(open_rows, True, True)
-CONTROLLER_POLICIES[<int>CONTROLLER_FCFS] = ControllerPolicy(only_oldest, False, False)
-CONTROLLER_POLICIES[<int>CONTROLLER_OLDEST_READY] = ControllerPolicy(anything, False, False)
-CONTROLLER_POLICIES[<int>CONTROLLER_OLDEST_READY_HITS] = ControllerPolicy(older_hits, False, True)
+CONTROLLER_SCHEDULERS[<int>CONTROLLER_FR_FCFS_CAP] = SchedulerPolicy(open_rows_capped, True, True)
+CONTROLLER_SCHEDULERS[<int>CONTROLLER_FR_FCFS] = SchedulerPolicy(open_rows, True, True)
+CONTROLLER_SCHEDULERS[<int>CONTROLLER_FCFS] = SchedulerPolicy(only_oldest, False, False)
+CONTROLLER_SCHEDULERS[<int>CONTROLLER_OLDEST_READY] = SchedulerPolicy(anything, False, False)
+CONTROLLER_SCHEDULERS[<int>CONTROLLER_OLDEST_READY_HITS] = SchedulerPolicy(older_hits, False, True)

@@ -21,11 +21,10 @@ from kernbench.sim_engine.replay.math_ops import (
     NAMES,
     REDUCTIONS,
     SCANS,
-    SPECIAL,
-    SPECIAL_PAIRS,
     plain_pair,
     run_math,
 )
+from tests.unit.test_math_ops_special import ONE, PAIRS
 
 A = np.array([[1, 2, 3], [4, 5, 6]], np.float16)
 
@@ -142,7 +141,7 @@ def test_ops_of_two_operands(op: str) -> None:
 
 def test_every_op_is_tried_here() -> None:
     logic, three = {"and", "or", "xor", "not", "shl", "shr"}, {"where", "fma", "clamp"}
-    assert set(NAMES) == {*UNARY, *BINARY, *logic, *three, "transpose", *REDUCTIONS, *SCANS, *SPECIAL, *SPECIAL_PAIRS, *MOVES}
+    assert set(NAMES) == {*UNARY, *ONE, *BINARY, *PAIRS, *logic, *three, "transpose", *REDUCTIONS, *SCANS, *MOVES}
     assert set(ARITY) == set(NAMES) - {*REDUCTIONS, *SCANS, *MOVES}
 
 

@@ -17,84 +17,7 @@ import numpy as np
 from kernbench.common.dtypes import Array, dtype_of, narrow, widen
 from kernbench.common.halves import F16, combined
 from kernbench.sim_engine.replay.bessel import BESSEL
-
-
-def fused(x: Any, y: Any, z: Any, odd: bool = False) -> Array:
-    """On f32 (of integers: as they are); `odd`: also round to odd in f32, for a later rounding to the nearest value of a
-    narrower type."""
-    if np.asarray(x).dtype == np.float64:
-        return _fused_f64(np.asarray(x), np.asarray(y), np.asarray(z))
-    if np.asarray(x).dtype != np.float32:
-        return np.asarray(x * y + z)
-    product, third = np.multiply(x, y, dtype=np.float64), np.asarray(z, np.float64)
-    total = np.asarray(product + third)
-    added = total - product
-    # exact rounding error of the sum (Knuth's TwoSum); NaN with infinities
-    lost = (product - (total - added)) + (third - added)
-    total = _odd(total, lost, np.int64)
-    near = total.astype(np.float32)
-    return _odd(near, total - near, np.int32) if odd else near
-
-
-def _fused_f64(x: Array, y: Array, z: Array) -> Array:
-    """Of f64, with the rounding errors of the product (by Dekker's halves) and of the sum added at the end."""
-    product = x * y
-    total = product + z
-    halves = [(one * 134217729.0) - (one * 134217729.0 - one) for one in (x, y)]
-    (a, b), (c, d) = ((half, one - half) for half, one in zip(halves, (x, y), strict=True))
-    lost = ((a * c - product) + a * d + b * c) + b * d
-    added = total - product
-    lost = lost + ((product - (total - added)) + (z - added))
-    return np.asarray(np.where(np.isfinite(lost), total + lost, total))
-
-
-def _odd(near: Array, lost: Array, bits: type[np.signedinteger[Any]]) -> Array:
-    """The result of rounding to odd, from the result of rounding to nearest and its rounding error."""
-    even = (near.view(bits) & 1) == 0
-    towards = np.where(lost > 0, near.dtype.type(np.inf), near.dtype.type(-np.inf))
-    moves = even & (lost != 0) & ~np.isnan(lost) & ~np.isnan(near)
-    return np.asarray(np.where(moves, np.nextafter(near, towards), near))
-
-
-def tf32(x: Any) -> Array:
-    """f32 rounded to the 10 mantissa bits of tf32, ties to even; NaN stays NaN."""
-    given = np.asarray(x, np.float32)
-    bits = given.view(np.uint32)
-    rounded = (bits + np.uint32(0xFFF) + ((bits >> np.uint32(13)) & np.uint32(1))) & np.uint32(0xFFFFE000)
-    return np.where(np.isfinite(given), rounded.view(np.float32), given)
-
-
-#: of one operand
-SPECIAL: dict[str, Callable[[Any], Any]] = {
-    "tf32": tf32,
-    "tan": np.tan,
-    "asin": np.arcsin,
-    "acos": np.arccos,
-    "atan": np.arctan,
-    "sinh": np.sinh,
-    "cosh": np.cosh,
-    "asinh": np.arcsinh,
-    "acosh": np.arccosh,
-    "atanh": np.arctanh,
-    "log1p": np.log1p,
-    "log10": np.log10,
-    "expm1": np.expm1,
-    "exp10": lambda x: np.power(x.dtype.type(10), x),
-    "cbrt": np.cbrt,
-    "trunc": np.trunc,
-    "rint": np.rint,
-    "round_away": lambda x: np.copysign(np.floor(np.abs(x) + np.float32(0.5)), x),
-    **BESSEL,
-    "isnan": np.isnan,
-    "isinf": np.isinf,
-}
-#: of two
-SPECIAL_PAIRS: dict[str, Callable[[Any, Any], Any]] = {
-    "atan2": np.arctan2,
-    "hypot": np.hypot,
-    "copysign": np.copysign,
-}
-
+from kernbench.sim_engine.replay.fused import fused, tf32
 
 Move: TypeAlias = Callable[[Sequence[Array], Sequence[Any], tuple[int, ...], str], Array]
 
@@ -143,7 +66,7 @@ def _bitcast(x: Sequence[Array], how: Sequence[Any], shape: tuple[int, ...], dty
     return x[0].view(dtype_of(dtype).numpy)
 
 
-#: (inputs, numbers, shape and type of the result) -> result
+#: Ops that move elements and compute nothing: (inputs, numbers, shape and type of the result) -> result.
 MOVES: dict[str, Move] = {
     "reshape": _reshape,
     "permute": _permute,
@@ -193,11 +116,12 @@ def _float_of(values: Sequence[Value]) -> Any:
     return np.float64 if any(isinstance(one, _NUMPY) and one.dtype == np.float64 for one in values) else np.float32
 
 
-def _shift(way: Callable[[Value, Value], Value]) -> Callable[[Value, Value], Value]:
-    return lambda a, b: way(np.asarray(a, np.int64), np.clip(b, 0, 63))
+def _shift(shift: Callable[[Value, Value], Value]) -> Callable[[Value, Value], Value]:
+    return lambda a, b: shift(np.asarray(a, np.int64), np.clip(b, 0, 63))
 
 
-#: ops of one operand on floats
+#: Functions of one operand, an array of f64 if the operand of the op is f64, and otherwise of f32. The result is computed in
+#: this type, and then rounded to the type of the op.
 FLOAT: dict[str, Callable[[Value], Value]] = {
     "exp": np.exp,
     "exp2": np.exp2,
@@ -213,9 +137,29 @@ FLOAT: dict[str, Callable[[Value], Value]] = {
     "cos": np.cos,
     "silu": lambda x: x * _sigmoid(x),
     "gelu": lambda x: x * 0.5 * (1 + _erf(x * np.float32(math.sqrt(0.5)))),
-    **SPECIAL,
+    "tf32": tf32,
+    "tan": np.tan,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
+    "log1p": np.log1p,
+    "log10": np.log10,
+    "expm1": np.expm1,
+    "exp10": lambda x: np.power(x.dtype.type(10), x),
+    "cbrt": np.cbrt,
+    "trunc": np.trunc,
+    "rint": np.rint,
+    "round_away": lambda x: np.copysign(np.floor(np.abs(x) + np.float32(0.5)), x),
+    **BESSEL,
+    "isnan": np.isnan,
+    "isinf": np.isinf,
 }
-#: of any operands
+#: Ops on numbers. The operands have one type, f32, f64 or i64; an op with a single operand also gets arrays of bool.
 ARITHMETIC: dict[str, Callable[..., Value]] = {
     "copy": lambda x: x,
     "cast": lambda x: x,
@@ -244,9 +188,11 @@ ARITHMETIC: dict[str, Callable[..., Value]] = {
     "fma": fused,
     "clamp": lambda x, low, high: np.minimum(np.maximum(x, low), high),
     "full": lambda x: x,
-    **SPECIAL_PAIRS,
+    "atan2": np.arctan2,
+    "hypot": np.hypot,
+    "copysign": np.copysign,
 }
-#: of truth values or integers
+#: Ops on truth values or integers.
 LOGIC: dict[str, Callable[..., Value]] = {
     "and": np.bitwise_and,
     "or": np.bitwise_or,

@@ -18,29 +18,23 @@ def named_counters(plan: Plan, raw: dict[str, list[dict[str, Any]]]) -> dict[str
     """Counters (docs/model/counters.md) by engine, channel, link and scratchpad; `raw`: lists in the order of the core."""
     out: dict[str, Any] = {}
     for name, c in zip(plan.dma, raw["dma"], strict=True):
-        out[name] = {
-            "jobs": c["jobs"],
-            "busy": c["busy"],
-            "idle": c["idle"],
-            "stalled": {"backpressure": c["backpressure"], "bank_conflict": c["bank_conflict"]},
-            "queue_full": c["queue_full"],
-            "priority_deferred": c["priority_deferred"],
-            "bytes": c["bytes"],
-        }
+        out[name] = _engine(c, ("backpressure", "bank_conflict"))
     for name, c in zip(plan.compute, raw["compute"], strict=True):
-        out[name] = {
-            "jobs": c["jobs"],
-            "busy": c["busy"],
-            "idle": c["idle"],
-            "stalled": {"bank_conflict": c["bank_conflict"]},
-            WORK[c["kind"]]: c["work"],
-        }
+        counted = {WORK[c["kind"]] if key == "work" else key: count for key, count in c.items() if key not in ("kind", "id")}
+        out[name] = _engine(counted, ("bank_conflict",))
     for k, (name, c) in enumerate(zip(plan.resources, raw["resources"], strict=True)):
         # Links that ever had a member; on a whole system also channels.
         if c["busy"] or (not plan.whole and (k < plan.channels or k in plan.caches)):
             out[name] = c
     out.update(zip(plan.scratchpads, raw["spm"], strict=False))  # after them, scratchpads without banks
     return out
+
+
+def _engine(counts: Mapping[str, int], stalls: tuple[str, ...]) -> dict[str, Any]:
+    """The counters of an engine under the names of the core; stalled cycles by reason become one counter `stalled`."""
+    own = {key: count for key, count in counts.items() if key not in stalls}
+    cycles = {key: own.pop(key) for key in ("jobs", "busy", "idle")}
+    return {**cycles, "stalled": {key: counts[key] for key in stalls}, **own}
 
 
 def overlap_warnings(entries: Sequence[Entry], starts: Sequence[int], pairs: Iterable[tuple[int, int]]) -> list[dict[str, Any]]:

@@ -102,8 +102,8 @@ class Chip(Section):
     )
     attention_key_cycles: Rate = Field(
         default=Fraction(13, 2),
-        description="[cycle] least time of a block of attention for one key; on NVIDIA GPUs the time beside its products and "
-        "its softmax, for heads of 128 elements of 16 bits",
+        description="[cycle] least time of a block of attention for one key; on GPUs the time beside its products and its "
+        "softmax, for heads of 128 elements of 16 bits",
     )
     attention_ramp_ns: Energy = Field(
         default=Fraction(0), description="[ns] time of a stream of keys in addition to the time of its bytes"

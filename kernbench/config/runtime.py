@@ -21,7 +21,8 @@ from kernbench.config.fields import Count, Energy, Flag, Natural, Rate
 from kernbench.config.file_kinds import check_kind
 from kernbench.config.section import Field, Section, ValidationError
 
-CLASSES = ("matmul", "attention", "norm", "elementwise", "gather", "collective", "other")  #: classes of operations in tables
+#: Classes of operations in tables. `moe`: the experts of a layer, with the kernels that choose and sort them.
+CLASSES = ("matmul", "attention", "moe", "norm", "elementwise", "gather", "collective", "other")
 
 
 class OpCost(Section):

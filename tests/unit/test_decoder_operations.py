@@ -13,7 +13,7 @@ from kernbench.workloads.models.files import load_model, preset_models
 from kernbench.workloads.models.parts import Description
 from kernbench.workloads.ops.blocks import Widths
 from kernbench.workloads.ops.decoder import SHAPES, DecoderShape, description_of, step_operations
-from kernbench.workloads.ops.operation import Product, Sequences
+from kernbench.workloads.ops.operation import Product, Sequences, Vector
 from kernbench.workloads.ops.step import decode_ns, prefill_ns
 from kernbench.workloads.ops.timing import OperationTimer
 
@@ -33,6 +33,13 @@ def test_a_token_uses_the_active_experts_and_many_tokens_use_all() -> None:
     assert [(op.m, op.count) for op in mlp_products(MIXED, 1)] == [(1, 2), (1, 2)]
     assert [(op.m, op.count) for op in mlp_products(MIXED, 64)] == [(16, 8), (16, 8)]
     assert {op.count for op in mlp_products(MIXED, 2)} in ({3}, {4})  # two tokens choose some experts in common
+
+
+def test_short_kernels_choose_sort_and_sum_the_tokens_of_experts() -> None:
+    """Four launches in each layer, which decide the time of a step of few tokens with small experts."""
+    found = {op.name: (op.rows, op.width, count) for op, count in step_operations(MIXED.description, (Sequences(3, 1, 100),))
+             if isinstance(op, Vector) and op.name.startswith("expert")}  # fmt: skip
+    assert found == {"expert_choice": (3, 8, 2), "expert_sort": (3, 2, 4), "expert_sum": (3, WIDTH, 2)}
 
 
 def matrix_elements(model: Description, tied: bool) -> int:

@@ -587,3 +587,30 @@ def test_attention_without_kernels_of_its_own_has_no_start_of_its_own(profile: s
     timer = OperationTimer(load_config("tpuv5e"), load_runtime(profile), simulate=False)
     start = timer.launch(Product(1, 128, 128)).kernel.start
     assert timer.launch(Attention((Sequences(1, 1, 1024),), 32, 8, 128)).kernel.start == start
+
+
+def attention_share(chip: str, tokens: int = 8192) -> float:
+    """Work of a long causal prompt, as a share of the rated products."""
+    timer = OperationTimer(load_config(chip), load_runtime("kernel_only"), simulate=False)
+    op, section = Attention((Sequences(1, tokens, 0),), 32, 8, 128), timer.view.chip
+    rate = section.cores * float(section.macs(16)) * float(section.rated_clock_ghz)
+    return 2 * op.groups[0].pairs * op.heads * op.head_dim / timer.time(op).ns / rate
+
+
+def test_attention_of_amd_gpus_follows_their_multipliers() -> None:
+    """Blocks multiply and compute the softmax one after the other, as on NVIDIA GPUs: more multipliers take less time, and the
+    softmax, which does not, takes a larger share of it."""
+    old, middle, new = (attention_share(chip) for chip in ("mi210", "mi300x", "mi355x"))
+    assert old > middle > new > 0.35
+
+
+def test_a_head_of_half_an_arrays_width_uses_half_of_it() -> None:
+    """A TPU v6e's array has 256 rows and columns, and multiplies eight times as much in a cycle as a TPU v5e's."""
+    assert attention_share("tpuv6e") == pytest.approx(attention_share("tpuv5e") / 2, rel=0.1)
+
+
+def test_one_more_decode_than_there_are_cores_does_not_double_the_time() -> None:
+    """Keys are cut so that waves are nearly full, whoever made the GPU."""
+    timer = OperationTimer(load_config("mi210"), load_runtime("kernel_only"), simulate=False)
+    times = [timer.time(Attention((Sequences(many, 1, 1024),), 32, 8, 128)).ns for many in (13, 14)]
+    assert times[1] < 1.2 * times[0]

@@ -17,7 +17,7 @@ from kernbench.validate.chips import FOLDER, Target, validate_chips
 from kernbench.validate.run import Options, Runner
 from kernbench.validate.suite import Skipped, read_suite_data
 from kernbench.validate.suites import chips
-from kernbench.workloads.ops.operation import Attention, Collective, Sequences
+from kernbench.workloads.ops.operation import Attention, Collective, Product, Sequences
 from kernbench.workloads.ops.timing import OperationTimer
 
 HEAD = "id,class,op,m,n,k,flops,bytes,measured,unit,roofline,sample"
@@ -286,3 +286,23 @@ def test_a_name_with_the_number_of_multipliers_is_a_variant_of_its_chip(tmp_path
     machines = [table.machine for table in read_tables(tmp_path)]
     rates = [machine and (machine.chip.array, machine.te.macs_per_cycle) for machine in machines]
     assert rates == [(8, 64), (8, 256), (16, 256)]
+
+
+@pytest.mark.parametrize("given", ["768,2048", "2048,", "2048,2048"])
+def test_the_experts_of_a_layer_are_one_product_for_each_that_is_used(given: str, tmp_path: Path) -> None:
+    """Qwen3-30B-A3B chooses 8 of 128 experts, of three matrices of 768 x 2048: the row's work and traffic are kept."""
+    lines, tokens, used = [HEAD], (1, 16, 128, 4096), (8, 82, 128, 128)
+    weights = 3 * 768 * 2048
+    for i, (m, experts) in enumerate(zip(tokens, used, strict=True)):
+        moved = 2 * (experts * weights + m * (768 + 2048))
+        lines.append(f"{i},moe,moe,{m},{given},{2 * m * 8 * weights},{moved},60,us,1,1")
+    (tmp_path / "rtxpro6000").mkdir()
+    (tmp_path / "rtxpro6000" / "qwen3_tp1_ops.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (table,) = read_tables(tmp_path)
+    timer = OperationTimer(load_config("rtxpro6000"), load_runtime("kernel_only"), simulate=False)
+    for case, m, experts in zip(table.cases, tokens, used, strict=True):
+        op = case.operation
+        assert isinstance(op, Product)
+        assert op.parts[1] == pytest.approx(2 * experts * weights, rel=0.02 if m < 4096 else 0.1)
+        assert 0.99 <= op.macs / (8 * m * weights) < 1.5  # whole rows for each expert
+        assert case.ask(timer) > timer.time(replace(op, name="matmul", kind="matmul")).ns / 1e3 + 5  # five more kernels

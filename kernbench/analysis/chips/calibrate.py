@@ -174,9 +174,9 @@ def constants_for(operations: set[tuple[str, str]], machine: NpuConfig, runtime:
     kinds = {kind for _, kind in operations}
     chip = ChipView.of(machine).chip
     streams = kinds & {"norm", "elementwise", "gather"}
-    if kinds & {"matmul", "attention"} or streams:
+    if kinds & {"matmul", "moe", "attention"} or streams:
         found.append(Constant("dram.peak_bw_bytes_per_cycle", "byte/cycle", "bandwidth that DRAM sustains"))
-    if "matmul" in kinds:
+    if kinds & {"matmul", "moe"}:
         found.append(Constant("te.macs_per_cycle", "MAC/cycle", "product rate that the cores sustain, at 8 bits"))
         if chip.cache_bytes and chip.kind == "gpu":
             found.append(Constant("chip.cache_bytes_per_cycle", "byte/cycle", "operands from the last-level cache"))

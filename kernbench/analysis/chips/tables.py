@@ -336,17 +336,18 @@ def _plain(name: str) -> str:
 
 def _operation(row: Cells, context: Context) -> Case | None:
     kind, name = row.get("class") or "", _plain(row.get("op") or "")
-    if kind not in (*CLASSES, "moe"):
-        known = (*CLASSES, "moe")
-        near = "did you mean matmul?" if kind.lower() in ("gemm", "mm", "gemv", "linear", "bmm") else meant(kind, known)
-        rule = f"class = {kind!r}, but it must be one of {', '.join(known)}"
+    if kind not in CLASSES:
+        near = "did you mean matmul?" if kind.lower() in ("gemm", "mm", "gemv", "linear", "bmm") else meant(kind, CLASSES)
+        rule = f"class = {kind!r}, but it must be one of {', '.join(CLASSES)}"
         raise ValueError(f"{rule}; {near}" if near else rule)
     m, n, k = (_whole(row, one) for one in "mnk")
     op: Operation
     times = 1
     if kind == "collective":
         op = Collective("all_reduce", LAYER_CHIPS, int(_number(row, "bytes")))
-    elif kind in ("matmul", "moe") and k:
+    elif kind == "moe":
+        op = _experts(row, name)
+    elif kind == "matmul" and k:
         m, n, k = _shape(row, "mnk")
         count = max(1, round(_number(row, "flops") / (2 * m * n * k)))  # in a table without flops, each row has one product
         if name == "Q_K_V":
@@ -362,6 +363,24 @@ def _operation(row: Cells, context: Context) -> Case | None:
         op = Vector(name, kind, m, n or 1, moved, _number(row, "flops"))
     label = f"{name} {m} {n or ''} {k or ''}".strip()
     return _single(row, context, op, times, label=label)
+
+
+def _experts(row: Cells, name: str) -> Product:
+    """The matrices of the experts that a step uses, as one product for each; the work and the traffic of the row decide how
+    many there are.
+
+    Work is two operations for each row and weight. Traffic is the weights, and the rows before and after them.
+    """
+    flops, moved = _number(row, "flops"), _number(row, "bytes")
+    m, n, k = (_whole(row, one) for one in "mnk")
+    n, k = n or k, k or n  # a table may give the width of a token alone
+    bits, size = _type(row)
+    if not (m and n):
+        raise ValueError(f"m, n, k = {m}, {n}, {k}, but experts need the number of tokens and a width")
+    rows = max(1, round(flops / (2 * n * k))) if flops else m
+    count = min(rows, max(1, round((moved / size - m * (n + k)) / (n * k)))) if moved else 1
+    floats = not _type_name(row).startswith("i")
+    return Product(math.ceil(rows / count), n, k, size, size, max(2.0, size), bits, count, name, "moe", floats=floats)
 
 
 def _tensix_product(row: Cells, context: Context) -> Case:

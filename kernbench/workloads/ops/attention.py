@@ -37,9 +37,12 @@ COPY_STARTS = 2  #: starts of a kernel that a copy of few queries takes, as othe
 #: there until half of that time, and none after 1.5 of it. Fitted on steps of 16 to 64 sequences with 4,096 to 16,384 keys
 #: beside a prompt, on an RTX 4090 (LLMServingSim 5daddb21).
 HELD = 0.6
+PARTITION = 256  #: keys of a part on an AMD GPU (_PARTITION_SIZE_ROCM in vLLM, not read again: assumed)
 MMA_ROWS = 16  #: of a product of an NVIDIA GPU's matrix units (CUDA programming guide, not read again: assumed)
 RAMPS = 2  #: waves of blocks in a decode step that do not fill the queues at their start and end; later waves overlap: assumed
-EXPONENTIALS = 16  #: of a core of an NVIDIA GPU in a cycle (CUDA programming guide, not read again: assumed)
+#: Of a core of a GPU in a cycle. NVIDIA GPUs: CUDA programming guide (not read again: assumed). AMD GPUs: a quarter of their 64
+#: lanes (assumed).
+EXPONENTIALS = 16
 #: Cycles of the softmax of a score over those of its exponential: the maximum, the scale, the sum and the conversion. Fitted on
 #: blocks of 64 rows on an RTX 4090, and of 128 rows on an A6000, one or two of them on a core (LLMServingSim 5daddb21).
 SOFTMAX = 1.75
@@ -100,13 +103,13 @@ def padded_width(width: int) -> int:
 
 
 def _work(view: ChipView, op: Attention, block: Block) -> float:
-    """Cycles of a core for a block's rows with one key: two products, and on an NVIDIA GPU the softmax.
+    """Cycles of a core for a block's rows with one key: two products, and on a GPU the softmax.
 
     A systolic array is used in whole rows. Kernels that load keys ahead compute products beside the softmax, so that only the
     exponentials count.
     """
     chip = view.chip
-    if chip.compute_capability is None:
+    if chip.kind != "gpu":
         depth = ceil(op.head_dim / chip.array) * chip.array if chip.kind == "systolic" else op.head_dim
         return block.rows * 2 * depth / view.macs(16)
     depth, exponentials = padded_width(op.head_dim), block.rows / EXPONENTIALS
@@ -134,7 +137,7 @@ def _pace(view: ChipView, op: Attention, block: Block, resident: int) -> Pace:
     """
     chip, work = view.chip, _work(view, op, block)
     alone, waiting = work, float(chip.attention_key_cycles)
-    if chip.compute_capability is None:
+    if chip.kind != "gpu":
         alone = max(work, waiting)
     elif not block.ahead:
         alone = work + waiting * 2 * op.head_dim * op.element_bytes / KEY_BYTES
@@ -185,12 +188,15 @@ def _paged_splits(blocks: int, slots: int, tiles: int) -> int:
 
 def _split(view: ChipView, op: Attention, cost: AttentionCost, sequences: int) -> Kernel:
     cores, block = view.chip.cores, block_of(view.chip, op, cost)
-    if cost.kernel == "chip" and view.chip.kind == "gpu":  # servers have a kernel for single queries
+    amd = view.chip.kind == "gpu" and view.chip.compute_capability is None
+    if amd or (cost.kernel == "chip" and view.chip.kind == "gpu"):  # servers have a kernel for single queries
         block = replace(block, rows=min(block.rows, max(MMA_ROWS, op.heads // op.kv_heads)))
     blocks = sequences * op.kv_heads
     longest = max(one.cached + one.new for one in op.groups)
     tiles = ceil(longest / block.keys)
-    if view.chip.compute_capability is not None and cost.kernel == "paged" and not block.ahead:
+    if amd:
+        splits = min(cost.most_splits, ceil(longest / PARTITION))
+    elif view.chip.compute_capability is not None and cost.kernel == "paged" and not block.ahead:
         splits = min(cost.most_splits, _paged_splits(blocks, MAX_RESIDENT * cores, tiles))
     else:
         splits = min(cost.most_splits, max(1, cores * block.resident // blocks), tiles)

@@ -10,6 +10,8 @@ from kernbench.workloads.models.parts import Attention as AttentionPart
 from kernbench.workloads.models.parts import Block, Description, Experts, LatentAttention, LinearAttention, Mlp, StateSpace
 from kernbench.workloads.ops.operation import Attention, Collective, Operation, Product, Sequences, Vector
 
+SORTS = 2  #: kernels that sort tokens by expert: counts, and places (vLLM 036bb685, moe_align_block_size)
+
 
 @dataclass(frozen=True, slots=True)
 class Widths:
@@ -129,10 +131,14 @@ class StepKernels:
         yield self._product(self.hidden, heads * part.value_dim), 1
 
     def _experts(self, part: Experts) -> Iterator[tuple[Operation, int]]:
+        """Short kernels choose the experts of each token, sort the tokens by expert, and sum up the results of a token."""
         yield self._product(part.count, self.hidden), 1
+        yield self._vector("expert_choice", "other", part.count, 1, 5), 1
+        yield self._vector("expert_sort", "other", part.top_k, 2, 1), SORTS
         given = self.tokens * part.top_k
         used = max(part.top_k, round(part.count * (1 - (1 - part.top_k / part.count) ** self.tokens)))
         yield from self._mlp(part.expert, given, used)
+        yield self._vector("expert_sum", "elementwise", self.hidden, part.top_k + 1, part.top_k), 1
         if part.shared is not None:
             yield from self._mlp(part.shared, self.tokens, 1)
 

@@ -11,7 +11,7 @@ from kernbench_core.model.compute cimport Compute
 from kernbench_core.model.dma cimport BUSY, IDLE, STALLED_BACKPRESSURE, STALLED_BANK, DmaEngine, DmaJob
 from kernbench_core.model.controller.requests cimport Channel, Controllers
 from kernbench_core.model.dram.devices cimport Controller, Devices
-from kernbench_core.model.noc.routers cimport Network, Output
+from kernbench_core.model.noc.routers cimport Network, Output, vc_of
 from kernbench_core.model.share.membership cimport Flow, Resource, on_resources
 from kernbench_core.model.bank_counters cimport Tally, tally_drain
 from kernbench_core.types cimport (
@@ -306,7 +306,7 @@ cdef tuple router_queues(Sim* s):
     for k in range(w.inputs):
         occupied[k] = w.input[k].occupied + w.input[k].n * s.cycle
         for channel in range(w.channels):
-            depth[k * w.channels + channel] = (w.input[k].held >> channel & 1) + w.behind[(k << w.shift) + channel].n
+            depth[k * w.channels + channel] = (w.input[k].held >> channel & 1) + w.behind[vc_of(w, k, channel)].n
     for k in range(w.terminals):
         packet = w.terminal[k].first
         while packet != NONE:

@@ -2,7 +2,8 @@
 import numpy as np
 
 from kernbench_core.model.noc.routers cimport (
-    MAX_CHANNELS, MAX_PORTS, Arrival, Behind, Flit, Hop, Input, InputVc, Network, Output, OutputVc, Packet, Request, Router, Terminal)
+    ADAPTIVE_COLUMNS, MAX_CHANNELS, MAX_PORTS, Arrival, Behind, Flit, Hop, Input, InputVc, Network, Output, OutputVc, Packet, Request,
+    Router, Terminal)
 from kernbench_core.state.arena cimport Arena
 from kernbench_core.state.arrays cimport int64_rows, int64s
 from kernbench_core.types cimport NONE, int32_t, int64_t, uint64_t
@@ -59,15 +60,15 @@ cdef Hop hop_of(int32_t output, int32_t low, int32_t high) noexcept:
 
 
 cdef int lay_out_hops(Network* w, Arena a, dict spec) except -1:
-    """`hops`: output, lowest and highest channel of each hop of all routes. `adaptive`: rows of four."""
+    """`hops`: output, lowest and highest channel of each hop of all routes. `adaptive`: rows of the columns of AdaptiveRoute."""
     cdef int32_t k, n = len(spec["hops"]), m = len(spec["adaptive"])
     cdef const int64_t* row = int64_rows(spec["hops"], n, 3)
-    cdef const int64_t* adaptive = int64_rows(spec["adaptive"], m, 4)
+    cdef const int64_t* adaptive = int64_rows(spec["adaptive"], m, ADAPTIVE_COLUMNS)
     a.own(<void**>&w.hop, n, sizeof(Hop), False)
-    a.own(<void**>&w.adaptive, 4 * m, sizeof(int32_t), False)
+    a.own(<void**>&w.adaptive, <size_t>ADAPTIVE_COLUMNS * m, sizeof(int32_t), False)
     for k in range(n):
         w.hop[k] = hop_of(<int32_t>row[3 * k], <int32_t>row[3 * k + 1], <int32_t>row[3 * k + 2])
-    for k in range(4 * m):
+    for k in range(<int>ADAPTIVE_COLUMNS * m):
         w.adaptive[k] = <int32_t>adaptive[k]
     return 0
 

@@ -5,8 +5,8 @@ clocks, few of them compete. Each allocator therefore has a short path for heads
 and no router. For those that compete, the ports and virtual channels of a router are also masks of 64 bits.
 """
 from kernbench_core.model.noc.routers cimport (
-    MAX_PORTS, WAIT_LOST, WAIT_NO_CHANNEL, WAIT_NO_CREDIT, Input, InputVc, Network, Output, OutputVc, Request, Router, bit,
-    from_pointer, idle, low_bit, range_of, wait)
+    ADAPTIVE_COLUMNS, ESCAPE, ESCAPE_CHANNEL, MAX_PORTS, MINIMAL, WAIT_LOST, WAIT_NO_CHANNEL, WAIT_NO_CREDIT, Input, InputVc, Network,
+    Output, OutputVc, Request, Router, bit, channel_of, from_pointer, idle, low_bit, port_of, range_of, vc_of, wait)
 from kernbench_core.types cimport NONE, cycle_t, int16_t, int32_t, uint64_t
 
 cdef enum:
@@ -47,9 +47,9 @@ cdef inline void request_outputs(Network* w, Router* r, Match* m, cycle_t now) n
         while channels:
             channel = from_pointer(channels, input[i].channel)
             channels &= ~bit(channel)
-            vc = ((r.input + i) << w.shift) + channel
-            o = (w.in_vc[vc].to >> w.shift) - r.output
-            if output[o].empty >> (w.in_vc[vc].to & ((1 << w.shift) - 1)) & 1:
+            vc = vc_of(w, r.input + i, channel)
+            o = port_of(w, w.in_vc[vc].to) - r.output
+            if output[o].empty >> channel_of(w, w.in_vc[vc].to) & 1:
                 output[o].no_credit += 1
                 wait(w, vc, WAIT_NO_CREDIT)
                 continue
@@ -102,7 +102,7 @@ cdef inline void record_losers(Network* w, Router* r, Match* m) noexcept nogil:
         while m.requests[o]:
             i = low_bit(m.requests[o])
             m.requests[o] &= m.requests[o] - 1
-            lose(w, r, o, ((r.input + i) << w.shift) + m.channel[o * MAX_PORTS + i])
+            lose(w, r, o, vc_of(w, r.input + i, m.channel[o * MAX_PORTS + i]))
 
 
 cdef void match_flits(Network* w, Router* r, cycle_t now) noexcept nogil:
@@ -126,16 +126,16 @@ cdef void match_switches(Network* w, cycle_t now) noexcept nogil:
     cdef Router* r
     for k in range(w.n_ready):
         vc = w.in_vc[w.ready[k]].to
-        p = &w.input[w.ready[k] >> w.shift]
-        o = &w.output[vc >> w.shift]
-        if p.granted or o.requested or o.empty >> (vc & ((1 << w.shift) - 1)) & 1 or not idle(o, now):
+        p = &w.input[port_of(w, w.ready[k])]
+        o = &w.output[port_of(w, vc)]
+        if p.granted or o.requested or o.empty >> channel_of(w, vc) & 1 or not idle(o, now):
             r = &w.router[p.router]
             if not r.listed:
                 r.listed = True
                 w.crowded[n] = p.router
                 n += 1
         o.requested = True
-        p.granted = <unsigned char>(1 + (w.ready[k] & ((1 << w.shift) - 1)))
+        p.granted = <unsigned char>(1 + channel_of(w, w.ready[k]))
     for k in range(n):
         r = &w.router[w.crowded[k]]
         r.listed = False
@@ -144,21 +144,21 @@ cdef void match_switches(Network* w, cycle_t now) noexcept nogil:
 
 cdef inline int32_t first_offer(Network* w, int32_t o, uint64_t free, int32_t accept) noexcept nogil:
     """Of the free channels of an output, the first in cyclic order, starting at the pointer of a head; numbered over the router's."""
-    cdef int32_t pointer = accept - (o << w.shift)
-    return (o << w.shift) + (from_pointer(free, pointer) if 0 < pointer < w.channels else low_bit(free))
+    cdef int32_t pointer = accept - vc_of(w, o, 0)
+    return vc_of(w, o, from_pointer(free, pointer) if 0 < pointer < w.channels else low_bit(free))
 
 
 cdef inline void take_channel(Network* w, Router* r, int32_t vc, int32_t offer) noexcept nogil:
     """Give a channel of an output to a head. The channel is numbered over all channels of the router. It requests the switch from the
     next clock on."""
     cdef InputVc* v = &w.in_vc[vc]
-    cdef Input* p = &w.input[vc >> w.shift]
-    cdef uint64_t mine = bit(vc & ((1 << w.shift) - 1))
-    v.to = (r.output << w.shift) + offer
+    cdef Input* p = &w.input[port_of(w, vc)]
+    cdef uint64_t mine = bit(channel_of(w, vc))
+    v.to = vc_of(w, r.output, offer)
     v.accept = <int16_t>(offer + 1)
     v.hop += 1
     w.out_vc[v.to].grant = vc + 1
-    w.output[v.to >> w.shift].taken |= bit(offer & ((1 << w.shift) - 1))
+    w.output[port_of(w, v.to)].taken |= bit(channel_of(w, offer))
     p.waiting &= ~mine
     p.active |= mine
     w.ready[w.n_ready] = vc
@@ -174,9 +174,9 @@ cdef inline void refuse(Network* w, int32_t vc, int32_t output) noexcept nogil:
 cdef inline void take_first(Network* w, int32_t vc) noexcept nogil:
     """F3 of a head with a fixed route, if no other head requests its output."""
     cdef InputVc* v = &w.in_vc[vc]
-    cdef Router* r = &w.router[w.input[vc >> w.shift].router]
-    cdef int32_t output = v.to >> w.shift
-    cdef uint64_t free = range_of(v.to & ((1 << w.shift) - 1), v.last) & ~w.output[output].taken
+    cdef Router* r = &w.router[w.input[port_of(w, vc)].router]
+    cdef int32_t output = port_of(w, v.to)
+    cdef uint64_t free = range_of(channel_of(w, v.to), v.last) & ~w.output[output].taken
     if free:
         take_channel(w, r, vc, first_offer(w, output - r.output, free, v.accept))
     else:
@@ -206,17 +206,17 @@ cdef int32_t make_requests(Network* w, Router* r, int32_t vc, int32_t k, uint64_
     lead.accept = v.accept
     lead.distance = NO_OFFER
     if w.escapes == 0:
-        add(w, lead, k, (v.to >> w.shift) - r.output, range_of(v.to & ((1 << w.shift) - 1), v.last), requested)
+        add(w, lead, k, port_of(w, v.to) - r.output, range_of(channel_of(w, v.to), v.last), requested)
         return k + 1
-    row = &w.adaptive[4 * ((r - w.router) * w.terminals + w.packet[v.packet].target)]
-    if row[2] == NONE:                                      # the packet is at its target
-        add(w, lead, k, row[0] - r.output, range_of(0, w.channels - 1), requested)
+    row = &w.adaptive[<int>ADAPTIVE_COLUMNS * ((r - w.router) * w.terminals + w.packet[v.packet].target)]
+    if row[<int>ESCAPE] == NONE:                            # the packet is at its target
+        add(w, lead, k, row[<int>MINIMAL] - r.output, range_of(0, w.channels - 1), requested)
         return k + 1
-    add(w, lead, k, row[2] - r.output, bit(row[3]), requested)
+    add(w, lead, k, row[<int>ESCAPE] - r.output, bit(row[<int>ESCAPE_CHANNEL]), requested)
     k += 1
-    if vc & ((1 << w.shift) - 1) < w.escapes and w.input[vc >> w.shift].output < w.outputs:
-        return k
-    for n in range(2):
+    if channel_of(w, vc) < w.escapes and w.input[port_of(w, vc)].output < w.outputs:
+        return k                                            # a packet in the escape network stays there
+    for n in range(MINIMAL, ESCAPE):
         if row[n] != NONE:
             add(w, lead, k, row[n] - r.output, range_of(w.escapes, w.channels - 1), requested)
             k += 1
@@ -226,7 +226,7 @@ cdef int32_t make_requests(Network* w, Router* r, int32_t vc, int32_t k, uint64_
 cdef inline void offer_channels(Network* w, Router* r, int32_t o) noexcept nogil:
     """Offer each free channel of an output to the first request for it, starting at the channel's pointer. The requests for an output
     are linked from the last channel of the inputs to the first."""
-    cdef OutputVc* out_vc = &w.out_vc[(r.output + o) << w.shift]
+    cdef OutputVc* out_vc = &w.out_vc[vc_of(w, r.output + o, 0)]
     cdef uint64_t free = ~w.output[r.output + o].taken & range_of(0, w.channels - 1)
     cdef int32_t channel, first, above, k
     if w.request[w.head[o]].next == NONE:
@@ -254,7 +254,7 @@ cdef inline void keep_first(Network* w, Router* r, Request* q) noexcept nogil:
     if q.won == 0:
         return
     offer = first_offer(w, q.output, q.won, lead.accept)
-    one = cyclic_distance(offer, lead.accept, r.outputs << w.shift)
+    one = cyclic_distance(offer, lead.accept, vc_of(w, r.outputs, 0))
     if one < lead.distance:
         lead.distance = one
         lead.offer = offer
@@ -267,9 +267,9 @@ cdef void match_heads(Network* w, Router* r, int32_t output) noexcept nogil:
     for i in range(r.input, r.input + r.inputs):
         set = w.input[i].waiting
         while set:
-            vc = (i << w.shift) + low_bit(set)
+            vc = vc_of(w, i, low_bit(set))
             set &= set - 1
-            if w.escapes or w.in_vc[vc].to >> w.shift == output:
+            if w.escapes or port_of(w, w.in_vc[vc].to) == output:
                 n = make_requests(w, r, vc, n, &requested)
     while requested:
         offer_channels(w, r, low_bit(requested))
@@ -287,24 +287,24 @@ cdef void match_heads(Network* w, Router* r, int32_t output) noexcept nogil:
 
 cdef inline void match_fixed(Network* w) noexcept nogil:
     """F3 with fixed routes. A head that is alone at its output takes the first channel that is free."""
-    cdef int32_t k, vc, n = 0
+    cdef int32_t k, vc, output, n = 0
     cdef Output* o
     for k in range(w.n_waiting):
-        o = &w.output[w.in_vc[w.waiting[k]].to >> w.shift]
+        o = &w.output[port_of(w, w.in_vc[w.waiting[k]].to)]
         if o.heads == 1:
             w.crowded[n] = w.waiting[k]
             n += 1
         o.heads = min(o.heads + 1, 2)
     for k in range(w.n_waiting):
         vc = w.waiting[k]
-        o = &w.output[w.in_vc[vc].to >> w.shift]
+        o = &w.output[port_of(w, w.in_vc[vc].to)]
         if o.heads == 1:
             o.heads = 0
             take_first(w, vc)
     for k in range(n):
-        vc = w.in_vc[w.crowded[k]].to >> w.shift
-        w.output[vc].heads = 0
-        match_heads(w, &w.router[w.input[w.crowded[k] >> w.shift].router], vc)
+        output = port_of(w, w.in_vc[w.crowded[k]].to)
+        w.output[output].heads = 0
+        match_heads(w, &w.router[w.input[port_of(w, w.crowded[k])].router], output)
 
 
 cdef inline void match_adaptive(Network* w) noexcept nogil:
@@ -312,7 +312,7 @@ cdef inline void match_adaptive(Network* w) noexcept nogil:
     cdef int32_t k, n = 0
     cdef Router* r
     for k in range(w.n_waiting):
-        r = &w.router[w.input[w.waiting[k] >> w.shift].router]
+        r = &w.router[w.input[port_of(w, w.waiting[k])].router]
         if not r.listed:
             r.listed = True
             w.crowded[n] = <int32_t>(r - w.router)
@@ -333,5 +333,5 @@ cdef void match_channels(Network* w) noexcept nogil:
     for k in range(w.n_waiting):
         vc = w.waiting[k]
         w.waiting[n] = vc
-        n += w.input[vc >> w.shift].waiting >> (vc & ((1 << w.shift) - 1)) & 1
+        n += w.input[port_of(w, vc)].waiting >> channel_of(w, vc) & 1
     w.n_waiting = n

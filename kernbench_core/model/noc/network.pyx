@@ -2,7 +2,7 @@
 from kernbench_core.model.noc.allocators cimport match_channels, match_switches
 from kernbench_core.model.noc.routers cimport (
     HEAD, TAIL, WAIT_NO_CHANNEL, WAIT_NO_CREDIT, Arrival, Behind, Flit, Input, InputVc, Output, OutputVc, Packet, Terminal, bit,
-    from_pointer, idle, low_bit, range_of, route)
+    channel_of, from_pointer, idle, low_bit, port_of, range_of, route, vc_of)
 from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t, int64_t, slot_t, uint64_t
 
 
@@ -52,8 +52,8 @@ cdef inline void begin_waiting(Network* w, Input* p, int32_t vc, uint64_t channe
 
 cdef inline void arrive(Network* w, Arrival* e, cycle_t now) noexcept nogil:
     """F1: a flit arrives in the buffer of its channel."""
-    cdef uint64_t channel = bit(e.vc & ((1 << w.shift) - 1))
-    cdef Input* p = &w.input[e.vc >> w.shift]
+    cdef uint64_t channel = bit(channel_of(w, e.vc))
+    cdef Input* p = &w.input[port_of(w, e.vc)]
     cdef InputVc* v
     p.occupied -= now
     p.n += 1
@@ -76,7 +76,7 @@ cdef inline void eject(Network* w, Arrival* e, cycle_t now) noexcept nogil:
     """F6: a terminal takes a flit; its packet ends with the tail."""
     cdef int32_t vc = -1 - e.vc
     cdef Packet* p
-    send_credit(w, now + w.output[vc >> w.shift].credit, vc)
+    send_credit(w, now + w.output[port_of(w, vc)].credit, vc)
     if not e.flit.kind & TAIL:
         return
     p = &w.packet[e.flit.packet]
@@ -101,15 +101,15 @@ cdef void arrivals(Network* w, cycle_t now) noexcept nogil:
             eject(w, &due[k], now)
     for k in range(n_back):
         if w.out_vc[back[k]].credits == 0:
-            w.output[back[k] >> w.shift].empty &= ~bit(back[k] & ((1 << w.shift) - 1))
+            w.output[port_of(w, back[k])].empty &= ~bit(channel_of(w, back[k]))
         w.out_vc[back[k]].credits += 1
 
 
 cdef inline void leave(Network* w, int32_t vc, slot_t packet, int32_t hop, int32_t kind, cycle_t now) noexcept nogil:
     """Send a flit to the input or the terminal at the end of an output's channel. The flit occupies the link for den/num clocks.
     Fractions of a clock are carried over between consecutive flits."""
-    cdef Output* o = &w.output[vc >> w.shift]
-    cdef int32_t channel = vc & ((1 << w.shift) - 1)
+    cdef Output* o = &w.output[port_of(w, vc)]
+    cdef int32_t channel = channel_of(w, vc)
     cdef int64_t at
     if o.num != o.den:
         at = now * o.num
@@ -120,7 +120,7 @@ cdef inline void leave(Network* w, int32_t vc, slot_t packet, int32_t hop, int32
         o.empty |= bit(channel)
     if kind & TAIL:
         o.taken &= ~bit(channel)
-    send_flit(w, now + o.latency, (o.input << w.shift) + channel if o.input != NONE else -1 - vc, packet, hop, kind)
+    send_flit(w, now + o.latency, vc_of(w, o.input, channel) if o.input != NONE else -1 - vc, packet, hop, kind)
 
 
 cdef void inject(Network* w, int32_t k, cycle_t now) noexcept nogil:
@@ -146,7 +146,7 @@ cdef void inject(Network* w, int32_t k, cycle_t now) noexcept nogil:
         p.waits[<int>WAIT_NO_CREDIT] += 1
         return
     t.sent += 1
-    leave(w, (t.output << w.shift) + t.channel, packet, p.hop, (HEAD if t.sent == 1 else 0) | (TAIL if t.sent == p.flits else 0), now)
+    leave(w, vc_of(w, t.output, t.channel), packet, p.hop, (HEAD if t.sent == 1 else 0) | (TAIL if t.sent == p.flits else 0), now)
     if t.sent == p.flits:
         t.sent = 0
         t.first = p.next
@@ -159,11 +159,11 @@ cdef void inject(Network* w, int32_t k, cycle_t now) noexcept nogil:
 cdef inline bint depart(Network* w, int32_t vc, cycle_t now) noexcept nogil:
     """F5: a granted flit leaves its buffer, and its credit is returned. The pointers of F4 move on. Return whether the channel is still
     ready."""
-    cdef int32_t channel = vc & ((1 << w.shift) - 1)
+    cdef int32_t channel = channel_of(w, vc)
     cdef uint64_t mine = bit(channel)
     cdef InputVc* v = &w.in_vc[vc]
-    cdef Input* p = &w.input[vc >> w.shift]
-    cdef Output* o = &w.output[v.to >> w.shift]
+    cdef Input* p = &w.input[port_of(w, vc)]
+    cdef Output* o = &w.output[port_of(w, v.to)]
     cdef bint tail = v.kind & TAIL
     o.grant = p.after
     o.requested = False
@@ -173,7 +173,7 @@ cdef inline bint depart(Network* w, int32_t vc, cycle_t now) noexcept nogil:
     p.occupied += now
     p.n -= 1
     leave(w, v.to, v.packet, v.hop, v.kind, now)
-    send_credit(w, now + p.credit, (p.output << w.shift) + channel)
+    send_credit(w, now + p.credit, vc_of(w, p.output, channel))
     if tail:
         p.active &= ~mine
     if not p.more & mine:
@@ -190,7 +190,7 @@ cdef inline void departures(Network* w, int32_t n, cycle_t now) noexcept nogil:
     cdef int32_t k, vc, kept = 0
     for k in range(n):
         vc = w.ready[k]
-        if w.input[vc >> w.shift].granted != 1 + (vc & ((1 << w.shift) - 1)) or depart(w, vc, now):
+        if w.input[port_of(w, vc)].granted != 1 + channel_of(w, vc) or depart(w, vc, now):
             w.ready[kept] = vc
             kept += 1
     for k in range(n, w.n_ready):

@@ -1,7 +1,16 @@
 """A network of routers that move flits (docs/model/flits.md, F1 to F6). Times are clocks of the network.
 
-Inputs and outputs are numbered over all routers; those of one router are consecutive. The outputs of terminals, one for each,
-follow the outputs of routers; a terminal's output leads into the network.
+A router has input ports and output ports (`Input`, `Output`), and each port has virtual channels. Three kinds of numbers name them:
+- A port is numbered over all routers; the ports of one router are consecutive. The outputs of terminals, one for each, follow the
+  outputs of routers; a terminal's output leads into the network.
+- A channel has a number in its port (`channel`), which is also its position in the masks of the port.
+- A channel of all inputs, or of all outputs, has a number that consists of both (`vc`): see `port_of`, `channel_of` and `vc_of`.
+
+Invariants between clocks:
+- A channel of an input is idle (no flit, no packet), or it waits (its first flit is a head without a channel of an output), or it is
+  active (its packet has a channel of an output, until the tail leaves).
+- `waiting` of the network lists each waiting channel once; `ready` lists each active channel with a flit once.
+- An output has a credit for each free place of the buffer after it, without the places of flits and credits that are on their way.
 """
 from kernbench_core.types cimport cycle_t, int16_t, int32_t, int64_t, slot_t, uint64_t
 
@@ -21,6 +30,13 @@ cdef enum Wait:               # why a flit does not move on; counters of outputs
 cdef enum FlitKind:           # bits
     HEAD = 1
     TAIL = 2                  # a packet of one flit: both
+
+cdef enum AdaptiveRoute:      # the columns of `Network.adaptive`
+    MINIMAL = 0               # an output on a shortest path, or NONE; at the target, the output to the terminal
+    MINIMAL_2 = 1             # another output on a shortest path, or NONE
+    ESCAPE = 2                # the output of the escape network; NONE at the target
+    ESCAPE_CHANNEL = 3        # its channel
+    ADAPTIVE_COLUMNS = 4
 
 cdef struct Hop:              # one router of a route; small, because each packet reads other hops
     int32_t output            # the output of the router that the packet takes
@@ -141,7 +157,7 @@ cdef struct Network:
     Behind* behind            # by input, channel
     Flit* ring                # flits behind the first of an input's channel, by input, channel, position
     Hop* hop                  # routers of routes
-    int32_t* adaptive         # by router and target: two outputs or NONE, the output of the escape network, and its channel
+    int32_t* adaptive         # by router and target: the columns of AdaptiveRoute
     Packet* packet            # all packets of the run
     int32_t* waiting          # the channels of inputs that wait
     int32_t n_waiting         # their number
@@ -161,6 +177,18 @@ cdef struct Network:
     slot_t ended_last         # the last of these packets
     int32_t* head             # F3: the first request of each output of a router
     Request* request          # F3: the requests of a router in this clock
+
+cdef inline int32_t port_of(Network* w, int32_t vc) noexcept nogil:
+    """The port of a channel that is numbered over all ports."""
+    return vc >> w.shift
+
+cdef inline int32_t channel_of(Network* w, int32_t vc) noexcept nogil:
+    """The number of this channel in its port."""
+    return vc & ((1 << w.shift) - 1)
+
+cdef inline int32_t vc_of(Network* w, int32_t port, int32_t channel) noexcept nogil:
+    """The number of a channel over all ports."""
+    return (port << w.shift) + channel
 
 cdef inline int low_bit(uint64_t mask) noexcept nogil:
     """The lowest position of a mask that is not 0."""
@@ -191,5 +219,5 @@ cdef inline void route(Network* w, InputVc* v) noexcept nogil:
     cdef Hop* h
     if w.escapes == 0:
         h = &w.hop[v.hop]
-        v.to = (h.output << w.shift) + h.low
+        v.to = vc_of(w, h.output, h.low)
         v.last = h.high

@@ -4,15 +4,18 @@ The format of a line is data: for each kind of record a list of templates, each 
 schema. A part is a text, a value of the record, a column of its entry, or a text chosen by one of these.
 """
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from libc.stdlib cimport calloc, free, realloc
-from libc.string cimport memcpy
+from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.string cimport memcpy, memset
 from kernbench_core.state.arrays cimport ANY, int64s
 from kernbench_core.trace.record_order cimport arrange
 from kernbench_core.trace.events cimport (
     MISSING, REC_CONTROL, REC_CPU_END, REC_CPU_START, REC_EMIT, REC_END, REC_ENQUEUE, REC_OVERLAP, REC_RUN, REC_STALL, REC_START,
     Event, Trace, forget)
-from kernbench_core.trace.text cimport CHUNK, Buffer, put_int, put_text
-from kernbench_core.types cimport cycle_t, int32_t, int64_t
+from kernbench_core.trace.repeats cimport LINES, PLACES, Repeat, Repeats, holds, kb_digits, place_of, put_repeat, storable
+from kernbench_core.trace.templates cimport (
+    OWN, P_COLUMN, P_CYCLE, P_TEXT_OF_COLUMN, P_TEXT_OF_VALUE, P_VALUE, SHARED, Item, Kind, Template, Text, put_item)
+from kernbench_core.trace.text cimport CHUNK, Buffer
+from kernbench_core.types cimport cycle_t, int32_t, int64_t, uint64_t
 
 TEXT, VALUE, COLUMN, CYCLE, TEXT_OF_VALUE, TEXT_OF_COLUMN = range(6)  # kinds of parts
 ALWAYS, TOKEN_ENDS = -1, -2                                            # conditions of a template, besides columns
@@ -20,33 +23,8 @@ NOTHING = MISSING                                                      # value o
 NO_UNIT, UNIT_OF_ENTRY = -1, -2                                        # sources of a template's unit, in addition to a fixed unit number
 
 cdef enum:
-    P_TEXT = 0
-    P_VALUE = 1
-    P_COLUMN = 2
-    P_CYCLE = 3
-    P_TEXT_OF_VALUE = 4
-    P_TEXT_OF_COLUMN = 5
-
     PIECE = 1 << 17           # [B] text produced at once, plus one line: it stays in a near cache
-
-cdef struct Item:
-    int32_t kind
-    int32_t at                # index of the value or column
-    int32_t table             # index of the table of texts
-    int64_t base              # added to the value before a text is looked up
-    const char* text          # for TEXT, the text; else text written before the value, unless the value is missing
-    int64_t length
-
-cdef struct Template:
-    int32_t first             # of its parts
-    int32_t n
-    int32_t only_if           # a column that must not be MISSING, ALWAYS or TOKEN_ENDS
-    int32_t unit              # NO_UNIT, UNIT_OF_ENTRY, -3 - the column of the unit, or the number of the unit of value 0 ...
-    int32_t unit_value        # ... plus this value of the record; -1: no addition
-
-cdef struct Text:
-    const char* data
-    int64_t length
+    DIGITS = 20               # limit of the characters of a number
 
 
 cdef bint reserve(Buffer* b, int64_t more) noexcept nogil:
@@ -68,40 +46,21 @@ cdef list padded(list texts):
     return [text + bytes(CHUNK) for text in texts]
 
 
-cdef inline void put_item(Buffer* b, Item* p, Event* e, const int64_t** columns, Text** tables) noexcept nogil:
-    cdef int64_t value = 0
-    cdef Text* text
-    if p.kind == P_VALUE or p.kind == P_TEXT_OF_VALUE:
-        value = e.v[p.at]
-    elif p.kind == P_COLUMN or p.kind == P_TEXT_OF_COLUMN:
-        value = columns[p.at][e.entry]
-    elif p.kind == P_CYCLE:
-        value = e.cycle
-    if value == MISSING:
-        return
-    put_text(b, p.text, p.length)
-    if p.kind == P_TEXT:
-        return
-    if p.kind >= P_TEXT_OF_VALUE:
-        text = &tables[p.table][value + p.base]
-        put_text(b, text.data, text.length)
-    else:
-        put_int(b, value)
-
-
 cdef class Format:
     """The conversion of records to lines.
 
     `columns`: int64 arrays over the entries. `tables`: lists of bytes. `kinds`: for each kind of record, its templates. A template is a
-    tuple `(only_if, unit, unit_value, parts)`, and a part is `(kind, at, table, base, text)`. `units`: one byte for each unit, which says
-    whether its lines are kept. `unit_column`, `token_column`: the columns with an entry's unit and token group; `tokens_remaining`: the number of
+    tuple `(only_if, unit, unit_value, shared, parts)`, and a part is `(kind, at, table, base, text)`. `shared`: empty, or the indices of
+    values that many records of an entry have in common, whose lines are then made from stored texts. `units`: one byte for each unit,
+    which says whether its lines are kept. `unit_column`, `token_column`: the columns with an entry's unit and token group; `tokens_remaining`: the number of
     entries of each group.
     """
     cdef list keep                # references to all objects to which pointers exist
     cdef list pieces              # padded texts
     cdef Item* part
     cdef Template* template
-    cdef int32_t* kind            # [kinds + 1] first template of each kind
+    cdef Repeats repeats
+    cdef Kind* kind               # [kinds]
     cdef int32_t kinds
     cdef const int64_t** column
     cdef Text** table
@@ -130,10 +89,10 @@ cdef class Format:
         self.first = first
         self.last = last
         n_templates = sum(map(len, kinds))
-        n_parts = sum([len(t[3]) for templates in kinds for t in templates])
+        n_parts = sum([len(t[4]) for templates in kinds for t in templates])
         self.part = <Item*>calloc(n_parts + 1, sizeof(Item))
         self.template = <Template*>calloc(n_templates + 1, sizeof(Template))
-        self.kind = <int32_t*>calloc(self.kinds + 1, sizeof(int32_t))
+        self.kind = <Kind*>calloc(self.kinds + 1, sizeof(Kind))
         self.column = <const int64_t**>calloc(len(columns) + 1, sizeof(void*))
         self.n_tables = len(tables)
         self.table = <Text**>calloc(self.n_tables + 1, sizeof(void*))
@@ -153,11 +112,11 @@ cdef class Format:
                 self.column[k] = int64s(column, ANY)
         self.put_templates(kinds, self.put_tables(tables))
 
-    cdef int64_t put_tables(self, list tables) except -1:
-        """Set the pointers to the texts; return the length of the longest [B]."""
+    cdef list put_tables(self, list tables):
+        """Set the pointers to the texts; return the length of the longest text of each table [B]."""
         cdef int32_t k, i
         cdef Text* texts
-        longest = 0
+        longest = [0] * len(tables)
         self.pieces = []
         for k, table in enumerate(tables):
             texts = <Text*>calloc(len(table) + 1, sizeof(Text))
@@ -169,16 +128,18 @@ cdef class Format:
             for i, text in enumerate(pieces):
                 texts[i].data = PyBytes_AS_STRING(text)
                 texts[i].length = PyBytes_GET_SIZE(text) - CHUNK
-                longest = max(longest, texts[i].length)
+                longest[k] = max(longest[k], texts[i].length)
         return longest
 
-    cdef int put_templates(self, list kinds, int64_t longest_text) except -1:
+    cdef int put_templates(self, list kinds, list longest_texts) except -1:
         """Lay out the templates and their parts, and compute the largest size of the lines of a record."""
         cdef int32_t k = 0, i = 0
+        repeats = 0
         for number, templates in enumerate(kinds):
-            self.kind[number] = k
+            self.kind[number].first = k
+            self.kind[number].n = len(templates)
             length = 0
-            for only_if, unit, unit_value, parts in templates:
+            for only_if, unit, unit_value, _, parts in templates:
                 self.template[k].first = i
                 self.template[k].n = len(parts)
                 self.template[k].only_if = only_if
@@ -191,11 +152,54 @@ cdef class Format:
                     self.part[i].kind, self.part[i].at, self.part[i].table, self.part[i].base = part[:4]
                     self.part[i].text = PyBytes_AS_STRING(text)
                     self.part[i].length = PyBytes_GET_SIZE(text) - CHUNK
-                    length += self.part[i].length + max(20, longest_text)
+                    length += self.part[i].length
+                    length += longest_texts[self.part[i].table] if self.part[i].kind >= P_TEXT_OF_VALUE else DIGITS
                     i += 1
                 k += 1
             self.longest = max(self.longest, length)
-        self.kind[self.kinds] = k
+            shared = sorted({value for template in templates for value in template[3]})
+            if shared:
+                self.store_lines(&self.kind[number], shared)
+                repeats = max(repeats, length)
+        return self.make_places(repeats + CHUNK)
+
+    cdef int store_lines(self, Kind* t, list shared) except -1:
+        """Let lines of a kind of record be stored. ValueError if they cannot."""
+        cdef int32_t k, i
+        cdef Item* p
+        t.repeats = True
+        t.n_own = 0
+        own = []
+        for k in range(t.first, t.first + t.n):
+            if self.part[self.template[k].first].kind != P_CYCLE or self.template[k].unit >= 0 and self.template[k].unit_value >= 0:
+                raise ValueError("lines that repeat begin with their cycle, and have the unit of their entry")
+            for i in range(self.template[k].n):
+                p = &self.part[self.template[k].first + i]
+                if (p.kind == P_VALUE or p.kind == P_TEXT_OF_VALUE) and p.at not in shared:
+                    if p.kind == P_TEXT_OF_VALUE:
+                        raise ValueError(f"the text of value {p.at} must be shared by records that repeat")
+                    own.append(p.at)
+        own = list(dict.fromkeys(own))
+        if t.n > LINES or len(shared) > SHARED or len(own) > OWN:
+            raise ValueError(f"records that repeat have {t.n} lines with {len(shared)} shared and {len(own)} other values")
+        t.n_own = len(own)
+        for k in range(SHARED):
+            t.shared[k] = shared[min(k, len(shared) - 1)]
+        for k, i in enumerate(own):
+            t.own[k] = i
+        return 0
+
+    cdef int make_places(self, int64_t room) except -1:
+        """Make room for the stored lines; `room`: the largest size of the lines of a record [B]. Stored lines stay if they have it."""
+        if room <= self.repeats.room:
+            return 0
+        free(self.repeats.place)
+        free(self.repeats.text)
+        self.repeats.room = room
+        self.repeats.place = <Repeat*>calloc(PLACES, sizeof(Repeat))
+        self.repeats.text = <char*>malloc(PLACES * room)
+        if self.repeats.place == NULL or self.repeats.text == NULL:
+            raise MemoryError("no memory for the lines of a trace")
         return 0
 
     def __dealloc__(self):
@@ -206,6 +210,8 @@ cdef class Format:
         free(self.table)
         free(self.part)
         free(self.template)
+        free(self.repeats.place)
+        free(self.repeats.text)
         free(self.kind)
         free(self.column)
         free(self.tokens_remaining)
@@ -218,8 +224,6 @@ cdef class Format:
             if token < 0:
                 return False
         elif t.only_if >= 0 and self.column[t.only_if][e.entry] == MISSING:
-            return False
-        if e.cycle < self.first or e.cycle >= self.last:
             return False
         if t.unit == -1:
             return True
@@ -252,11 +256,58 @@ cdef class Format:
         e.v[7] = e.cycle - e.v[6]
         return <int32_t>group
 
+    cdef void store(self, Repeat* r, char* text, Kind* t, Event* e) noexcept nogil:
+        """Make the lines of a record, and note where their numbers end."""
+        cdef Buffer b
+        cdef Item* p
+        cdef Template* line
+        cdef int32_t i, j, k
+        r.kind = t
+        r.entry = e.entry
+        for k in range(SHARED):
+            r.shared[k] = e.v[t.shared[k]]
+        r.own[0] = <uint64_t>e.cycle
+        for k in range(t.n_own):
+            r.own[k + 1] = <uint64_t>e.v[t.own[k]]
+        for k in range(t.n_own + 1):
+            r.digits[k] = <int32_t>kb_digits(r.own[k])
+        memset(r.end, 0, sizeof(r.end))
+        r.lines = 0
+        b.data = text
+        b.n = 0
+        for i in range(t.n):
+            line = &self.template[t.first + i]
+            if not self.wanted(line, e, -1):
+                continue
+            for j in range(line.n):
+                p = &self.part[line.first + j]
+                put_item(&b, p, e, self.column, self.table)
+                if p.kind == P_CYCLE:
+                    r.end[i] = <int32_t>b.n
+                for k in range(t.n_own if p.kind == P_VALUE else 0):
+                    if t.own[k] == p.at:
+                        r.end[(k + 1) * LINES + i] = <int32_t>b.n
+            b.data[b.n] = b'\n'
+            b.n += 1
+            r.lines += 1
+        r.length = b.n
+
+    cdef inline void put_stored(self, Buffer* b, Kind* t, Event* e) noexcept nogil:
+        """The lines of a record that repeats."""
+        cdef int64_t place = place_of(t, e)
+        cdef Repeat* r = &self.repeats.place[place]
+        cdef char* text = self.repeats.text + place * self.repeats.room
+        if not holds(r, t, e):
+            self.store(r, text, t, e)
+        put_repeat(b, r, text, t, e)
+        self.lines += r.lines
+
     cdef int64_t put_events(self, Event* first, int32_t* order, int64_t n) noexcept nogil:
         """Format events up to the first that needs Python, or up to a piece of text; return their number. -1: no memory."""
         cdef int64_t k
         cdef int32_t i, j, token
         cdef Event* e
+        cdef Kind* kind
         cdef Template* t
         cdef Buffer b
         if not reserve(&self.out, PIECE + self.longest):
@@ -267,8 +318,14 @@ cdef class Format:
             if e.kind == REC_OVERLAP or e.kind == REC_EMIT or e.kind == REC_ENQUEUE or b.n >= PIECE:
                 n = k
                 break
+            kind = &self.kind[e.kind]
             token = self.follow_token(e)
-            for i in range(self.kind[e.kind], self.kind[e.kind + 1]):
+            if e.cycle < self.first or e.cycle >= self.last:
+                continue
+            if kind.repeats and storable(kind, e):
+                self.put_stored(&b, kind, e)
+                continue
+            for i in range(kind.first, kind.first + kind.n):
                 t = &self.template[i]
                 if not self.wanted(t, e, token):
                     continue
@@ -348,7 +405,7 @@ cdef class Format:
             return "is of no entry"
         if e.kind == REC_OVERLAP and not (e.entry >= 0 and 0 <= e.v[1] < rows):
             return f"tells an overlap of the entries {e.entry} and {e.v[1]} of {rows}"
-        for i in range(self.kind[e.kind], self.kind[e.kind + 1]):
+        for i in range(self.kind[e.kind].first, self.kind[e.kind].first + self.kind[e.kind].n):
             t = &self.template[i]
             if e.entry < 0 and (t.only_if >= 0 or t.unit < NO_UNIT):
                 return "is of no entry"

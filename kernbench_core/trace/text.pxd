@@ -9,10 +9,7 @@ from kernbench_core.types cimport int64_t, uint64_t
 
 cdef extern from "trace/digits.h":
     const char* kb_pairs
-    const uint64_t* kb_tens
-
-cdef extern from *:
-    int leading_zeros "__builtin_clzll"(uint64_t v) noexcept nogil
+    int64_t kb_digits(uint64_t v) noexcept nogil
 
 cdef enum:
     CHUNK = 32                # [B]
@@ -39,8 +36,7 @@ cdef inline void put_int(Buffer* b, int64_t value) noexcept nogil:
         b.data[b.n] = b'-'
         b.n += 1
         v = 0 - v
-    n = (64 - leading_zeros(v | 1)) * 1233 >> 12      # 1233 / 4096 is a little more than log10 2
-    n += v >= kb_tens[n]
+    n = kb_digits(v)
     at = b.data + b.n + n
     b.n += n
     while v >= 10:

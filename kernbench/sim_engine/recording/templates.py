@@ -319,11 +319,12 @@ JOB_TYPE: dict[str, Source] = {"job_type": TextBy("job_types", "job_type")}
 TOKEN: dict[str, Source] = {"token": Column("token")}
 SERVICE: dict[str, Source] = {"body_cycles": Column("body_cycles"), "total_cycles": Column("total_cycles"), **PHASE}
 
-Template = tuple[int, int, int, list[tuple[int, int, int, int, bytes]]]
+Template = tuple[int, int, int, tuple[int, ...], list[tuple[int, int, int, int, bytes]]]
 
 
-def templates(event: str, sources: dict[str, Source], only_if: int = ALWAYS) -> Template:
-    """The lines of one event type: the source of each field. A field without a source is never written."""
+def templates(event: str, sources: dict[str, Source], only_if: int = ALWAYS, shared: tuple[int, ...] = ()) -> Template:
+    """The lines of one event type: the source of each field. A field without a source is never written. `shared`: the values
+    of the record that an entry's many lines have in common; all other values are numbers."""
     parts = [(CYCLE, 0, 0, 0, b'{"event_type":"%s","t_cycle":' % event.encode())]
     unit, unit_value = NO_UNIT, -1
     for field in BY_NAME[event].fields:
@@ -340,7 +341,7 @@ def templates(event: str, sources: dict[str, Source], only_if: int = ALWAYS) -> 
     if "cmd_id" in sources:
         parts.append((TEXT_OF_COLUMN, COLUMNS.index("common"), TABLES.index("commons"), 0, b""))
     parts.append((TEXT, 0, 0, 0, b"}"))
-    return only_if, unit, unit_value, parts
+    return only_if, unit, unit_value, shared, parts
 
 
 def _part(source: Source, start: bytes) -> tuple[int, int, int, int, bytes]:
@@ -431,11 +432,11 @@ def _accesses(first_spm: int) -> list[Template]:
         "num_requests": Value(2), "allowed": Value(3), "stalled_clients": TextOf("clients", 4), "cmd_id": CMD,
     }  # fmt: skip
     return [
-        templates("SRAM_ACCESS", access),
-        templates("MEM_ACCESS_EVENT", moved, COLUMNS.index("dram")),
+        templates("SRAM_ACCESS", access, shared=(0, 4, 5)),
+        templates("MEM_ACCESS_EVENT", moved, COLUMNS.index("dram"), shared=(0, 1)),
         templates("SRAM_CONFLICT", conflict),
-        templates("SRAM_ACCESS", run),
-        templates("SRAM_ACCESS", {**access, "unit": TextBy("units", "far")}),
+        templates("SRAM_ACCESS", run, shared=(0, 7)),
+        templates("SRAM_ACCESS", {**access, "unit": TextBy("units", "far")}, shared=(0, 4, 5)),
     ]
 
 

@@ -150,6 +150,10 @@ class Runtime(Section):
     sequence_ns: Energy = Field(
         default=Fraction(0), description="[ns] time of the host for each sequence of a step: sampling, text, stop conditions"
     )
+    prompt_ns: Energy = Field(
+        default=Fraction(0),
+        description="[ns] additional time of the host for a step with prompts: new requests, their buffers and first tokens",
+    )
     vocabulary_ns: Energy = Field(
         default=Fraction(0), description="[ns] time for each entry of the vocabulary in which a step chooses the next tokens"
     )
@@ -175,6 +179,11 @@ class Runtime(Section):
         default_factory=dict, description="kernels of operations, by the name or class of the operation"
     )
     fused: tuple[str, ...] = Field(default=(), description="operations that are part of the previous kernel, and take no time")
+
+    def host_ns(self, sequences: int, vocab: int, *, prompt: bool) -> float:
+        """[ns] The time of the host for a step of so many sequences, beside its launches. `prompt`: some of them are new."""
+        step = self.step_ns + (self.prompt_ns if prompt else 0)
+        return float(step + sequences * self.sequence_ns + vocab * self.vocabulary_ns)
 
     def launch(self, name: str, kind: str) -> Fraction:
         """[ns] The time of the host before a kernel of this operation starts, by the operation's name, the way it is called, or

@@ -16,6 +16,7 @@ from kernbench.workloads.ops.decoder import SHAPES, DecoderShape, description_of
 from kernbench.workloads.ops.operation import Product, Sequences, Vector
 from kernbench.workloads.ops.step import decode_ns, prefill_ns
 from kernbench.workloads.ops.timing import OperationTimer
+from kernbench.workloads.serving.generation import generate
 
 WIDTH, MLP = 256, 512
 DENSE = DecoderShape(2, WIDTH, 4, 4, 64, MLP, 1000)
@@ -154,3 +155,17 @@ def test_a_token_is_chosen_from_the_whole_vocabulary_once_a_step() -> None:
         )
         took[per_entry] = decode_ns(timer, model, 4, 128), prefill_ns(timer, model, 4, 128)
     assert [after - before for before, after in zip(took[0], took[50], strict=True)] == pytest.approx([50 * model.vocab] * 2)
+
+
+def test_new_sequences_cost_the_host_more_than_another_token() -> None:
+    """A request needs buffers and its first sample; a step that only decodes does not wait for them."""
+    runtime = load_runtime("trtllm")
+    took = {}
+    for prompt_ns in (0, 10**6):
+        timer = OperationTimer(load_config("a100"), runtime.model_copy(update={"prompt_ns": prompt_ns}), simulate=False)
+        run = generate("llama2-7b", "a100", runtime.model_copy(update={"prompt_ns": prompt_ns}), prompt=1, tokens=2)
+        model = SHAPES["llama27b"].description
+        took[prompt_ns] = (
+            prefill_ns(timer, model, 1, 128), decode_ns(timer, model, 1, 128), *(one.ns / one.steps for one in run.phases)
+        )  # fmt: skip
+    assert [after - before for before, after in zip(took[0], took[10**6], strict=True)] == pytest.approx([1e6, 0, 1e6, 0])

@@ -61,7 +61,7 @@ REFITTED = {
     ),
 }
 #: constants of a profile that tables of whole models determine, with the starts of its operations
-OF_MODELS = ("step_ns", "sequence_ns", "vocabulary_ns", "result_byte_ns")
+OF_MODELS = ("step_ns", "prompt_ns", "sequence_ns", "vocabulary_ns", "result_byte_ns")
 MAX_ROWS = 60  #: rows of each other table in such a fit, evenly spaced
 
 

@@ -17,9 +17,13 @@ from kernbench.workloads.ops.timing import OperationTimer
 
 
 def step_ns(
-    timer: OperationTimer, operations: Iterable[tuple[Operation, int]], sequences: int = 0, vocab: int = 0
-) -> float:
-    """The time of operations by count, and the work for each step, sequence and entry of the vocabulary."""
+    timer: OperationTimer, operations: Iterable[tuple[Operation, int]], sequences: int = 0, vocab: int = 0, *,
+    prompt: bool = False,
+) -> float:  # fmt: skip
+    """The time of operations by count, and the work for each step, sequence and entry of the vocabulary.
+
+    `prompt`: the step has new sequences.
+    """
     runtime = timer.runtime
     device = host = 0.0
     for op, times in operations:
@@ -28,7 +32,7 @@ def step_ns(
         device += times * timer.device_ns(op)
         host += times * float(runtime.launch(op.name, op.kind))
     both = max(device, host) if runtime.ahead > 1 else device + host
-    return both + float(runtime.step_ns) + sequences * float(runtime.sequence_ns) + vocab * float(runtime.vocabulary_ns)
+    return both + runtime.host_ns(sequences, vocab, prompt=prompt)
 
 
 def decode_ns(
@@ -49,7 +53,7 @@ def prefill_ns(
 ) -> float:
     """`tokens` new tokens of each of `batch` sequences."""
     operations = step_operations(model, (Sequences(batch, max(1, tokens), 0),), tp=tp, widths=widths)
-    return step_ns(timer, operations, batch, model.vocab)
+    return step_ns(timer, operations, batch, model.vocab, prompt=True)
 
 
 def network_ns(timer: OperationTimer, net: Network, batch: int, *, element: float = 1.0, weight: float = 1.0) -> float:

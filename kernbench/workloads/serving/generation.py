@@ -143,7 +143,7 @@ def _chip(machine: NpuConfig | SystemConfig | str, tp: int, spelling: Spelling) 
 
 
 def _phase(step: ChipStep, name: str, steps: Sequence[tuple[Sequences, ...]]) -> PhaseTimes:
-    between = [step.host_ns(sum(one.count for one in sequences)) for sequences in steps]
+    between = [step.host_ns(sum(one.count for one in sequences), prompt=name == "prefill") for sequences in steps]
     shown = steps[len(steps) // 2]
     return PhaseTimes(
         name, len(steps), sum(one.count * one.tokens for sequences in steps for one in sequences),

@@ -105,8 +105,8 @@ class MachineStep(ABC):
         return {}
 
     @abstractmethod
-    def host_ns(self, sequences: int) -> int:
-        """[ns] of the host for a step."""
+    def host_ns(self, sequences: int, *, prompt: bool) -> int:
+        """[ns] of the host for a step. `prompt`: some of its sequences are new."""
 
     @abstractmethod
     def weight_bytes(self) -> int:
@@ -217,8 +217,9 @@ class CoreStep(MachineStep):
                 found[words(name)] = max(found.get(words(name), 0.0), cycles / tally.cycles)
         return _largest_first(found)
 
-    def host_ns(self, sequences: int) -> int:
-        return _host_ns(self._runtime, sequences, self._given[0].vocab)
+    def host_ns(self, sequences: int, *, prompt: bool) -> int:
+        runtime = self._runtime
+        return round(runtime.host_ns(sequences, self._given[0].vocab, prompt=prompt)) if runtime is not None else 0
 
     def weight_bytes(self) -> int:
         return self._programs.dram.end
@@ -358,8 +359,8 @@ class ChipStep(MachineStep):
             return 0.0
         return float(self._timer.device_ns(Collective("send_recv", 2, _ACTIVATION_BYTES * tokens * self._hidden)))
 
-    def host_ns(self, sequences: int) -> int:
-        return _host_ns(self._runtime, sequences, self._model.vocab)
+    def host_ns(self, sequences: int, *, prompt: bool) -> int:
+        return round(self._runtime.host_ns(sequences, self._model.vocab, prompt=prompt))
 
     def weight_bytes(self) -> int:
         model, stage = self._model, self._stage
@@ -429,8 +430,8 @@ class Pipeline(MachineStep):
         """The limits of the slowest stage."""
         return max(self._stages, key=lambda one: one.device_ns(sequences)).limits(sequences)
 
-    def host_ns(self, sequences: int) -> int:
-        return self._stages[0].host_ns(sequences)
+    def host_ns(self, sequences: int, *, prompt: bool) -> int:
+        return self._stages[0].host_ns(sequences, prompt=prompt)
 
     def weight_bytes(self) -> int:
         return max(one.weight_bytes() for one in self._stages)
@@ -475,12 +476,6 @@ def cause_text(op: Operation, name: str) -> str:
 
 def _largest_first(shares: dict[str, float]) -> dict[str, float]:
     return dict(sorted(((name, share) for name, share in shares.items() if share > 0), key=lambda one: -one[1]))
-
-
-def _host_ns(runtime: Runtime | None, sequences: int, vocab: int) -> int:
-    if runtime is None:
-        return 0
-    return round(runtime.step_ns + sequences * runtime.sequence_ns + vocab * runtime.vocabulary_ns)
 
 
 def sums_of(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:

@@ -132,7 +132,7 @@ class MachineTimer(StepTimer):
             one.save()
 
     def host_ns(self, batch: StepBatch) -> int:
-        return self.step.host_ns(len(batch.chunks) + batch.decodes)
+        return self.step.host_ns(len(batch.chunks) + batch.decodes, prompt=bool(batch.chunks))
 
     def padding(self, tokens: int) -> int:
         """[token] that are added to a step with this number of tokens."""

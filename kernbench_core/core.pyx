@@ -285,7 +285,7 @@ cdef class Core:
         cdef int32_t words = 1, k
         for k in range(self.sim.n_spm):
             words = max(words, self.sim.spm[k].words)
-                              # a flow may have a second requester
+        # A flow may have a second requester.
         trace = Trace(level, 2 * self.sim.n_flows + self.sim.n_compute + self.sim.n_component_requests, words)
         trace.tracer.commands = self.sim.control.n
         trace.tracer.row = self.sim.plugs.row if self.sim.plugs != NULL else NULL

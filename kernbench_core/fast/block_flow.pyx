@@ -33,16 +33,22 @@ cdef inline void note_lines(Walk* w, slot_t requester, int64_t c, int32_t side, 
     put_note(w, requester, c, 0 if side else mask, mask if side else 0)
 
 
-cdef inline int64_t request_lines(Sim* s, Spm* p, Walk* w, slot_t requester, Flow* f, int64_t c, uint64_t* taken, int32_t each, int32_t side,
-                              bint traced) noexcept nogil:
+cdef inline int64_t request_lines(
+        Sim* s, Spm* p, Walk* w, slot_t requester, Flow* f, int64_t c, uint64_t* taken, int32_t each, int32_t side,
+        bint traced) noexcept nogil:
     """A flow that is not faster than one line in a cycle requests line by line, inside its row and until it is denied; returns the cycle in
     which this ends.
 
     Directly after a request, the carry is less than the share of the cycle. The next request therefore comes `every` cycles later, or one
-    cycle later than this if the carry is not sufficient."""
-    cdef int64_t n = w.n, num = f.num, every = f.every, rest = f.rest, spent = 0, requested = 0, late, seen = -1
-    cdef int64_t carry = f.carry + (w.begin + c + 1 - f.seen) * num - f.cost                    # when the request is made
-    cdef uint64_t mask = <uint64_t>1 << f.bank, behind = w.full + 1                             # the banks, as if there were one more
+    cycle later than this if the carry is not sufficient. `every` cycles earn `rest` less than a line costs.
+
+    `taken`: for each cycle of the block, `each` masks of banks; the last mask has the banks without a free port. `side`: 1 if the requests
+    are for write ports."""
+    cdef int64_t n = w.n, num = f.num, every = f.every, rest = f.rest
+    cdef int64_t carry = f.carry + (w.begin + c + 1 - f.seen) * num - f.cost                    # after the request of cycle `c`
+    cdef int64_t requested = 0, late
+    cdef int64_t last = -1, last_carry = 0      # cycle of the last request, and the carry after it
+    cdef uint64_t mask = <uint64_t>1 << f.bank, no_bank = w.full + 1        # `no_bank`: the mask of the bank after the last bank
     cdef Dram* d = memory_of(s, f.job)
     cdef bint over
     cdef int64_t most = lines_ahead(f, p, w, d, &over, traced)
@@ -54,12 +60,12 @@ cdef inline int64_t request_lines(Sim* s, Spm* p, Walk* w, slot_t requester, Flo
             if traced:
                 note_lines(w, requester, c, side, mask)
             requested += 1
-            spent = carry
-            seen = c
+            last_carry = carry
+            last = c
             mask <<= 1
-            mask = 1 if mask == behind else mask
+            mask = 1 if mask == no_bank else mask
             carry -= rest
-            late = -<int64_t>(carry < 0)                        # all ones, or zero
+            late = -<int64_t>(carry < 0)                        # all ones, or zero: a branch could not be predicted
             carry += num & late
             c += every - late
         f.left -= requested * w.line
@@ -70,17 +76,17 @@ cdef inline int64_t request_lines(Sim* s, Spm* p, Walk* w, slot_t requester, Flo
         mask = <uint64_t>1 << f.bank
         most = lines_ahead(f, p, w, d, &over, traced)
         requested = 0
-    if seen >= 0:
-        f.carry = spent
-        f.seen = w.begin + seen + 1
+    if last >= 0:
+        f.carry = last_carry
+        f.seen = w.begin + last + 1
         f.bank = trailing_zeros(mask)
     if traced or c >= n or requested >= most - over:
         return c
     return wait_for_bank(s, p, w, requester, c, taken, each)
 
 
-cdef inline int64_t request_rows(Walk* w, slot_t requester, Flow* f, int64_t c, uint64_t* taken, int32_t each, int32_t side,
-                             bint traced) noexcept nogil:
+cdef inline int64_t request_rows(
+        Walk* w, slot_t requester, Flow* f, int64_t c, uint64_t* taken, int32_t each, int32_t side, bint traced) noexcept nogil:
     """The same for a flow that requests lines in every cycle: always the same number, or one more."""
     cdef int64_t num = f.num, line = f.cost, carry = f.carry, run = f.at.run_left, bank = f.bank, k
     cdef int64_t lines = quotient(num, line), least = lines * line, enough = (lines + 2) * w.line

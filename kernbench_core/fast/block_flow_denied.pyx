@@ -17,8 +17,8 @@ from kernbench_core.fast.block_ports cimport grant, note_denial, run_of, take
 
 
 cdef int64_t wait_for_bank(Sim* s, Spm* p, Walk* w, slot_t requester, int64_t c, uint64_t* taken, int32_t each) noexcept nogil:
-    """A request of `request_lines` is denied in cycle `c`: return the cycle of the next request after it is served. The returned cycle is after
-    the block if the request is still held at its end."""
+    """A request of `request_lines` is denied in cycle `c`. Return the cycle of the next request after it is served; this cycle is after the
+    block if the request is still held at the end of the block."""
     cdef Requester* a = &s.requester[requester]
     cdef Flow* f = &s.share.flow[requester]
     cdef uint64_t mask = <uint64_t>1 << f.bank

@@ -110,28 +110,40 @@ cdef bint banks_differ(Spm* p, Dram* d, int64_t lines) noexcept nogil:
     return True
 
 
+cdef inline int64_t most_lines(Flow* f, Spm* p, int64_t most) noexcept nogil:
+    """The most lines of the flow's next requests, if `most` is more than the bytes that a cycle earns."""
+    return (max(quotient(f.carry, f.den), p.line) + most) // p.line + 2
+
+
+cdef inline int64_t cycles_in_64_bits(Flow* f) noexcept nogil:
+    """The number of cycles that may be earned at once: they earn at most 2^61, so the carry stays below 2^63."""
+    return (<int64_t>1 << 61) // f.num
+
+
 cdef void flow_jump(Flow* f, Spm* p, Dram* memories, DmaJob* j, uint64_t* mask, int64_t cycles) noexcept nogil:
     """Advance a flow that cannot be denied: in closed form inside a run, and cycle by cycle where a request may cross the end of the
     run."""
     cdef int64_t k
     cdef int32_t w
-    # A cycle requests less than one line more than its rate; if these lines fit into one row of banks, no request is cut.
-    cdef int64_t most = quotient(f.num, f.den) + 1          # [B] that a cycle earns, plus one
-    cdef bint uncut = not p.blocked and 2 + most // p.line < p.banks
     cdef Dram* d = &memories[j.memory]
     cdef Extent* x = &j.extent
-    cdef bint lines = (uncut and f.carry < (p.row - most) * f.den and whole_lines(f, p, d, x)
-                       and banks_differ(p, d, (max(quotient(f.carry, f.den), p.line) + most) // p.line + 2))
+    cdef int64_t most = quotient(f.num, f.den) + 1          # [B] that a cycle earns, plus one
+    # A request is cut if two of its lines are in one bank. A cycle requests less than one line more than its rate; if these lines fit into
+    # one row of banks, no request inside a run is cut.
+    cdef bint uncut_in_run = not p.blocked and 2 + most // p.line < p.banks
+    # No request is cut or ends inside a line, also where it crosses the end of a run, and no carry is lost to its limit.
+    cdef bint whole = (uncut_in_run and f.carry < (p.row - most) * f.den and whole_lines(f, p, d, x)
+                       and banks_differ(p, d, most_lines(f, p, most)))
     f.seen += cycles
     while cycles:
-        k = min(cycles, (<int64_t>1 << 61) // f.num)
-        if lines:
+        k = min(cycles, cycles_in_64_bits(f))
+        if whole:
             jump_lines(f, p, d, x, k)
             if f.left == 0:
                 return
             cycles -= k
             continue
-        k = min(k, quotient(f.at.run_left - 1 - quotient(f.carry, f.den), most)) if uncut else 0
+        k = min(k, quotient(f.at.run_left - 1 - quotient(f.carry, f.den), most)) if uncut_in_run else 0     # before the end of the run
         if k > 1:
             jump_in_run(f, p, k)
             cycles -= k

@@ -13,7 +13,7 @@ from kernbench_core.fast.paths cimport CONFLICT_FREE_PATH, UNCONTENDED_PATH, pat
 from kernbench_core.fast.rolling cimport may_roll, roll
 from kernbench_core.fast.uncontended cimport scratchpad_uncontended
 from kernbench_core.model.arbiter.oldest_first cimport by_age
-from kernbench_core.model.bank cimport BLOCK, BOUNDED_CYCLES, Requester, Spm, may_request
+from kernbench_core.model.bank cimport BLOCK, BOUNDED_CYCLES, Requester, Spm
 from kernbench_core.model.compute cimport Compute, on_period
 from kernbench_core.model.pair_requesters cimport far_requester
 from kernbench_core.model.share.membership cimport Flow, flow_cycles
@@ -41,9 +41,9 @@ cdef cycle_t earliest_end(Sim* s, slot_t requester) noexcept nogil:
     return a.next_at + flow_cycles(f, f.left - f.requested)
 
 
-cdef inline int64_t patience(Spm* p) noexcept nogil:
-    """No flow gets backpressure while all requesters together take the ports of a bank at most as often as that in this number of cycles;
-    0: not known."""
+cdef inline int64_t grants_in_time(Spm* p) noexcept nogil:
+    """The number of requests for one bank that are all granted before the first of them has been held for `backpressure_cycles`, and before
+    it becomes aged; 0: not known."""
     cdef int64_t denials = min(p.backpressure, p.max_wait)
     if p.blocked or p.n_out or p.backpressure > BOUNDED_CYCLES or p.backpressure > p.max_wait + 1:
         return 0
@@ -52,14 +52,15 @@ cdef inline int64_t patience(Spm* p) noexcept nogil:
     return denials * (min(p.ports[0], p.ports[1]) if p.split else p.ports[0])
 
 
-cdef bint spread(Sim* s, Spm* p, int64_t away) noexcept nogil:
-    """Whether in the next BOUNDED_CYCLES cycles, for every bank, at least `away` flows do not access the bank."""
-    cdef uint64_t none = p.full if away < 4 else 0, one = p.full if away < 3 else 0, two = p.full if away < 2 else 0, three = 0
-    cdef uint64_t others
+cdef bint each_bank_avoided(Sim* s, Spm* p, int64_t by) noexcept nogil:
+    """Whether in the next BOUNDED_CYCLES cycles, for every bank, at least `by` flows do not access the bank."""
+    # For each bank, a count of such flows that begins at `4 - by`: bit `bank` of `at_least_k` says whether the count is at least k.
+    cdef uint64_t at_least_1 = p.full if by < 4 else 0, at_least_2 = p.full if by < 3 else 0, at_least_3 = p.full if by < 2 else 0
+    cdef uint64_t at_least_4 = 0, accessed, avoided
     cdef int32_t k
     cdef Requester* a
     cdef Flow* f
-    if away > 4 or not p.narrow:
+    if by > 4 or not p.narrow:
         return False
     for k in range(p.n_order):
         a = &s.requester[p.order[k]]
@@ -68,15 +69,15 @@ cdef bint spread(Sim* s, Spm* p, int64_t away) noexcept nogil:
         if a.rounds > 1:
             continue
         f = &s.share.flow[p.order[k]]
-        others = f.span << f.bank | (f.span >> 1) >> (p.banks - 1 - f.bank)
+        accessed = f.span << f.bank | (f.span >> 1) >> (p.banks - 1 - f.bank)       # the span, rotated to the bank of the next line
         if a.first_denied != NEVER:
-            others |= a.reads | a.writes
-        others = p.full & ~others
-        three |= two & others               # banks that one more flow does not access
-        two |= one & others
-        one |= none & others
-        none |= others
-        if three == p.full:
+            accessed |= a.reads | a.writes
+        avoided = p.full & ~accessed
+        at_least_4 |= at_least_3 & avoided
+        at_least_3 |= at_least_2 & avoided
+        at_least_2 |= at_least_1 & avoided
+        at_least_1 |= avoided
+        if at_least_4 == p.full:
             return True
     return False
 
@@ -127,16 +128,20 @@ cdef cycle_t first_request(Sim* s, Spm* p) noexcept nogil:
 
 
 cdef cycle_t scratchpad_next(Sim* s, int32_t spm) noexcept nogil:
-    """The first cycle that may have an event that other parts of the machine observe. Before this cycle, requesters only make requests,
-    wait and progress.
+    """The horizon: the first cycle that may have an event that other parts of the machine observe. Before this cycle, requesters only make
+    requests, wait and progress.
 
-    If a request may be denied, a flow may be held at once, and leave its resources `backpressure_cycles` later.
+    Three events are observed: the work of a requester ends, a held flow leaves its resources (backpressure), and a flow that has left
+    them is served. Each requester has a bound for its own events. New backpressure is impossible if no request can be denied. Otherwise,
+    a request may be denied as soon as one is made (`first_request_at`), and its flow leaves `backpressure_cycles` later (`pressed_at`),
+    unless all requesters together need few enough ports of a bank (`excess` is not positive).
     """
     cdef Spm* p = &s.spm[spm]
     cdef int32_t k, n_order = p.n_order, out = p.n_out
     cdef slot_t* order = p.order
-    cdef cycle_t to = NEVER, soon = NEVER, quiet = p.done
-    cdef int64_t rounds = 0, often = 0
+    cdef cycle_t to = NEVER, pressed_at = NEVER, first_request_at = p.done
+    cdef int64_t excess = 0                     # ports of a bank that the requesters may need, beyond those that they get in time
+    cdef int64_t of_engines = 0                 # ports of a bank that TEs and VEs may need; their requests age, but get no backpressure
     cdef Requester* a
     p.lookahead.aging_bound = NEVER
     p.lookahead.rolls = False
@@ -152,29 +157,29 @@ cdef cycle_t scratchpad_next(Sim* s, int32_t spm) noexcept nogil:
         p.lookahead.rolls = True
         return next_lookahead(s, p)
     elif not by_age(p):                         # for other arbiters, only this is known: no requester leaves before the first request
-        soon = max(p.done, first_request(s, p)) + p.backpressure - 1
-        to = min(to, soon)
+        pressed_at = max(p.done, first_request(s, p)) + p.backpressure - 1
+        to = min(to, pressed_at)
     else:
         if s.skip:
-            quiet = max(quiet, min(first_due(s, p), NEVER >> 1))        # no request is made earlier
-        soon = quiet + p.backpressure - 1
-        to = min(to, max(soon, quiet + BLOCK - 1), next_lookahead(s, p))
-        rounds = -patience(p)
+            first_request_at = max(first_request_at, min(first_due(s, p), NEVER >> 1))
+        pressed_at = first_request_at + p.backpressure - 1
+        to = min(to, max(pressed_at, first_request_at + BLOCK - 1), next_lookahead(s, p))
+        excess = -grants_in_time(p)
     stop_rolling(s, p)
     for k in range(n_order):
         a = &s.requester[order[k]]
-        rounds += a.rounds
+        excess += a.rounds
         if a.compute:
-            often += s.compute[order[k] - s.n_flows].often
+            of_engines += s.compute[order[k] - s.n_flows].often
         if a.ends_at < to:                      # the bound may have improved
             a.ends_at = earliest_end(s, order[k])
             to = min(to, a.ends_at)
         to = min(to, a.backpressure_at)
         if out and a.first_denied != NEVER and not a.compute and s.share.flow[order[k]].out:
             to = min(to, a.next_at)             # when it is served, it is a member again
-    p.lookahead.aging_bound = p.done if rounds + often <= 0 else NEVER
-    if rounds > 0 and to > soon:
-        to = min(to, quiet + BOUNDED_CYCLES - 1) if spread(s, p, rounds) else soon
+    p.lookahead.aging_bound = p.done if excess + of_engines <= 0 else NEVER
+    if excess > 0 and to > pressed_at:
+        to = min(to, first_request_at + BOUNDED_CYCLES - 1) if each_bank_avoided(s, p, excess) else pressed_at
     return max(to, p.done)
 
 

@@ -89,7 +89,7 @@ cdef void reinsert_moved(Sim* s, Spm* p) noexcept nogil:
 
 
 cdef inline cycle_t first_far(Sim* s) noexcept nogil:
-    """The first cycle in which a requester is due, if none is due in the next SPOKES cycles; NEVER: none is due without an event."""
+    """The first cycle in which a requester is due, if none is due in the next BUCKETS cycles; NEVER: none is due without an event."""
     cdef Wheel* x = s.wheel
     cdef cycle_t at = NEVER
     cdef uint64_t todo
@@ -103,8 +103,8 @@ cdef inline cycle_t first_far(Sim* s) noexcept nogil:
 
 
 cdef void reinsert_far(Sim* s, Spm* p, cycle_t to) noexcept nogil:
-    """Put the requesters that are due in the next SPOKES cycles, and have not been before. If there are none, go on to the cycle in which
-    one is due, or to `to`."""
+    """Put requesters of `far` that are due in the next BUCKETS cycles into their buckets. If no bucket has a requester then, go on to the
+    cycle in which the first requester is due, or to `to`."""
     cdef Wheel* x = s.wheel
     cdef int32_t bucket = 0
     reinsert_marked(s, p, x.far)

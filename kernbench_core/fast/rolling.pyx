@@ -5,6 +5,12 @@ this, a bound is computed requester by requester. A single scratchpad needs no b
 the machine, and stops after its own first event. Its requesters are on a timing wheel (fast/timing_wheel.pxd), so the cost of a cycle is
 proportional to its requests. This is for many slow flows, which make requests far less often than once in a block.
 
+Invariants, between two cycles:
+- `Spm.done` is the next cycle. Every requester with a `next_at` or `backpressure_at` is on the wheel: in the bucket of that cycle, or in
+  `far`.
+- A requester with an open lane has its next request in the lane, and not in its flow (`close_lane` brings the flow up to date).
+- Of the ports of a cycle (`Walk.taken`), word `k` of a side has the banks of which more than `k` ports are taken.
+
 In runs that trace no requests, the usual requests of flows are made by their lanes (fast/lanes.pyx). The code is compiled a second time for
 runs that trace requests: a usual request writes only a note, and the record of a run that it ends.
 """
@@ -53,7 +59,7 @@ cdef bint may_roll(Sim* s, Spm* p) noexcept nogil:
 cdef inline bint request_traced(Sim* s, Spm* p, Walk* w, slot_t requester, Requester* a, nbytes_t gap, int32_t hop) noexcept nogil:
     """The usual request of a traced flow that is due, of one whole line that is granted; false for any other, and nothing is done.
 
-    `gap`, `hop`: as in `run_on`.
+    `gap`, `hop`: as in `roll_to`.
     """
     cdef Flow* f = &s.share.flow[requester]
     cdef FlowTrace* t = &s.flow_trace[requester]
@@ -147,10 +153,10 @@ cdef inline bint other_request(Sim* s, Spm* p, Walk* w, slot_t requester, nbytes
     return not usual
 
 
-cdef inline bint cycle(Sim* s, Spm* p, Walk* w, int32_t ports, nbytes_t gap, int32_t hop, bint traced) noexcept nogil:
+cdef inline bint requests_due(Sim* s, Spm* p, Walk* w, int32_t ports, nbytes_t gap, int32_t hop, bint traced) noexcept nogil:
     """Handle the requesters that are due in cycle `w.begin`, in tie-break order; true if one made an unusual request. `ports`: the ports of
-    each kind, where they are equally many and few, else 0. The values for a line are in local variables, because stores to lanes could
-    change all values that are read through a pointer."""
+    each kind, where they are equally many and few, else 0. The values for a line are in local variables, because the C compiler must
+    assume that a store to a lane changes every value that is read through a pointer."""
     cdef Wheel* x = s.wheel
     cdef Lane* lanes = s.lane
     cdef cycle_t now = w.begin
@@ -197,8 +203,9 @@ cdef inline bint cycle(Sim* s, Spm* p, Walk* w, int32_t ports, nbytes_t gap, int
     return other
 
 
-cdef inline bint event(Sim* s, int32_t ends, int64_t records) noexcept nogil:
-    """`records`: the number of records that is sufficient."""
+cdef inline bint has_event(Sim* s, int32_t ends, int64_t records) noexcept nogil:
+    """Whether another part of the machine must act after this cycle, or a trace has enough records (`records`; 0: no trace). `ends`: the
+    number of timers before the run."""
     return s.n_pressed or s.n_done_flow or s.n_done_compute or s.n_rejoin or s.ends.n != ends or records and s.trace.n >= records
 
 
@@ -211,13 +218,14 @@ cdef inline bint comes_later(Spm* p, Wheel* x, cycle_t to) noexcept nogil:
     return at == end
 
 
-cdef inline cycle_t run_on(Sim* s, Spm* p, cycle_t to, int32_t ports, bint traced) noexcept nogil:
+cdef inline cycle_t roll_to(Sim* s, Spm* p, cycle_t to, int32_t ports, bint traced) noexcept nogil:
+    """`roll`, compiled for each number of ports, and with a trace of requests."""
     cdef Wheel* x = s.wheel
     cdef Walk w
     cdef int32_t ends = s.ends.n
     cdef int64_t records = max(s.trace.full, s.trace.n + 1) if traced else 0
     cdef slot_t* order
-    cdef bint over = event(s, ends, records)
+    cdef bint over = has_event(s, ends, records)
     # The distance from the end of a run to the next run of the flow, in bytes and in banks. 0 bytes: runs may end inside a line.
     cdef nbytes_t gap = gap_of(s.memory, p)
     cdef int32_t hop = <int32_t>((gap >> p.line_shift) % p.banks) if gap else 0
@@ -239,7 +247,7 @@ cdef inline cycle_t run_on(Sim* s, Spm* p, cycle_t to, int32_t ports, bint trace
         w.taken[1] = w.taken[0] + w.ports[0]
         order = order_of(s, p, p.done)
         if order == p.order:
-            over = cycle(s, p, &w, ports, gap, hop, traced) or traced
+            over = requests_due(s, p, &w, ports, gap, hop, traced) or traced
         else:
             aged_cycle(s, p, &w, order, traced)
             over = True
@@ -251,7 +259,7 @@ cdef inline cycle_t run_on(Sim* s, Spm* p, cycle_t to, int32_t ports, bint trace
         if p.n_watch:
             activity_phase(s, p)
         p.done += 1
-        over = over and event(s, ends, records)
+        over = over and has_event(s, ends, records)
     return p.done - 1 if over else to
 
 
@@ -259,7 +267,7 @@ cdef cycle_t roll(Sim* s, Spm* p, cycle_t to) noexcept nogil:
     """Run the cycles before `to`, up to and including the first that has an event, or enough records of a trace; return this cycle, or
     `to`."""
     if s.trace != NULL and s.trace.level >= TRACE_FULL:
-        return run_on(s, p, to, 0, True)
+        return roll_to(s, p, to, 0, True)
     if p.ports[0] == 2 and (p.ports[1] == 2 or not p.split):
-        return run_on(s, p, to, 2, False)
-    return run_on(s, p, to, 0, False)
+        return roll_to(s, p, to, 2, False)
+    return roll_to(s, p, to, 0, False)

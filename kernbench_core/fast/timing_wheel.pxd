@@ -3,7 +3,7 @@ from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, sl
 
 cdef enum:
     BUCKETS = 64              # cycles: the wheel has one bucket for each, and continues with the first bucket after the last
-    DUE_WORDS = 64            # words for the requesters of a cycle: with more than 64 * RIMS requesters there is no wheel
+    DUE_WORDS = 64            # words for the requesters of a cycle: with more than 64 * DUE_WORDS requesters there is no wheel
     BANKS = 64                # room for banks: rolling needs a mask of banks of one word
     WORDS = 64                # words of ports before they are counted
     CYCLE = 24                # more than the words of a cycle, and those that SIMD instructions load after them
@@ -30,8 +30,8 @@ cdef struct Wheel:            # made again when requesters come; a requester tha
     cycle_t next_far          # the cycle in which `far` is examined again
     uint64_t[BUCKETS] nonempty  # a bit for each word of the bucket that may be nonzero
     uint64_t[DUE_WORDS][BUCKETS] due  # one bit for each position, with 64 positions in a word
-    uint64_t[DUE_WORDS] far   # requesters that are due SPOKES cycles later, or more
-    uint64_t[DUE_WORDS] moved # requesters whose flow was changed: their next cycle must be read again
+    uint64_t[DUE_WORDS] far   # requesters that are due BUCKETS cycles later, or more
+    uint64_t[DUE_WORDS] moved  # requesters whose flow was changed: their next cycle must be read again
     bint any_moved            # whether there are such
     bint any_open             # whether a lane may be open
     slot_t[64 * DUE_WORDS] order  # [n] requesters in tie-break order

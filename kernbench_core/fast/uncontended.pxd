@@ -1,9 +1,9 @@
-"""The licence of closed forms: no bank can have more requesters than ports, in whatever cycle they make requests, until the requesters
-change."""
+"""The condition under which closed forms are exact: no bank can have more requesters than ports, in whatever cycle they make requests,
+until the requesters change."""
 from kernbench_core.model.arbiter.oldest_first cimport by_age
 from kernbench_core.model.bank cimport Requester, Spm, bank_of, line_of, may_request, open_ports, set_banks, take_ports
 from kernbench_core.model.bank_mask cimport set_run
-from kernbench_core.model.compute cimport Compute, writes_to
+from kernbench_core.model.compute cimport Compute, ComputeJob, writes_to
 from kernbench_core.model.dma cimport DmaJob
 from kernbench_core.model.share.membership cimport Flow
 from kernbench_core.model.sim cimport Sim, reads_of, writes_of
@@ -54,17 +54,27 @@ cdef inline bint crowded(Sim* s, Spm* p) noexcept nogil:
             return True
     return False
 
+cdef inline void compute_footprint(Sim* s, Spm* p, Compute* e, uint64_t* reads, uint64_t* writes) noexcept nogil:
+    """Add the banks of all operands of a job."""
+    cdef ComputeJob* j = &s.compute_job[e.job]
+    cdef int32_t i
+    for i in range(j.regions):
+        footprint(p, writes if p.split and writes_to(j, i) else reads, j.region[i].addr, j.region[i].nbytes)
+
+cdef inline void flow_footprint(Sim* s, Spm* p, slot_t flow, uint64_t* mask) noexcept nogil:
+    """Add the banks of the bytes that a flow may still request: all bytes of its transfer from the flow's next byte on."""
+    cdef Flow* f = &s.share.flow[flow]
+    cdef DmaJob* j = &s.dma_job[f.job]
+    footprint(p, mask, f.at.addr, j.extent.spm_addr + j.nbytes - f.at.addr)
+
 cdef inline bint scratchpad_uncontended(Sim* s, int32_t spm) noexcept nogil:
     """Whether no bank can have more requesters than ports, in whatever cycle they make requests: no request is then ever denied."""
     cdef Spm* p = &s.spm[spm]
-    cdef int32_t k, i
+    cdef int32_t k
     cdef slot_t requester
     cdef Compute* e
-    cdef DmaJob* j
-    cdef Flow* f
     cdef uint64_t* reads
     cdef uint64_t* writes
-    cdef bint ok = True
     if not p.lookahead.recheck:
         return p.lookahead.uncontended
     p.lookahead.recheck = False
@@ -80,15 +90,10 @@ cdef inline bint scratchpad_uncontended(Sim* s, int32_t spm) noexcept nogil:
             e = &s.compute[requester - s.n_flows]
             if e.body_left == 0:
                 continue
-            for i in range(s.compute_job[e.job].regions):
-                footprint(p, writes if p.split and writes_to(&s.compute_job[e.job], i) else reads,
-                          s.compute_job[e.job].region[i].addr, s.compute_job[e.job].region[i].nbytes)
+            compute_footprint(s, p, e, reads, writes)
         elif may_request(&s.requester[requester]):      # a flow that waits is judged when it becomes a member
-            f = &s.share.flow[requester]
-            j = &s.dma_job[f.job]
-            footprint(p, writes if s.requester[requester].to_writes else reads, f.at.addr, j.extent.spm_addr + j.nbytes - f.at.addr)
-        ok = reserve(p, reads, writes) and ok
-        if not ok:
+            flow_footprint(s, p, requester, writes if s.requester[requester].to_writes else reads)
+        if not reserve(p, reads, writes):
             return False
     p.lookahead.uncontended = True
     return True

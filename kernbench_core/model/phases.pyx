@@ -246,6 +246,24 @@ cdef inline bint starts_later(Sim* s, int32_t engine, cycle_t now) noexcept nogi
     return now < s.perturbed.ready[s.dma_spm[engine] if engine < s.n_dma else s.compute_spm[engine - s.n_dma]]
 
 
+cdef inline bint start_engine(Sim* s, int32_t engine, cycle_t now) noexcept nogil:
+    """P3 of one engine. True if it must be asked again in a later cycle: it refused a job, or may not start jobs in this cycle."""
+    cdef int32_t c = engine - s.n_dma           # its index if it is a TE or VE
+    if s.plugs != NULL and component_takes(s, engine):
+        return component_offer(s, engine, now)
+    if s.perturbed != NULL and starts_later(s, engine, now):
+        return True
+    if c < 0:
+        if now % s.dma[engine].period:
+            return True
+        admit(s, &s.dma[engine], now)
+    elif s.compute[c].job == NONE and s.compute[c].queue_first != NONE:
+        if now % s.compute[c].period:
+            return True
+        start_compute(s, c, now)
+    return False
+
+
 cdef void start_phase(Sim* s, cycle_t now) noexcept nogil:
     """P3: DMA engines admit jobs, and idle TEs and VEs start jobs, in tie-break order. An engine whose period has not come
     stays in `wanted`."""
@@ -258,25 +276,9 @@ cdef void start_phase(Sim* s, cycle_t now) noexcept nogil:
             bit = trailing_zeros(todo)
             todo &= todo - 1
             engine = s.groups.bit_engine[64 * w + bit]
-            if s.plugs != NULL and component_takes(s, engine):
-                if component_offer(s, engine, now):
-                    more = True
-                    continue
-            elif s.perturbed != NULL and starts_later(s, engine, now):
+            if start_engine(s, engine, now):
                 more = True
                 continue
-            elif engine < s.n_dma:
-                if now % s.dma[engine].period:
-                    more = True
-                    continue
-                admit(s, &s.dma[engine], now)
-            else:
-                engine -= s.n_dma
-                if s.compute[engine].job == NONE and s.compute[engine].queue_first != NONE:
-                    if now % s.compute[engine].period:
-                        more = True
-                        continue
-                    start_compute(s, engine, now)
             if s.status != RUNNING:
                 return
             s.wanted[w] &= ~(<uint64_t>1 << bit)

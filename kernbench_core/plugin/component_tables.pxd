@@ -118,7 +118,7 @@ cdef struct Plugs:
     int64_t[MAX_BITS + 1] macs  # of submitted jobs that ended, by bits of the weights
     int64_t ops               # operations of jobs that ended
     nbytes_t streamed         # [B] of their operands that requested banks
-    char* names               # [NAMES][NAME_ROOM]
+    char* names               # [NAMES][NAME_BYTES]
     int32_t n_names           # number of names
     int32_t* watcher          # [resources] the component that is notified of the members, or NONE
     int64_t* most             # [resources] numerator of the machine's capacity; 0: the capacity was never set

@@ -10,7 +10,8 @@ from kernbench_core.state.arrays cimport int64_rows, int64s
 from kernbench_core.plugin.abi cimport KB_ABI_VERSION, KB_HOPS, KB_PARAMS, kb_engine_ops
 from kernbench_core.plugin.component_api cimport open_api
 from kernbench_core.model.dram.extent cimport flows_of
-from kernbench_core.plugin.component_tables cimport NAME_BYTES, NAMES, OpenRequest, ComponentJob, Notice, OpenFlow, Plug, Plugs, PlugState, slot_of
+from kernbench_core.plugin.component_tables cimport (
+    NAME_BYTES, NAMES, OpenRequest, ComponentJob, Notice, OpenFlow, Plug, Plugs, PlugState, slot_of)
 from kernbench_core.plugin.cycle_heap cimport Clock, clock_set
 from kernbench_core.types cimport COMM, NEVER, NONE, int32_t, int64_t, slot_t
 

@@ -17,7 +17,8 @@ cdef int32_t command_of(Sim* s, int32_t entry) noexcept nogil:
 cdef int32_t place_of(Sim* s, int64_t id) except -1:
     """The place of a job that has not ended."""
     cdef int64_t g = slot_of(id) - s.control.n - 1
-    if id < 0 or not 0 <= g < s.n_component_jobs or s.plugs.component_job[g].job.id != id or s.control.entry[s.control.n + 1 + g].end != NEVER:
+    if (id < 0 or not 0 <= g < s.n_component_jobs or s.plugs.component_job[g].job.id != id
+            or s.control.entry[s.control.n + 1 + g].end != NEVER):
         raise ValueError(f"job {id} is none that a component has submitted and that is not over")
     return <int32_t>g
 

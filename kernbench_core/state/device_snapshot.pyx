@@ -139,7 +139,8 @@ cdef int resume_bursts(Sim* s, Devices* d, slot_t flow, Burst* ring, int32_t roo
     cdef int64_t n = 0, at
     cdef str who = f"entry {s.dma_job[f.job].entry}, flow {f.channel}"
     if requested > f.total or (f.left == 0 and mine):
-        raise ValueError(f"{who}: requested = {requested} bytes of bursts, {mine} of them waiting: it has {f.total} bytes, and {f.left} left")
+        raise ValueError(
+            f"{who}: requested = {requested} bytes of bursts, {mine} of them waiting: it has {f.total} bytes, and {f.left} left")
     walk.queue = ring
     x.requested = 0
     cursor_open(&x.at, &d.memory[x.memory], &x.extent, f.channel)

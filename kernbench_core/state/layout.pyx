@@ -272,7 +272,31 @@ cdef int lay_out_streams(Sim* s, Arena a) except -1:
     return 0
 
 
-cdef int lay_out_compute(Sim* s, Arena a, dict m, dict p) except -1:
+cdef int lay_out_compute_engines(Sim* s, Arena a, dict m) except -1:
+    cdef int32_t k
+    cdef Compute* e
+    s.n_compute = len(m["compute"])
+    a.own(<void**>&s.compute, s.n_compute, sizeof(Compute))
+    a.keep_before(&s.compute[0].period)
+    a.own(<void**>&s.compute_spm, s.n_compute, sizeof(int32_t), False)
+    a.own(<void**>&s.ahead, s.n_compute, sizeof(RequestTable), False)
+    a.own(<void**>&s.wheel, 1, sizeof(Wheel), False)
+    a.own(<void**>&s.kept, 2 * len(m["spm"]) + 1, sizeof(int64_t), False)
+    for k in range(s.n_compute):
+        e = &s.compute[k]
+        spec = m["compute"][k]
+        e.kind, e.id = spec["kind"], spec["id"]
+        e.period = spec["period"]
+        e.traffic = spec["traffic"]
+        e.job = e.queue_first = e.queue_last = NONE
+        e.done_at = NEVER
+        s.compute_spm[k] = spec["spm"]
+        s.ahead[k].job = NONE
+    return 0
+
+
+cdef int lay_out_compute_jobs(Sim* s, Arena a, dict p) except -1:
+    """Jobs of TEs and VEs. `region_...`: rows of a job's operands, as long as the job with most operands needs."""
     cdef int32_t n = len(p["engine"]), width = p["region_addr"].shape[1]        # regions for which a job has room
     cdef const int64_t* engine = int64s(p["engine"], n)
     cdef const int64_t* init = int64s(p["init"], n)
@@ -285,27 +309,9 @@ cdef int lay_out_compute(Sim* s, Arena a, dict m, dict p) except -1:
     cdef const int64_t* nbytes = int64_rows(p["region_bytes"], n, width)
     cdef const int64_t* write = int64_rows(p["region_write"], n, width)
     cdef int32_t k, r
-    cdef Compute* e
     cdef ComputeJob* j
-    s.n_compute = len(m["compute"])
     s.n_compute_jobs = n
-    a.own(<void**>&s.compute, s.n_compute, sizeof(Compute))
-    a.keep_before(&s.compute[0].period)
-    a.own(<void**>&s.compute_spm, s.n_compute, sizeof(int32_t), False)
-    a.own(<void**>&s.ahead, s.n_compute, sizeof(RequestTable), False)
-    a.own(<void**>&s.wheel, 1, sizeof(Wheel), False)
-    a.own(<void**>&s.kept, 2 * len(m["spm"]) + 1, sizeof(int64_t), False)
     a.own(<void**>&s.compute_job, s.n_compute_jobs + s.n_component_jobs, sizeof(ComputeJob))
-    for k in range(s.n_compute):
-        e = &s.compute[k]
-        spec = m["compute"][k]
-        e.kind, e.id = spec["kind"], spec["id"]
-        e.period = spec["period"]
-        e.traffic = spec["traffic"]
-        e.job = e.queue_first = e.queue_last = NONE
-        e.done_at = NEVER
-        s.compute_spm[k] = spec["spm"]
-        s.ahead[k].job = NONE
     for k in range(s.n_compute_jobs):
         j = &s.compute_job[k]
         j.engine = <int32_t>engine[k]
@@ -319,7 +325,7 @@ cdef int lay_out_compute(Sim* s, Arena a, dict m, dict p) except -1:
             j.region[r].addr = addr[k * width + r]
             j.region[r].nbytes = nbytes[k * width + r]
             j.written |= (write[k * width + r] != 0) << r
-    return lay_out_streams(s, a)
+    return 0
 
 
 cdef int lay_out_issue(Control* q, Arena a, issue) except -1:
@@ -407,7 +413,8 @@ cdef int lay_out_control(Sim* s, Arena a, dict m, dict p) except -1:
 cdef list flows_at_once(Sim* s, dict program):
     """For each DMA engine, the largest number of concurrent flows."""
     cdef int32_t k
-    most = max([flows_of(&s.memory[k]) for k in range(s.n_memories)], default=1) if s.n_component_jobs else 0  # a component may access any memory
+    # A component may access any memory.
+    most = max([flows_of(&s.memory[k]) for k in range(s.n_memories)], default=1) if s.n_component_jobs else 0
     jobs, channels = [s.n_component_jobs] * s.n_dma, [most] * s.n_dma
     for k in range(s.n_dma_jobs):
         jobs[s.dma_job[k].engine] += 1
@@ -445,27 +452,10 @@ cdef int lay_out_traces(Sim* s, Arena a, bint wanted) except -1:
     return 0
 
 
-cdef int lay_out(Sim* s, Arena a, dict machine, dict program) except -1:
-    """Fill `s`; the tables belong to `a`."""
-    cdef int32_t k, engines
-    a.adopt(s, sizeof(Sim))
-    s.max_cycles = machine["max_cycles"]
-    s.overlap = machine["overlap"]
-    lay_out_memories(s, a, machine)
-    s.own_routes = machine.get("own_routes", False)
-    s.stops.start_of = s.stops.end_of = NONE
-    s.failed_entry = NONE
-    lay_out_dma_engines(s, a, machine)
-    lay_out_dma_jobs(s, a, program["dma"])
-    lay_out_compute(s, a, machine, program["compute"])
-    lay_out_control(s, a, machine, program)
-    flows = flows_at_once(s, program)
-    s.n_flows = sum(flows) + s.n_open
-    if machine.get("caches"):
-        s.n_flows += machine["channels"]        # queues of write-backs
-    far = far_requesters(s, len(machine["spm"]), flows)
-    lay_out_share(s, a, machine)
-    s.n_spm = len(machine["spm"])
+cdef int lay_out_scratchpads(Sim* s, Arena a, list specs, list flows, list far) except -1:
+    """`flows`: the most flows of each DMA engine at a time. `far`: the most requesters at each scratchpad of flows of other PEs."""
+    cdef int32_t k
+    s.n_spm = len(specs)
     a.own(<void**>&s.spm, s.n_spm, sizeof(Spm))
     a.keep_before(&s.spm[0].banks)
     a.own(<void**>&s.denials, DENIED, sizeof(uint64_t), False)
@@ -474,9 +464,15 @@ cdef int lay_out(Sim* s, Arena a, dict machine, dict program) except -1:
         near = [e for e in range(s.n_dma) if s.dma_spm[e] == k]
         requesters = sum([flows[e] for e in near]) + s.n_component_requests + far[k]
         requesters += len([e for e in range(s.n_compute) if s.compute_spm[e] == k])
-        lay_out_spm(&s.spm[k], a, machine["spm"][k], requesters, len(near))
+        lay_out_spm(&s.spm[k], a, specs[k], requesters, len(near))
         s.mask_words = max(s.mask_words, s.spm[k].words)
         s.spm[k].lookahead.denied = s.denials
+    return 0
+
+
+cdef int lay_out_requesters(Sim* s, Arena a) except -1:
+    """The tables of requesters: flows, TEs and VEs, requests of components, and the second requesters of flows between scratchpads."""
+    cdef int32_t k, requesters
     requesters = s.n_flows + s.n_compute + s.n_component_requests + s.far_requesters * s.n_flows
     a.own(<void**>&s.requester, requesters, sizeof(Requester))
     a.keep_before(&s.requester[0].ends_at)
@@ -489,11 +485,12 @@ cdef int lay_out(Sim* s, Arena a, dict machine, dict program) except -1:
     for k in range(requesters):
         s.requester[k].compute = s.n_flows <= k < s.n_flows + s.n_compute
         s.requester[k].next_at = s.requester[k].first_denied = s.requester[k].backpressure_at = NEVER
-    if machine.get("caches"):
-        lay_out_caches(s, a, machine["caches"], sum(flows))
-    lay_out_interfaces(s, a, machine)
-    lay_out_groups(s, a, flows)
-    engines = s.n_dma + s.n_compute
+    return 0
+
+
+cdef int lay_out_work_lists(Sim* s, Arena a) except -1:
+    """The lists of what happens in a cycle, the timers, and the tables of the overlap check. Each has room for the most that can happen."""
+    cdef int32_t k, engines = s.n_dma + s.n_compute
     a.own(<void**>&s.joins.item, s.n_flows, sizeof(Timer))
     a.own(<void**>&s.ends.item, s.n_compute, sizeof(Timer))
     a.own(<void**>&s.rejoin, s.n_flows, sizeof(slot_t))
@@ -506,6 +503,38 @@ cdef int lay_out(Sim* s, Arena a, dict machine, dict program) except -1:
     if s.overlap:
         for k in range(s.control.n):
             s.overlap_with[k] = NONE
+    return 0
+
+
+cdef int lay_out(Sim* s, Arena a, dict machine, dict program) except -1:
+    """Fill `s`; the tables belong to `a`. The order matters: the numbers of jobs decide how many flows there can be at a time, and the
+    numbers of flows decide the sizes of all later tables."""
+    a.adopt(s, sizeof(Sim))
+    s.max_cycles = machine["max_cycles"]
+    s.overlap = machine["overlap"]
+    lay_out_memories(s, a, machine)
+    s.own_routes = machine.get("own_routes", False)
+    s.stops.start_of = s.stops.end_of = NONE
+    s.failed_entry = NONE
+    lay_out_dma_engines(s, a, machine)
+    lay_out_dma_jobs(s, a, program["dma"])
+    lay_out_compute_engines(s, a, machine)
+    lay_out_compute_jobs(s, a, program["compute"])
+    lay_out_streams(s, a)
+    lay_out_control(s, a, machine, program)
+    flows = flows_at_once(s, program)
+    s.n_flows = sum(flows) + s.n_open
+    if machine.get("caches"):
+        s.n_flows += machine["channels"]        # queues of write-backs
+    far = far_requesters(s, len(machine["spm"]), flows)
+    lay_out_share(s, a, machine)
+    lay_out_scratchpads(s, a, machine["spm"], flows, far)
+    lay_out_requesters(s, a)
+    if machine.get("caches"):
+        lay_out_caches(s, a, machine["caches"], sum(flows))
+    lay_out_interfaces(s, a, machine)
+    lay_out_groups(s, a, flows)
+    lay_out_work_lists(s, a)
     lay_out_perturbed(s, a, machine.get("perturbed"))
     reset_horizons(s)
     return 0

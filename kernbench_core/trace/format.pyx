@@ -52,8 +52,8 @@ cdef class Format:
     `columns`: int64 arrays over the entries. `tables`: lists of bytes. `kinds`: for each kind of record, its templates. A template is a
     tuple `(only_if, unit, unit_value, shared, parts)`, and a part is `(kind, at, table, base, text)`. `shared`: empty, or the indices of
     values that many records of an entry have in common, whose lines are then made from stored texts. `units`: one byte for each unit,
-    which says whether its lines are kept. `unit_column`, `token_column`: the columns with an entry's unit and token group; `tokens_remaining`: the number of
-    entries of each group.
+    which says whether its lines are kept. `unit_column`, `token_column`: the columns with an entry's unit and token group;
+    `tokens_remaining`: the number of entries of each group.
     """
     cdef list keep                # references to all objects to which pointers exist
     cdef list pieces              # padded texts

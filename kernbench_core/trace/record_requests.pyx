@@ -4,8 +4,8 @@ from kernbench_core.model.compute cimport Compute, ComputeJob, Region, writes_to
 from kernbench_core.model.dma cimport DmaJob
 from kernbench_core.model.dram.extent cimport cursor_advance
 from kernbench_core.trace.events cimport (
-    MISSING, REC_ACCESS, REC_CONFLICT, REC_FAR, REC_FAR_STALL, REC_MOVED, REC_RESUME, REC_RUN, REC_STALL, TRACE_ACCESS, TracedRequest, Event,
-    FlowTrace, StreamTrace, Tracer, emit)
+    MISSING, REC_ACCESS, REC_CONFLICT, REC_FAR, REC_FAR_STALL, REC_MOVED, REC_RESUME, REC_RUN, REC_STALL, TRACE_ACCESS, TracedRequest,
+    Event, FlowTrace, StreamTrace, Tracer, emit)
 from kernbench_core.model.bank_mask cimport set_run
 from kernbench_core.model.pair_requesters cimport far_requester
 from kernbench_core.trace.record_request_notes cimport emit_moved, run_requested, streams_of

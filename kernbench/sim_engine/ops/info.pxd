@@ -14,7 +14,6 @@ cdef Form _GEMM
 cpdef tuple op_row(object msg, tuple snapshots)
 
 
-
 @cython.locals(to=TensorHandle, repeated=Repeated)
 cdef Template _read_template(DmaReadCmd msg)
 

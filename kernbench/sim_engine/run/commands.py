@@ -77,7 +77,7 @@ class Commands:
         """A submitted job is a command; returns its id, which is above all others unless `id` says it.
 
         `unit` names the component of a job for one: engines are known. `visible`: of a job that waited for a message with a
-        flag, the cycle from which the message could be used. `meta`: fields of an entry (docs/reference/cmdq.md).
+        flag, the cycle from which the message could be used. `meta`: fields of an entry (docs/reference/program.md).
         ValueError if the job is over, or lacks parameters that its events have.
         """
         unknown = sorted(meta.keys() - KNOWN)

@@ -193,14 +193,26 @@ cdef bint fill(Share* s, Controllers* d, Channel* c, slot_t bus, clock_t now) no
     return some
 
 
+cdef inline void find_membership(Share* s, Controllers* d, slot_t bus, slot_t flow, cycle_t now) noexcept nogil:
+    """C2: a flow joins or leaves its resources. A member whose rate is limited by what it may still earn gets a new rate."""
+    cdef Flow* f = &s.flow[flow]
+    cdef int64_t gap = missing(s, flow, d.port[flow].limit, now)
+    cdef bint last_bytes = d.port[flow].limit == f.total
+    cdef bint able = has_unrequested(s, flow) if last_bytes else gap > 0
+    if able != f.member:
+        if able:
+            share_join(s, flow, now)
+        else:
+            share_leave(s, flow, now)
+    elif able and (d.port[flow].clipped or (gap < f.num and not last_bytes)):
+        share_touch(s, bus)
+
+
 cdef void channel_phase(Share* s, Controllers* d, slot_t bus, cycle_t now) noexcept nogil:
     """P4 of one channel: buffers, clocks, members."""
     cdef Channel* c = &d.channel[bus]
     cdef slot_t flow = s.line[bus]
     cdef clock_t last = clock_up_to(d, now), after
-    cdef int64_t gap
-    cdef Flow* f
-    cdef bint last_bytes, able
     c.done = now
     if s.res[bus].dirty:
         c.next_clock = min(c.next_clock, clock_from(d, now))
@@ -214,20 +226,10 @@ cdef void channel_phase(Share* s, Controllers* d, slot_t bus, cycle_t now) noexc
         c.next_clock = max(after, c.next_clock + 1)
     flow = s.line[bus]
     while flow != NONE:
-        f = &s.flow[flow]
         if not d.port[flow].write:
             arrive(d, &d.port[flow], now)       # for a command of this cycle, if a cycle has several DRAM clocks
-        gap = missing(s, flow, d.port[flow].limit, now)
-        last_bytes = d.port[flow].limit == f.total
-        able = has_unrequested(s, flow) if last_bytes else gap > 0
-        if able != f.member:
-            if able:
-                share_join(s, flow, now)
-            else:
-                share_leave(s, flow, now)
-        elif able and (d.port[flow].clipped or (gap < f.num and not last_bytes)):
-            share_touch(s, bus)
-        flow = f.line_next
+        find_membership(s, d, bus, flow, now)
+        flow = s.flow[flow].line_next
 
 
 cdef void member_rate(Share* s, Controllers* d, slot_t flow, cycle_t now) noexcept nogil:

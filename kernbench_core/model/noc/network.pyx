@@ -1,7 +1,7 @@
 """One clock of a network of routers: rules F1, F5 and F6 of docs/model/flits.md; F2 to F4 are in allocators.pyx."""
 from kernbench_core.model.noc.allocators cimport match_channels, match_switches
 from kernbench_core.model.noc.routers cimport (
-    HEAD, TAIL, WAIT_NO_CHANNEL, WAIT_NO_CREDIT, Arrival, Behind, Flit, Input, InputVc, Output, OutputVc, Packet, Terminal, bit,
+    HEAD, TAIL, WAIT_NO_CHANNEL, WAIT_NO_CREDIT, Arrival, Behind, Flit, Input, InputVc, Output, Packet, Terminal, bit,
     channel_of, from_pointer, idle, low_bit, port_of, range_of, route, vc_of)
 from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t, int64_t, slot_t, uint64_t
 

@@ -33,14 +33,10 @@ cdef inline int32_t tightest(Share* s, Fill* fill, kb_ratio* level, int* bad) no
                 level[0] = share
     return best
 
-cdef inline void max_min_rates(Share* s, cycle_t now) noexcept nogil:
-    cdef Fill* fill = <Fill*>s.scratch
-    cdef int32_t i, h, full
-    cdef slot_t node, flow
-    cdef Flow* f
-    cdef kb_ratio level
-    cdef int bad = 0
-    cdef int64_t num = 0, den = 1
+cdef inline void start_filling(Share* s, Fill* fill) noexcept nogil:
+    """All resources are empty, and no flow is frozen."""
+    cdef int32_t i
+    cdef slot_t node
     for i in range(s.n_res):
         fill[i].left = kb_ratio_of(s.res[i].num, s.res[i].den)
         fill[i].weight = s.res[i].weight
@@ -49,27 +45,47 @@ cdef inline void max_min_rates(Share* s, cycle_t now) noexcept nogil:
         while node != NONE:
             s.flow[node >> s.hop_shift].frozen = False
             node = s.node_next[node]
+
+cdef inline void freeze_members(Share* s, Fill* fill, int32_t full, kb_ratio level, cycle_t now, int* bad) noexcept nogil:
+    """A resource is full: its members get their rates, and are frozen. Add their weights to `freezing` of all resources of their routes."""
+    cdef slot_t node = s.res[full].first, flow
+    cdef Flow* f
+    cdef int64_t num = 0, den = 1
+    cdef int32_t h
+    while node != NONE:
+        flow = node >> s.hop_shift
+        f = &s.flow[flow]
+        node = s.node_next[node]
+        if f.frozen:
+            continue
+        f.frozen = True
+        kb_rate(level, f.weight, &num, &den, bad)
+        if bad[0]:
+            return                          # no rate can be set, and the run ends in this phase
+        set_rate(s, flow, num, den, now)
+        for h in range(f.route.length):
+            fill[s.path[f.route.first + h]].freezing += f.weight
+
+cdef inline void take_frozen(Share* s, Fill* fill, kb_ratio level, int* bad) noexcept nogil:
+    """Take what the newly frozen flows use from the capacity of their resources."""
+    cdef int32_t i
+    for i in range(s.n_res):
+        if fill[i].freezing:
+            fill[i].left = kb_minus(fill[i].left, level, fill[i].freezing, bad)
+            fill[i].weight -= fill[i].freezing
+            fill[i].freezing = 0
+
+cdef inline void max_min_rates(Share* s, cycle_t now) noexcept nogil:
+    """Set the rates of all flows. `bad`: a ratio does not fit into 128 bits."""
+    cdef Fill* fill = <Fill*>s.scratch
+    cdef int32_t full
+    cdef kb_ratio level
+    cdef int bad = 0
+    start_filling(s, fill)
     full = tightest(s, fill, &level, &bad)
     while full != NONE and not bad:
-        node = s.res[full].first
-        while node != NONE:
-            flow = node >> s.hop_shift
-            f = &s.flow[flow]
-            node = s.node_next[node]
-            if f.frozen:
-                continue
-            f.frozen = True
-            kb_rate(level, f.weight, &num, &den, &bad)
-            if bad:
-                break                       # no rate can be set, and the run ends in this phase
-            set_rate(s, flow, num, den, now)
-            for h in range(f.route.length):
-                fill[s.path[f.route.first + h]].freezing += f.weight
-        for i in range(s.n_res):
-            if fill[i].freezing:
-                fill[i].left = kb_minus(fill[i].left, level, fill[i].freezing, &bad)
-                fill[i].weight -= fill[i].freezing
-                fill[i].freezing = 0
+        freeze_members(s, fill, full, level, now, &bad)
+        take_frozen(s, fill, level, &bad)
         full = tightest(s, fill, &level, &bad)
     if bad:
         s.overflow = True

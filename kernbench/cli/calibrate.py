@@ -98,6 +98,8 @@ def calibration_text(found: Calibration, width: int, written: list[str]) -> Iter
     for held in (found.folds, *found.classes):
         name = f"not in the fit ({held.name})" if held is found.folds else f"left out: class {held.name}"
         errors.add_row(name, f"{held.rows:,}", f"{held.median:.1%}", f"{held.mean:.1%}")
+    for held in found.shapes:
+        errors.add_row(f"left out: {held.name}", f"{held.rows:,}", f"{held.median:.1%}", f"{held.mean:.1%}")
     yield errors
     if not found.classes:
         yield widgets.Text(ONE_CLASS, WAIT)

@@ -167,6 +167,23 @@ def test_steps_of_models_follow_their_work(chip: str) -> None:
     assert batches[-1] < 256 * batches[0] and weights[-1] < 4.1 * weights[0]
 
 
+@pytest.mark.parametrize("chip", [name for name in chip_names() if load_config(name).chip.kind != "npu"])
+def test_a_large_model_reaches_a_believable_share_of_the_rated_rates(chip: str) -> None:
+    """A token of a 70B model on one chip is bound by DRAM, which no chip reads at its rated bandwidth. Products and attention
+    limit a long prompt. Eight chips take less time than one, with weights of any width."""
+    one, model = timer(chip, "cuda_graph" if chip in GPUS else "none"), SHAPES["llama370b"].description
+    section, weights = one.view.chip, 2 * 70.5e9
+    tokens = 4096
+    token, prompt = decode_ns(one, model, 1, 512), prefill_ns(one, model, 1, tokens)
+    rate = section.cores * float(section.macs(16)) * float(section.rated_clock_ghz)
+    assert 0.6 < weights / float(section.rated_memory_gb_s) / token < 0.95
+    assert 0.35 < 70e9 * tokens / rate / prompt < (1 if chip in ("rtx3090", "rtx4090", "rtx5090") else 0.95)
+    for size in (2.0, 1.0, 0.625):
+        widths = Widths(size)
+        assert decode_ns(one, model, 1, 512, tp=8, widths=widths) < 0.8 * decode_ns(one, model, 1, 512, widths=widths)
+    assert prefill_ns(one, model, 1, tokens, tp=8) < 0.9 * prompt
+
+
 OPERATIONS = (
     Vector("act_fn", "elementwise", 4096, 4096, 4.0 * 4096 * 4096, 5.0 * 4096 * 4096),
     Vector("layernorm", "norm", 16, 4096, 2.0e5, 4.0e5),

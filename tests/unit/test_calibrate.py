@@ -7,8 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from kernbench.analysis.chips.calibrate import Calibration, calibrate, machine_text, runtime_text
-from kernbench.analysis.chips.fit import WIDEST, with_values
+from kernbench.analysis.chips.calibrate import (
+    Calibration,
+    calibrate,
+    constants_for,
+    machine_text,
+    operations_of,
+    runtime_text,
+)  # fmt: skip
+from kernbench.analysis.chips.fit import WIDEST, fit, predictions, relative_errors, with_values
+from kernbench.analysis.chips.tables import Case
 from kernbench.common.errors import InputError
 from kernbench.config import load_config
 from kernbench.config.runtime import load_runtime
@@ -47,7 +55,12 @@ def test_planted_constants_come_back(tmp_path: Path) -> None:
         assert values[path].low <= values[path].value <= values[path].high
     assert found.before[0] > 0.15 and found.after[0] < 0.02 and found.folds.median < 0.03
     assert [one.name for one in found.classes] == ["matmul", "norm"]
+    assert [(one.name, one.rows) for one in found.shapes] == [
+        ("large shapes", 15), ("small shapes", 13), ("skinny products", 11)
+    ]  # fmt: skip
+    assert max(one.median for one in found.shapes) < 0.3 and found.to_dict()["left_out_shapes"][0]["rows"] == 15
     for text in (machine_text(found), runtime_text(found)):
+        assert f"# Large shapes left out (15 rows): median {found.shapes[0].median:.1%}" in text
         assert f"# Rows that the fit had not seen (5 folds): median {found.folds.median:.1%}, mean" in text
         for kind in found.classes:
             assert f"# Class {kind.name} left out ({kind.rows} rows): median {kind.median:.1%}, mean {kind.mean:.1%}." in text
@@ -147,3 +160,23 @@ def test_a_launch_is_fitted_under_the_key_that_the_profile_looks_up(tmp_path: Pa
     launch = found["runtime.launch_ns.layernorm"]
     assert launch.before == float(profile.launch_ns["layernorm"])
     assert launch.value == pytest.approx(60_000, rel=0.03)
+
+
+def test_large_products_with_noise_leave_the_start_of_small_ones_at_the_value_of_the_file() -> None:
+    """Large products hardly depend on the start of a kernel. Rows with noise of 5 % must not decide it."""
+    true = with_values(START, PROFILE, {"te.macs_per_cycle": 0.8 * float(START.te.macs_per_cycle)})
+    rows = [(m, n) for m in (3000, 4000, 5000, 6000) for n in (4096, 8192, 14336)]
+    small = [(m, n) for m in (1, 16, 64) for n in (1024, 4096)]
+    timer = OperationTimer(*true, simulate=False)
+
+    def case(m: int, n: int, noise: float) -> Case:
+        op = Product(m, n, 4096)
+        took = timer.time(op).ns * noise
+        return Case(f"{m} {n}", "matmul", took, "ns", None, 0.0, 0.0, 1.0, lambda one: one.time(op).ns, operation=op)
+
+    cases = [case(m, n, 0.95 if i % 2 else 1.05) for i, (m, n) in enumerate(rows)]
+    found = fit(cases, START, PROFILE, constants_for(operations_of(cases), START, PROFILE))
+    rate = next(one for one in found.constants if one.constant.path == "te.macs_per_cycle")
+    assert rate.value == pytest.approx(float(true[0].te.macs_per_cycle), rel=0.05)
+    held = [case(m, n, 1.0) for m, n in small]
+    assert max(relative_errors(held, predictions(held, found.machine, found.runtime))) < 0.15

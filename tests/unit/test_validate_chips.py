@@ -306,3 +306,19 @@ def test_the_experts_of_a_layer_are_one_product_for_each_that_is_used(given: str
         assert op.parts[1] == pytest.approx(2 * experts * weights, rel=0.02 if m < 4096 else 0.1)
         assert 0.99 <= op.macs / (8 * m * weights) < 1.5  # whole rows for each expert
         assert case.ask(timer) > timer.time(replace(op, name="matmul", kind="matmul")).ns / 1e3 + 5  # five more kernels
+
+
+def test_nvlink_joins_two_cards_in_nodes_of_pairs(tmp_path: Path) -> None:
+    """Four cards then exchange data over PCIe, which takes several times as long as over NVLink."""
+    (tmp_path / "h100").mkdir()
+    text = "id,workers,devices_per_node,size_bytes,class,op,bytes,measured,unit\n"
+    text += "".join(f"{i},{many},{many},67108864,collective,all_reduce,1,1000,us\n" for i, many in enumerate((2, 4)))
+    for name in ("dgx", "pairwise_nvlink"):
+        (tmp_path / "h100" / f"vidur_{name}_all_reduce.csv").write_text(text, encoding="utf-8")
+    found = []
+    for table in read_tables(tmp_path):
+        assert table.machine is not None
+        timer = OperationTimer(table.machine, load_runtime(table.runtime), simulate=False)
+        found.append([case.ask(timer) for case in table.cases])
+    (joined, all_joined), (pair, four) = found
+    assert pair == joined and four > 5 * all_joined

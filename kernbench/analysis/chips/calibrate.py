@@ -1,8 +1,8 @@
 """Calibration: from a table of measured kernels to a calibrated machine and runtime profile, with the errors of the fit.
 
-The error of rows that the fit has not used is reported twice: from a cross-validation over folds of rows, and from leaving out
-one class of operations after the other. Constants that only the rows of the left-out class determine then keep the values of
-the file.
+The error of rows that the fit has not used is reported in three ways: from a cross-validation over folds of rows, from leaving
+out one class of operations after the other, and from leaving out large shapes, small shapes and skinny products. Constants that
+only the left-out rows determine then keep the values of the file.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median
@@ -26,6 +26,7 @@ from kernbench.config import NpuConfig
 from kernbench.config.runtime import Runtime
 from kernbench.version import VERSION
 from kernbench.workloads.ops.chip_view import ChipView
+from kernbench.workloads.ops.operation import Product
 from kernbench.workloads.ops.timing import OperationTimer
 
 FOLDS = 5
@@ -76,6 +77,7 @@ class Calibration:
     after: tuple[float, float]
     folds: Held
     classes: list[Held]
+    shapes: list[Held]  #: large shapes, small shapes, skinny products
     worst: list[FarRow]
 
     def to_dict(self) -> dict[str, Any]:
@@ -89,7 +91,7 @@ class Calibration:
             "before": {"median": self.before[0], "mean": self.before[1]},
             "after": {"median": self.after[0], "mean": self.after[1]},
             "constants": [one.to_dict() for one in self.fitted.constants], "cross_validation": held(self.folds),
-            "left_out": [held(one) for one in self.classes],
+            "left_out": [held(one) for one in self.classes], "left_out_shapes": [held(one) for one in self.shapes],
             "worst": [{name: getattr(one, name) for name in one.__slots__} for one in self.worst],
         }  # fmt: skip
 
@@ -112,6 +114,8 @@ def calibrate(
     progress("cross-validation")
     folds = _folds(cases, machine, runtime, constants)
     classes = [_without(kind, cases, kinds, machine, runtime) for kind in sorted(set(kinds))] if len(set(kinds)) > 1 else []
+    progress("shapes")
+    shapes = list(_shapes(cases, kinds, machine, runtime))
     timer = OperationTimer(fitted.machine, fitted.runtime)
     ours = [case.ask(timer) for case in cases]
     errors = relative_errors(cases, ours)
@@ -119,7 +123,7 @@ def calibrate(
     worst = [_far(cases[i], ours[i], timer) for i in far]
     digest = hashlib.sha256(text.encode()).hexdigest()
     after = (median(errors), fmean(errors))
-    return Calibration(str(path), digest, len(cases), unread, start, fitted, after, folds, classes, worst)
+    return Calibration(str(path), digest, len(cases), unread, start, fitted, after, folds, classes, shapes, worst)
 
 
 def _cases(path: Path, text: str, machine: NpuConfig) -> tuple[list[Case], list[str], list[str]]:
@@ -237,10 +241,39 @@ def _folds(cases: Sequence[Case], machine: NpuConfig, runtime: Runtime, constant
 def _without(kind: str, cases: Sequence[Case], kinds: Sequence[str], machine: NpuConfig, runtime: Runtime) -> Held:
     held = [case for case, one in zip(cases, kinds, strict=True) if one == kind]
     rest = [case for case, one in zip(cases, kinds, strict=True) if one != kind]
-    left = constants_for(operations_of(rest), machine, runtime)
-    found = fit(_even(rest), machine, runtime, left)
+    return _predicted(kind, held, rest, machine, runtime)
+
+
+def _predicted(name: str, held: Sequence[Case], rest: Sequence[Case], machine: NpuConfig, runtime: Runtime) -> Held:
+    """The errors of some rows after a fit of the others."""
+    found = fit(_even(rest), machine, runtime, constants_for(operations_of(rest), machine, runtime))
     errors = relative_errors(held, predictions(held, found.machine, found.runtime))
-    return Held(kind, len(held), median(errors), fmean(errors))
+    return Held(name, len(held), median(errors), fmean(errors))
+
+
+def _shapes(cases: Sequence[Case], kinds: Sequence[str], machine: NpuConfig, runtime: Runtime) -> Iterator[Held]:
+    """Half of the rows of each class from a fit of the other half, and the skinnier products from a fit of the squarer ones."""
+    small: list[Case] = []
+    large: list[Case] = []
+    for kind in dict.fromkeys(kinds):
+        some = [case for case, one in zip(cases, kinds, strict=True) if one == kind]
+        some.sort(key=lambda case: case.compute_us + case.memory_us)
+        small += some[: len(some) // 2]
+        large += some[len(some) // 2 :]
+    products = [case for case in cases if isinstance(case.operation, Product)]
+    products.sort(key=_skinny)
+    square, skinny = products[: len(products) // 2], products[len(products) // 2 :]
+    halves = (("large shapes", large, small), ("small shapes", small, large), ("skinny products", skinny, square))
+    for name, held, rest in halves:
+        if held and len(rest) > len(constants_for(operations_of(rest), machine, runtime)):
+            yield _predicted(name, held, rest, machine, runtime)
+
+
+def _skinny(case: Case) -> float:
+    """The longest side of a product over its shortest one."""
+    op = case.operation
+    assert isinstance(op, Product)
+    return max(op.m, op.n, op.k) / min(op.m, op.n, op.k)
 
 
 def _far(case: Case, ours: float, timer: OperationTimer) -> FarRow:
@@ -271,6 +304,9 @@ def _provenance(found: Calibration, prefix: str, *, inside: bool) -> str:
     ]
     for held in found.classes:
         lines.append(f"# Class {held.name} left out ({held.rows} rows): median {held.median:.1%}, mean {held.mean:.1%}.")
+    for held in found.shapes:
+        name = held.name.capitalize()
+        lines.append(f"# {name} left out ({held.rows} rows): median {held.median:.1%}, mean {held.mean:.1%}.")
     if not found.classes:
         lines.append(f"# {ONE_CLASS}.")
     for one in found.fitted.constants:

@@ -3,6 +3,9 @@
 A constant is a value of the machine's file (`dram.peak_bw_bytes_per_cycle`), or of the runtime profile
 (`runtime.ops.matmul.start_ns`). Each constant is varied as a factor of its value in the file, so that all constants are fitted
 on the same scale. A constant that is 0 in the file starts from its `begin`.
+
+The values of the file count like a part of one row, whatever the number of rows. A constant on which no row depends therefore
+keeps its value. For a constant that many rows determine, the value of the file hardly matters.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from kernbench.analysis.chips.tables import Case
 
 WIDEST = 20.0  #: largest factor by which a constant may change
+FAR = log(4)  #: logarithm of the factor by which a constant changes at the cost of a row whose logarithm is off by `SOFT`
 SOFT = 0.1  #: residuals of the logarithm above this value count less than by their square
 STEPS = 60  #: limit of evaluations of the residuals, not counting those for derivatives
 UNMOVED = 1e-6  #: if the root mean square of a constant's derivatives is below this value, no row depends on the constant
@@ -157,13 +161,14 @@ def fit(
     def residuals(factors: Any) -> Any:
         values = {one.path: start * exp(factor - 1) for one, start, factor in zip(constants, begin, factors, strict=True)}
         found = predictions(cases, *with_values(machine, runtime, values))
-        return np.array([log(max(ours, 1e-12) / case.measured) for case, ours in zip(cases, found, strict=True)])
+        rows = [log(max(ours, 1e-12) / case.measured) for case, ours in zip(cases, found, strict=True)]
+        return np.array([*rows, *map(_prior, before, factors)])
 
     solved = least_squares(
         residuals, np.ones(len(constants)), bounds=(1 - log(WIDEST), 1 + log(WIDEST)), loss="soft_l1", f_scale=SOFT,
         diff_step=FINE, x_scale=1.0, max_nfev=STEPS,
     )  # fmt: skip
-    spread = _spread(solved.jac, residuals(solved.x))
+    spread = _spread(solved.jac[: len(cases)], residuals(solved.x)[: len(cases)])
     fitted = []
     for one, was, start, factor, wide in zip(constants, before, begin, solved.x, spread, strict=True):
         middle = factor - 1  # least_squares takes steps relative to its variable, so the variable must not start at 0
@@ -171,6 +176,11 @@ def fit(
     machine, runtime = with_values(machine, runtime, {one.constant.path: one.value for one in fitted})
     found = predictions(cases, machine, runtime)
     return Fit(machine, runtime, fitted, relative_errors(cases, found))
+
+
+def _prior(before: float, factor: float) -> float:
+    """How far a constant is from the value of the file, as a residual. `before`: that value; from 0, the distance is linear."""
+    return SOFT * ((factor - 1) / FAR if before else exp(factor - 1))
 
 
 def _spread(jacobian: Any, residuals: Any) -> list[float]:

@@ -35,7 +35,7 @@ def systems_with_every_addition(draw: Draw) -> System:
 
 
 def _without_timing(te: dict[str, Any]) -> dict[str, Any]:
-    timing = ("timing", "rows", "cols", "dataflow", "fill", "operand_bytes_per_cycle", "mma")
+    timing = ("timing", "rows", "cols", "dataflow", "fill", "drain", "operand_bytes_per_cycle", "mma")
     return {key: value for key, value in te.items() if key not in timing}
 
 
@@ -44,5 +44,6 @@ def _tensor_engines(draw: Draw) -> dict[str, Any]:
     if draw(st.booleans()):
         return {"timing": "mma", "mma": drawn_mma(draw)}
     array = {"rows": draw(sampled_from([1, 2, 5])), "cols": draw(sampled_from([1, 3])), "fill": "overlapped"}
+    array |= {"drain": draw(sampled_from(["exposed", "overlapped"]))}
     fed = {"operand_bytes_per_cycle": draw(sampled_from([2.5, 5]))}
     return {"timing": "systolic", "dataflow": draw(sampled_from(["os", "ws", "is"])), **array, **fed}

@@ -138,6 +138,7 @@ def _te(draw: Draw) -> dict[str, Any]:
         te["cols"] = draw(sampled_from([1, 3, 8]))
         te["dataflow"] = draw(sampled_from(["os", "ws", "is"]))
         te |= draw(sampled_from([{}, {"fill": "overlapped"}, {"fill": "overlapped", "operand_bytes_per_cycle": 5}]))
+        te |= draw(sampled_from([{}, {"fill": "overlapped", "drain": "overlapped"}]))
         te |= draw(sampled_from([{}, {}, {"operand_bytes_per_cycle": 2.5}]))
     if timing == "mma":
         te |= {"timing": "mma", "mma": drawn_mma(draw)}

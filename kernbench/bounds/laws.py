@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from kernbench.bounds.overlap import shared_cycles
 from kernbench.cmdq.plan import Plan
 from kernbench.common.errors import KernbenchError
 
@@ -191,11 +192,15 @@ def _work(ran: Ran) -> Iterator[str]:
     jobs, count = ran.plan.program["compute"], len(ran.plan.compute)
     period = np.array([engine["period"] for engine in ran.plan.machine["compute"]], dtype=np.int64)
     total = jobs["init"] + jobs["body"] + jobs["finalize"]
-    cycles, work = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
+    shared = shared_cycles(ran.plan)
+    cycles, work, least = np.zeros((3, count), dtype=np.int64)
     np.add.at(cycles, jobs["engine"], total)
     np.add.at(work, jobs["engine"], jobs["work"])
-    for k in np.flatnonzero((period == 1) & (ran.compute[:, 0] != cycles)):
-        yield f"{ran.plan.compute[k]} was busy for {ran.compute[k, 0]} cycles, and its jobs take {cycles[k]}"
+    np.add.at(least, jobs["engine"], total - shared.hidden - shared.tail)
+    busy = ran.compute[:, 0]
+    for k in np.flatnonzero((period == 1) & ((busy > cycles) | (busy < least))):
+        take = cycles[k] if cycles[k] == least[k] else f"at least {least[k]}, at most {cycles[k]}"
+        yield f"{ran.plan.compute[k]} was busy for {busy[k]} cycles, and its jobs take {take}"
     for k in np.flatnonzero(np.array(ran.work, dtype=np.int64) != work):
         yield f"{ran.plan.compute[k]} did {ran.work[k]} operations, and its jobs have {work[k]}"
 

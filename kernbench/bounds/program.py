@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from kernbench.bounds.overlap import shared_cycles
+from kernbench.cmdq.entries import TeEntry
 from kernbench.cmdq.plan import Plan, plan_program
 from kernbench.cmdq.program import Program
 from kernbench.common.units import ceil_div
@@ -97,18 +99,23 @@ class _Run:
         # [cycle] duration from start to end; a job starts in multiples of the period
         self.cycles, self.period = [0] * count, [1] * count
         self.occupies = [0] * count  # [cycle] for which its engine, or a slot of a DMA engine, is busy
+        self.shared = shared_cycles(plan)
+        self.once: dict[int, tuple[int, int]] = {}  # [cycle] load and drain, which overlap except at the first and the last job
         self.moves: _Moves = plan.kept("moves", self._moves)
         self.transfer_loads: list[On] = []  #: resources and bytes of each shape of transfer
         self._add_transfers()
         self._add_works()
 
     def _add_works(self) -> None:
+        """The smallest number of cycles of a job: on an array whose jobs overlap, its load may be hidden."""
         jobs, engines = self.plan.program["compute"], self.plan.machine["compute"]
-        work = (jobs["init"] + jobs["body"] + jobs["finalize"]).tolist()
-        for entry, engine, ticks in zip(jobs["entry"].tolist(), jobs["engine"].tolist(), work, strict=True):
+        least = jobs["init"] + jobs["body"] + jobs["finalize"] - self.shared.hidden
+        columns = (jobs["entry"], jobs["engine"], least, self.shared.hidden, self.shared.tail)
+        for entry, engine, ticks, hidden, tail in zip(*(one.tolist() for one in columns), strict=True):
             period = engines[engine]["period"]
             self.cycles[entry], self.period[entry] = (ticks - 1) * period + 1, period
-            self.occupies[entry] = ticks * period
+            self.occupies[entry] = (ticks - tail) * period
+            self.once[entry] = (hidden * period, tail * period)
 
     def _add_transfers(self) -> None:
         """The smallest number of cycles of a transfer; bank conflicts with itself may add more."""
@@ -183,7 +190,8 @@ class _Run:
     def _engines(self, stuck: Set[int]) -> dict[str, int]:
         """The cycles of each engine with jobs that can be issued.
 
-        A TE or VE executes its jobs one by one; with a period, it waits for its clock after each job except the last. A DMA
+        A TE or VE executes its jobs one by one; with a period, it waits for its clock after each job except the last. If jobs
+        overlap, the load of the first and the drain of the last do not. A DMA
         engine has at most `max_concurrent_transfers` at a time, and the engine of an NPU as many as its channels have together.
         """
         plan = self.plan
@@ -193,6 +201,8 @@ class _Run:
             issued = [i for i in jobs if i not in stuck] if stuck else jobs
             if issued:
                 (dma if kind == Opkind.OP_DMA else work)[engine] = sum(map(self.occupies.__getitem__, issued))
+            if issued and kind == Opkind.OP_COMPUTE:
+                work[engine] += sum(map(min, zip(*map(self.once.__getitem__, issued), strict=True)))
         at_a_time = [plan.pe.dma.at_a_time if self.own else engine["max_concurrent"] for engine in plan.machine["dma"]]
         saved = [engine["period"] - 1 for engine in plan.machine["compute"]]
         out = {plan.dma[k]: ceil_div(n, at_a_time[k]) for k, n in sorted(dma.items())}
@@ -216,9 +226,11 @@ class _Run:
     def _waits(self) -> list[tuple[int, ...]]:
         barrier: int | None = None
         waits = []
+        overlap = self.plan.pe.te.overlaps_jobs
         for i, (entry, explicit) in enumerate(zip(self.entries, self.plan.predecessors, strict=True)):
             implicit: Iterable[int] = range(i) if entry.opcode == "END" else () if barrier is None else (barrier,)
-            before = (i - 1,) if entry.meta.get("job", 0) else ()  # of the same command, on the same engine
+            one_by_one = not (overlap and isinstance(entry, TeEntry))
+            before = (i - 1,) if one_by_one and entry.meta.get("job", 0) else ()  # of the same command, on the same engine
             waits.append(tuple(sorted({*explicit, *implicit, *before})) if implicit or before else explicit)
             if entry.opcode == "BARRIER":
                 barrier = i

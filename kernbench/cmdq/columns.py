@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import astuple
 
 from kernbench.cmdq.dependencies import edges_of, structure_problems
 from kernbench.cmdq.entries import DmaEntry, Entry, HostEntry, KvEntry, PairEntry, TeEntry, VeEntry
@@ -41,7 +42,7 @@ from kernbench.cmdq.opcodes import OPCODES, VE_BINARY_OPS, VE_REDUCTIONS
 from kernbench.cmdq.program import Program
 from kernbench.cmdq.read_entry import FieldProblem
 from kernbench.common.errors import InternalError
-from kernbench.components.service import ServiceTime, Tiling, te_service, ve_service
+from kernbench.components.service import PARTS, ServiceTime, Tiling, te_service, ve_service
 from kernbench.config import NpuConfig
 from kernbench.config.fields import WIDE_LIMIT
 from kernbench_core.numbers import Opkind
@@ -96,6 +97,7 @@ class Columns:
         self.dma, self.compute = _table(TRANSFER, moves), _table(COMPUTE, works)
         for name in OPERAND:
             self.compute[name] = np.zeros((len(works), MAX_REGIONS), dtype=np.int64)
+        self.compute["parts"] = np.zeros((len(works), len(PARTS) if pe.te.overlaps_jobs else 0), dtype=np.int64)
         for name in ("group", "peer"):
             self.dma[name][:] = -1
         for rows in (moves, works):
@@ -502,8 +504,14 @@ def _fill_service(
         group.refuse((cycles >= WIDE_LIMIT) | (work >= WIDE_LIMIT), too_much)
     wide = object if longest >= WIDE_LIMIT else np.int64
     table = np.array([(one.init, one.body, one.finalize) for one in known.values()], dtype=wide)
-    parts = table[np.fromiter(map(numbers.__getitem__, shapes), np.int64, len(shapes))]
+    which = np.fromiter(map(numbers.__getitem__, shapes), np.int64, len(shapes))
+    parts = table[which]
     group.put(group.columns.compute, init=parts[:, 0], body=parts[:, 1], finalize=parts[:, 2], work=work)
+    bodies = [astuple(one.parts) for one in known.values() if one.parts is not None]
+    if bodies:
+        divided = np.array(bodies, dtype=wide)[which]
+        _widen(group.columns.compute, "parts", divided)
+        group.columns.compute["parts"][group.rows] = divided
 
 
 _FILL: dict[type[Entry], Callable[[_Group], None]] = {

@@ -25,7 +25,7 @@ from kernbench.common.errors import InputError, Problem
 from kernbench.config import NpuConfig
 from kernbench.config.cache import Llc, NpuLlc
 from kernbench.config.fields import WIDE_LIMIT
-from kernbench.config.schema import ARBITERS, Control, Dma, Spm
+from kernbench.config.schema import ARBITERS, Control, Dma, Spm, Te, Ve
 from kernbench.topology.mesh import mesh_links, mesh_route
 from kernbench_core.numbers import Allocation, EngineType, Overlap
 
@@ -83,11 +83,17 @@ def lower_machine(config: NpuConfig) -> dict[str, Any]:
         "spm": [scratchpad_table(config.spm)],
         "dma": [dma_table(config.dma, 0) for _ in range(config.dma.engines)],
         "compute": [
-            {"kind": KINDS[kind], "id": k, "spm": 0, "period": spec.period, "traffic": spec.spm_traffic}
+            compute_table(kind, spec, k, 0)
             for kind, spec in (("te", config.te), ("ve", config.ve))
             for k in range(spec.engines)
         ],
     }
+
+
+def compute_table(kind: str, spec: Te | Ve, number: int, spm: int) -> dict[str, Any]:
+    """A tensor or vector engine in the form of the core."""
+    table = {"kind": KINDS[kind], "id": number, "spm": spm, "period": spec.period, "traffic": spec.spm_traffic}
+    return {**table, "overlaps": True} if isinstance(spec, Te) and spec.overlaps_jobs else table
 
 
 def control_tables(control: Control) -> dict[str, Any]:

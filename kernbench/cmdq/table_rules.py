@@ -18,6 +18,7 @@ from kernbench.cmdq.columns import MAX_REGIONS
 from kernbench.cmdq.footprint import MAX_TRANSFER_ROWS, aligned_bytes
 from kernbench.cmdq.lower import route_of
 from kernbench.cmdq.plan import Plan
+from kernbench.components.service import PARTS
 from kernbench.config.fields import WIDE_LIMIT
 from kernbench.config.schema import NpuConfig
 from kernbench_core.numbers import Opkind
@@ -45,6 +46,7 @@ class Sizes:
             "transfer": (self.transfers,),
             "job": (self.jobs,),
             "operand": (self.jobs, MAX_REGIONS),
+            "part": (self.jobs, len(PARTS) if self.plan.pe.te.overlaps_jobs else 0),
         }
         return shapes[kind]
 
@@ -108,6 +110,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("compute.work", "job", 1, lambda s: 2**63, "MACs or operations"),
     Column("compute.regions", "job", 0, lambda s: MAX_REGIONS + 1, "operands"),
     Column("compute.entry", "job", 0, lambda s: s.entries, "its entry"),
+    Column("compute.parts", "part", 0, _cycles, "[cycle] load, port, last, spare, drain; no columns if jobs do not overlap"),
     Column("compute.region_addr", "operand", 0, _spm, "scratchpad address; 0: there is none"),
     Column("compute.region_bytes", "operand", 0, _operand, "[B]; 0: there is none"),
     Column("compute.region_write", "operand", 0, lambda s: 2, "1: it is written"),
@@ -198,6 +201,11 @@ def _computes(c: dict[str, Any], plan: Plan) -> Iterator[Rule]:
         yield f"compute.{name}", c[name] < left
         left = left - c[name]
     yield "compute.init", (c["init"] > 0) | (c["body"] > 0) | (c["finalize"] > 0)
+    if c["parts"].size:
+        load, port, last, spare, drain = c["parts"].T
+        loading = np.maximum(load, port)
+        yield "compute.parts", (spare <= last) & (drain <= c["body"]) & (loading <= c["body"] - drain)
+        yield "compute.parts", (last <= c["body"] - drain - loading) & (c["init"] + c["body"] > drain)
     used = np.arange(MAX_REGIONS) < c["regions"][:, None]
     addr, nbytes, write = (c[f"region_{name}"] for name in ("addr", "bytes", "write"))
     yield "compute.region_bytes", (nbytes > 0) == used

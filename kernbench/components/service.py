@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+from math import floor
 from typing import Any
 
 import msgspec
@@ -17,6 +19,7 @@ REDUCTIONS = frozenset({
     "max_num", "min_num", "argmax_num", "argmin_num", "xor_sum",
 })
 # fmt: on
+WHOLE = Fraction(1)
 _PLAIN = frozenset({"add", "mul", "copy"})  # elementwise ops without an `sfu` entry
 
 
@@ -26,6 +29,7 @@ class ServiceTime(msgspec.Struct, frozen=True):
     init: int
     body: int
     finalize: int
+    parts: ArrayParts | None = None  #: of the body, on arrays whose jobs overlap
 
     @property
     def total(self) -> int:
@@ -33,11 +37,45 @@ class ServiceTime(msgspec.Struct, frozen=True):
         return self.init + self.body + self.finalize
 
 
+class ArrayParts(msgspec.Struct, frozen=True):
+    """The parts of the body of a job that decide how it overlaps with its neighbours in an array, in cycles of the machine."""
+
+    load: int  #: in which the stationary operand is loaded, if the operand port is free
+    port: int  #: in which the stationary operand passes the operand port
+    last: int  #: in which the last fold streams: the next stationary operand can be loaded meanwhile
+    spare: int  #: of `last`, without those in which the stream needs the operand port
+    drain: int  #: at the end of the body, in which the next job is in the array
+
+    @property
+    def longest_load(self) -> int:
+        """[cycle] At the start of the body: the load of the stationary operand, if nothing of it is hidden."""
+        return max(self.load, self.port)
+
+
+#: The numbers of `ArrayParts`, in the order of the core's table and of a component's parameters.
+PARTS: tuple[str, ...] = ArrayParts.__struct_fields__
+
+
 def te_service(
-    te: Te, m: int, n: int, k: int, qbits_weight: int, qbits_activation: int, tiling: Tiling | None = None
+    te: Te,
+    m: int,
+    n: int,
+    k: int,
+    qbits_weight: int,
+    qbits_activation: int,
+    tiling: Tiling | None = None,
+    factor: Fraction = WHOLE,
 ) -> ServiceTime:
-    """The service time of a product `(m, k) @ (k, n)`; `tiling`: its division into blocks, for timing mma."""
-    return _service(te, te_body(te, m, n, k, qbits_weight, qbits_activation, tiling))
+    """The service time of a product `(m, k) @ (k, n)`; `tiling`: its division into blocks, for timing mma; `factor`: by which
+    the body is longer."""
+    body = te_body(te, m, n, k, qbits_weight, qbits_activation, tiling)
+    time = _service(te, body if factor == 1 else ceil_div(body, 1 / factor))
+    if not te.overlaps_jobs:
+        return time
+    parts = _array_parts(te, folds(te, m, n, k, qbits_weight, qbits_activation), time.body, te.clock_ratio / factor)
+    if time.init + time.body == parts.drain:  # the array is held for at least one cycle
+        return ServiceTime(1, time.body, time.finalize - 1, parts)
+    return ServiceTime(time.init, time.body, time.finalize, parts)
 
 
 def ve_service(ve: Ve, op: str, length: int, batch: int, qbits: int) -> ServiceTime:
@@ -87,7 +125,7 @@ def _ve_body(ve: Ve, op: str, length: int, batch: int, qbits: int) -> int:
 PARAMETERS: dict[str, tuple[str, ...]] = {
     "dma": ("channel", "write", "dram_addr", "row_bytes", "stride", "rows"),
     "cpu": ("init", "body", "finalize", "work"),
-    "te": ("init", "body", "finalize", "work", "m", "n", "k", "qbits_weight", "qbits_activation"),
+    "te": ("init", "body", "finalize", "work", "m", "n", "k", "qbits_weight", "qbits_activation", *PARTS),
     "ve": ("init", "body", "finalize", "work", "length", "batch", "qbits_activation"),
 }
 
@@ -138,6 +176,18 @@ def systolic_body(te: Te, m: int, n: int, k: int, qbits_weight: int, qbits_activ
         return fold.count * (load + last) - 1
     between = max(fold.steps, te.rows or 0, _feed(te, fold.stream_bits + fold.held_bits))
     return load + (fold.count - 1) * between + last - 1
+
+
+def _array_parts(te: Te, fold: Folds, body: int, ratio: Fraction) -> ArrayParts:
+    """The parts of a body with `drain: overlapped`; `ratio`: the clock of the array, divided by the clock of the machine."""
+    rows, fed = te.rows or 0, _feed(te, fold.stream_bits)
+    port, last = _feed(te, fold.held_bits), max(fold.steps, fed)
+    between = max(fold.steps, rows, _feed(te, fold.stream_bits + fold.held_bits))
+    streaming = (fold.count - 1) * between + (max(last, rows) if te.dataflow == "os" else last)
+    held = min(ceil_div(max(fold.load, port) + streaming, ratio), body)
+    load, port = ceil_div(fold.load, ratio), ceil_div(port, ratio)
+    last = min(floor(last / ratio), held - max(load, port))
+    return ArrayParts(load, port, last, max(0, last - ceil_div(fed, ratio)), body - held)
 
 
 def _feed(te: Te, bits: int) -> int:

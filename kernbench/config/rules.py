@@ -184,7 +184,7 @@ def _spm_rules(spm: Spm) -> list[BrokenRule]:
 
 
 _ONLY_WITH = {
-    "systolic": ("rows", "cols", "dataflow", "fill", "operand_bytes_per_cycle"),
+    "systolic": ("rows", "cols", "dataflow", "fill", "drain", "operand_bytes_per_cycle"),
     "mma": ("mma",),
 }  #: keys of `te`, by the timing to which they belong
 _REQUIRED = {"macs": (), "systolic": ("rows", "cols", "dataflow"), "mma": ("mma",)}
@@ -202,6 +202,9 @@ def _te_rules(te: Te) -> list[BrokenRule]:
     for key in _REQUIRED[te.timing]:
         if getattr(te, key) is None:
             broken.append(BrokenRule(("te", key), None, f"it is required with timing {te.timing}"))
+    if te.overlaps_jobs and te.fill != "overlapped" and te.timing == "systolic":
+        rule = "it is allowed only with fill overlapped: jobs follow each other in the array like the folds of a job"
+        broken.append(BrokenRule(("te", "drain"), te.drain, rule))
     if broken or te.timing == "systolic":
         return broken
     if te.mma is not None:

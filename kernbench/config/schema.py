@@ -236,7 +236,7 @@ class Spm(Section):
 class Te(Section):
     """The tensor engines (docs/model/compute.md)."""
 
-    younger: ClassVar[frozenset[str]] = frozenset({"fill", "operand_bytes_per_cycle", "mma", "clock_ratio"})
+    younger: ClassVar[frozenset[str]] = frozenset({"fill", "drain", "operand_bytes_per_cycle", "mma", "clock_ratio"})
 
     engines: Engines = Field(default=2, description="number of engines")
     macs_per_cycle: Rate = Field(default=Fraction(4096), description="[MAC/cycle] rate with weights and activations of 8 bits")
@@ -260,6 +260,10 @@ class Te(Section):
     fill: Literal["exposed", "overlapped"] = Field(
         default="exposed", description="whether the folds of a systolic array overlap; with timing systolic only"
     )
+    drain: Literal["exposed", "overlapped"] = Field(
+        default="exposed",
+        description="whether a job enters the systolic array while the previous one drains; with fill overlapped only",
+    )
     operand_bytes_per_cycle: Rate | None = Field(
         default=None,
         description="[byte/cycle] rate at which operands enter the systolic array; absent: no limit; with timing systolic only",
@@ -267,6 +271,11 @@ class Te(Section):
     mma: Mma | None = Field(default=None, description="cores and matrix instructions; with timing mma only")
     clock_ratio: Share = Field(default=Fraction(1), description="sustained clock under load, divided by freq_ghz")
     period: Count = Field(default=1, description="[cycle] jobs start and progress in cycles that are multiples of this period")
+
+    @property
+    def overlaps_jobs(self) -> bool:
+        """Whether several jobs can be in an engine at the same time: one enters the array while others drain."""
+        return self.drain == "overlapped"
 
     @property
     def array_macs(self) -> Fraction:

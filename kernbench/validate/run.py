@@ -167,10 +167,11 @@ def _scaled(values: Column, factor: Fraction) -> Column:
 
 
 def _longer(jobs: dict[str, Any], plan: Plan, kind: int, factor: Fraction) -> dict[str, Any]:
-    """Jobs of one kind of engine take `factor` times as long."""
+    """Jobs of one kind of engine take `factor` times as long. If jobs overlap, they hold the array for the additional cycles."""
     of_kind = np.array([engine["kind"] == kind for engine in plan.machine["compute"]])[jobs["engine"]]
     total = jobs["init"] + jobs["body"] + jobs["finalize"]
-    return {**jobs, "finalize": jobs["finalize"] + np.where(of_kind, _scaled(total, factor) - total, 0)}
+    longer = "body" if plan.pe.te.overlaps_jobs and kind == EngineType.TE else "finalize"
+    return {**jobs, longer: jobs[longer] + np.where(of_kind, _scaled(total, factor) - total, 0)}
 
 
 def _more_bytes(jobs: dict[str, Any], plan: Plan, factor: Fraction) -> dict[str, Any]:

@@ -32,7 +32,7 @@ cdef void group_enter(Sim* s, Group* g) noexcept nogil:
     s.n_rejoin = g.n_rejoin
     s.joins.item += g.first_flow
     s.joins.n = g.n_joins
-    s.ends.item += g.first_compute
+    s.ends.item += 2 * g.first_compute
     s.ends.n = g.n_ends
     s.share.dirty += g.first_res
     s.share.n_dirty = g.n_dirty
@@ -52,7 +52,7 @@ cdef void group_leave(Sim* s, Group* g) noexcept nogil:
     g.n_rejoin = s.n_rejoin
     s.joins.item -= g.first_flow
     g.n_joins = s.joins.n
-    s.ends.item -= g.first_compute
+    s.ends.item -= 2 * g.first_compute
     g.n_ends = s.ends.n
     s.share.dirty -= g.first_res
     g.n_dirty = s.share.n_dirty

@@ -6,6 +6,7 @@ from kernbench_core.types cimport NEVER, cycle_t, int16_t, int32_t, int64_t, nby
 
 cdef enum:
     MAX_REGIONS = 4
+    ARRAY_PARTS = 5           # constant fields of an ArrayJob
 
 cdef struct Region:           # an operand in the scratchpad
     nbytes_t addr             # flat address
@@ -22,6 +23,25 @@ cdef struct ComputeJob:       # constant, except for `next`
     int16_t written           # bit k: region k is written
     slot_t next               # the next job in the queue of its engine
     Region region[MAX_REGIONS]  # the operands
+
+cdef struct ArrayJob:         # a job of an array whose jobs overlap; the fields up to `drain` are constant, in cycles of its engine
+    cycle_t load              # in which the stationary operand is loaded, if the operand port is free
+    cycle_t port              # in which the stationary operand passes the operand port
+    cycle_t last              # in which the last fold streams
+    cycle_t spare             # of `last`, without those in which the stream needs the operand port
+    cycle_t drain             # at the end of the body, in which the job does not hold the array
+    cycle_t left              # @past? the cycle in which the array became free of the job; NEVER: not yet
+    cycle_t ends              # the end of a job that has left the array
+    cycle_t held              # @past traced runs: cycles in which its requests were held
+
+cdef struct Array:            # a TE whose jobs overlap, besides its Compute
+    slot_t drain_first        # jobs that have left the array and have not ended, in order
+    slot_t drain_last         # the last of these jobs; valid if there is one
+    int32_t draining          # number of these jobs
+    cycle_t since             # since when the engine has had a job; valid if it has one
+    cycle_t free_from         # the last cycle in which the array became free; 0: it never did
+    cycle_t last              # `last` and `spare` of the job that left it then
+    cycle_t spare
 
 cdef struct Stream:  # the progress of a region in its body: the fields up to `per_cycle` are state, the others follow from the job;
     # the fields that most body cycles read are in one line of the processor's cache
@@ -42,7 +62,8 @@ cdef struct Compute:          # one TE or VE; the fields up to `period` are stat
     int32_t queued            # number of waiting jobs
     slot_t job                # NONE: idle
     cycle_t started           # start of the job
-    cycle_t body              # body cycles of the job
+    cycle_t body              # body cycles of the job, without `outside`
+    cycle_t outside           # overlapping jobs: body cycles in which the job does not hold the array (model/array.pyx); else 0
     cycle_t body_left         # @count body cycles that are not done, without those that are slept through
     cycle_t idle  # body cycles without requests before the requester's `next_at`; they are done without being simulated
     bint sparse  # whether each region begins a new line less often than every four cycles; idle cycles are then slept through
@@ -58,6 +79,7 @@ cdef struct Compute:          # one TE or VE; the fields up to `period` are stat
     cycle_t period            # [cycle] the engine acts in multiples of this period
     Stream* stream            # room for the largest number of regions of its jobs
     bint traffic              # spm_traffic
+    bint overlaps             # whether it is an array whose jobs overlap
     int32_t kind              # EngineType
     int32_t id                # engine id among the engines of its kind
 
@@ -67,6 +89,16 @@ cdef void compute_seek(Compute* e, ComputeJob* jobs, Spm* p, cycle_t i) noexcept
 cdef void compute_rebuild(Compute* e, ComputeJob* jobs, Spm* p) noexcept nogil
 cdef void compute_body_done(Compute* e, ComputeJob* jobs, cycle_t now) noexcept nogil
 cdef void compute_complete(Compute* e, ComputeJob* jobs, cycle_t end) noexcept nogil
+
+cdef inline void set_parts(ArrayJob* j, const int64_t* parts) noexcept nogil:
+    """Set the constant fields of a job that has not entered the array."""
+    j.load = parts[0]
+    j.port = parts[1]
+    j.last = parts[2]
+    j.spare = parts[3]
+    j.drain = parts[4]
+    j.left = NEVER
+    j.ends = j.held = 0
 
 cdef inline bint writes_to(ComputeJob* j, int32_t region) noexcept nogil:
     return j.written >> region & 1

@@ -42,6 +42,11 @@ cdef inline int64_t rounds(Stream* s, Spm* p) noexcept nogil:
     return (BOUNDED_CYCLES * s.per_cycle - s.at + p.row - 1) // p.row
 
 
+cdef inline cycle_t finalize_of(Compute* e, ComputeJob* j) noexcept nogil:
+    """The cycles after its body in which a job occupies the engine."""
+    return 0 if e.overlaps else j.finalize
+
+
 cdef cycle_t compute_start(Compute* e, ComputeJob* jobs, Spm* p, cycle_t now) noexcept nogil:
     """Start the head of the queue; return the first body cycle with traffic, or NEVER if there is none."""
     cdef ComputeJob* j = &jobs[e.queue_first]
@@ -56,17 +61,16 @@ cdef cycle_t compute_start(Compute* e, ComputeJob* jobs, Spm* p, cycle_t now) no
     e.streams = 0
     e.dense = False
     e.idle = 0
-    e.body = j.body
-    e.body_left = j.body
-    if not e.traffic or j.body == 0 or j.regions == 0:
+    e.body = e.body_left = j.body - e.outside
+    if not e.traffic or e.body == 0 or j.regions == 0:
         e.body_left = 0
-        e.done_at = now + (j.init + j.body + j.finalize - 1) * e.period
+        e.done_at = now + (j.init + e.body + finalize_of(e, j) - 1) * e.period
         return NEVER
     e.streams = j.regions
     e.sparse = True
     e.often = 0
     for k in range(j.regions):
-        open_stream(&e.stream[k], &j.region[k], writes_to(j, k), p, j.body)
+        open_stream(&e.stream[k], &j.region[k], writes_to(j, k), p, e.body)
         if 4 * e.stream[k].per_cycle >= p.line:
             e.sparse = False
         e.often = <int32_t>min(e.often + rounds(&e.stream[k], p), BOUNDED_CYCLES)
@@ -109,7 +113,7 @@ cdef void compute_seek(Compute* e, ComputeJob* jobs, Spm* p, cycle_t i) noexcept
 
 cdef void compute_body_done(Compute* e, ComputeJob* jobs, cycle_t now) noexcept nogil:
     """The last body cycle was served in `now`: finalize follows, with one cycle for each period."""
-    cdef cycle_t rest = jobs[e.job].finalize
+    cdef cycle_t rest = finalize_of(e, &jobs[e.job])
     e.idle = 0
     e.done_at = on_period(now + 1, e.period) + (rest - 1) * e.period if rest else now
 

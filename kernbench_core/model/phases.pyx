@@ -1,6 +1,7 @@
 """P3, P4 and P7: jobs start, flows join and leave, work completes."""
 from libc.string cimport memset
 
+from kernbench_core.model.array cimport array_drained, array_enter, array_leave
 from kernbench_core.model.bank cimport Requester, order_insert, order_remove
 from kernbench_core.model.cache_flows cimport cache_look_up, cache_release, caches_find_next
 from kernbench_core.model.compute cimport Compute, compute_complete, compute_enqueue, compute_start
@@ -230,6 +231,8 @@ cdef void start_compute(Sim* s, int32_t c, cycle_t now) noexcept nogil:
     if not overlap_allows(s, entry):
         return
     scratchpad_changes(s, spm, now)
+    if e.overlaps:
+        array_enter(s, c, now)
     body = compute_start(e, s.compute_job, &s.spm[spm], now)
     s.ahead[c].job = NONE               # jobs of components use the same places again
     entry_started(s, entry, now)
@@ -430,13 +433,26 @@ cdef void press(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
 
 
 cdef void finish_compute(Sim* s, int32_t c, cycle_t now) noexcept nogil:
+    """A job leaves its engine. If jobs overlap, it drains from now on; else it ends."""
     cdef Compute* e = &s.compute[c]
     cdef int32_t entry = s.compute_job[e.job].entry
     if e.streams:
         order_remove(&s.spm[s.compute_spm[c]], s.n_flows + c)
-    compute_complete(e, s.compute_job, now + 1)
     want(s, s.n_dma + c)
+    if e.overlaps:
+        array_leave(s, c, now)
+        return
+    compute_complete(e, s.compute_job, now + 1)
     entry_ended(s, entry, now + 1)
+
+
+cdef void finish_next(Sim* s, cycle_t now) noexcept nogil:
+    """The first timer of `ends` is due."""
+    cdef int32_t c = timer_pop(&s.ends)
+    if c < s.n_compute:
+        finish_compute(s, c, now)
+    else:
+        entry_ended(s, array_drained(s, c - s.n_compute, now + 1), now + 1)
 
 
 cdef void complete_phase(Sim* s, cycle_t now) noexcept nogil:
@@ -458,4 +474,4 @@ cdef void complete_phase(Sim* s, cycle_t now) noexcept nogil:
         finish_compute(s, s.done_compute[k], now)
     s.n_done_compute = 0
     while s.ends.n and s.ends.item[0].at == now:
-        finish_compute(s, timer_pop(&s.ends), now)
+        finish_next(s, now)

@@ -2,7 +2,7 @@
 from kernbench_core.fast.request_table cimport RequestTable
 from kernbench_core.model.bank cimport Requester, Spm, TieBreak
 from kernbench_core.model.cache cimport Caches
-from kernbench_core.model.compute cimport Compute, ComputeJob, Stream
+from kernbench_core.model.compute cimport Array, ArrayJob, Compute, ComputeJob, Stream
 from kernbench_core.model.control cimport Control
 from kernbench_core.model.dma cimport DmaEngine, DmaJob
 from kernbench_core.model.dram.extent cimport Dram
@@ -50,6 +50,8 @@ cdef struct Sim:
     Stream* stream            # streams of all TEs and VEs
     RequestTable* ahead       # [n_compute]
     ComputeJob* compute_job   # [n_compute_jobs] jobs of TEs and VEs
+    Array* array              # NULL: no jobs overlap; [n_compute], used for TEs whose jobs overlap
+    ArrayJob* array_job       # [n_compute_jobs] of each job, if there is an array
     int32_t n_compute_jobs, n_spm  # numbers of compute jobs and of scratchpads
     Spm* spm                  # [n_spm] scratchpads
     uint64_t* denials         # [DENIED] denials that a scratchpad notes during its turn (fast/block.pyx)
@@ -62,7 +64,7 @@ cdef struct Sim:
     slot_t* free_flow         # stack of unused slots
     int32_t n_free            # number of unused slots
     TimerHeap joins           # jobs at the end of their head latency (P4)
-    TimerHeap ends            # compute engines after their body (P7)
+    TimerHeap ends            # compute engines after their body, then n_compute + engines whose first draining job ends (P7)
     slot_t* rejoin            # flows served while out for backpressure: they are members again at the next P4
     int32_t n_rejoin          # number of these flows
     Groups groups             # the division of the machine into groups; a plain run has one group

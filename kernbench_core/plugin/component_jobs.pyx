@@ -1,7 +1,7 @@
 """Conversion of components' jobs to jobs of the core: finds errors, or fills the job's place in the tables."""
 from kernbench_core.plugin.abi cimport KB_PARAMS, kb_job
 from kernbench_core.model.bank cimport Spm
-from kernbench_core.model.compute cimport ComputeJob
+from kernbench_core.model.compute cimport ARRAY_PARTS, ComputeJob, set_parts
 from kernbench_core.model.dma cimport DmaJob
 from kernbench_core.model.dram.extent cimport channel_bytes, flows_of, lines_of
 from kernbench_core.model.sim cimport Sim
@@ -104,9 +104,39 @@ cdef int32_t fill_dma(Sim* s, DmaJob* d, int32_t engine, const kb_job* j) noexce
     return NONE if d.peer == NONE else wrong_pair(s, d)
 
 
-cdef int32_t fill_compute(Sim* s, ComputeJob* c, int32_t engine, const kb_job* j) noexcept nogil:
-    """A TE or VE job: init, body, finalize, work; its regions are streamed over its body."""
+cdef enum:
+    PARTS_AT = 9              # of a product, behind its shape and types: the parts of its body
+
+
+cdef int32_t fill_parts(Sim* s, int64_t slot, const kb_job* j) noexcept nogil:
+    """The parts of a body on an array whose jobs overlap; a job without them holds the array during its whole body."""
+    cdef const int64_t* part = &j.params[PARTS_AT]
+    cdef int64_t[ARRAY_PARTS] none
+    cdef int64_t held
     cdef int32_t k
+    if j.n_params < PARTS_AT + ARRAY_PARTS:
+        for k in range(ARRAY_PARTS):
+            none[k] = 0
+        set_parts(&s.array_job[slot], none)
+        return NONE
+    held = j.params[1] - part[4]
+    if not 0 <= part[4] < j.params[0] + j.params[1] or held < 0:
+        return PARTS_AT + 4
+    for k in range(2):
+        if not 0 <= part[k] <= held:
+            return PARTS_AT + k
+    if not 0 <= part[2] <= held - max(part[0], part[1]):
+        return PARTS_AT + 2
+    if not 0 <= part[3] <= part[2]:
+        return PARTS_AT + 3
+    set_parts(&s.array_job[slot], part)
+    return NONE
+
+
+cdef int32_t fill_compute(Sim* s, ComputeJob* c, int32_t engine, const kb_job* j) noexcept nogil:
+    """A TE or VE job: init, body, finalize, work; its regions are streamed over its body. Behind the shape of a product, the parts of its
+    body."""
+    cdef int32_t k, wrong
     if j.n_params < 4:
         return COUNTS
     for k in range(4):
@@ -125,4 +155,8 @@ cdef int32_t fill_compute(Sim* s, ComputeJob* c, int32_t engine, const kb_job* j
         c.region[k].addr = j.region[k].addr
         c.region[k].nbytes = j.region[k].nbytes
         c.written |= (j.region[k].write != 0) << k
+    if s.array != NULL and s.compute[engine].overlaps:
+        wrong = fill_parts(s, c - s.compute_job, j)
+        if wrong != NONE:
+            return wrong
     return wrong_region(s, s.compute_spm[engine], j)

@@ -172,6 +172,7 @@ cdef int lay_out_replaced(Sim* s, Arena a, dict machine) except -1:
         p.dma_by[k] = by[k]
     for k in range(s.n_compute):
         p.compute_by[k] = by[s.n_dma + k]
+        s.compute[k].overlaps = s.compute[k].overlaps and by[s.n_dma + k] == NONE
     engines = [[] for _ in range(p.n)]
     for k, component in enumerate(by):
         if component != NONE:

@@ -425,7 +425,7 @@ cdef int check_work(Sim* s, int32_t c, int64_t done) except -1:
     cdef Compute* e = &s.compute[c]
     cdef cycle_t denied = s.requester[s.n_flows + c].first_denied
     cdef int64_t busy = e.job_cycles - e.conflict
-    if e.period != 1:
+    if e.period != 1 or e.overlaps:             # jobs that overlap share cycles
         return 0
     if e.job != NONE:
         done += work_done(s, c)

@@ -56,10 +56,10 @@ cdef void compute_spent(Sim* s, int32_t k, cycle_t* busy, cycle_t* conflict) noe
     cdef cycle_t held = s.requester[s.n_flows + k].first_denied
     conflict[0] = e.conflict
     busy[0] = e.job_cycles
-    if e.job != NONE:
-        busy[0] += s.cycle - e.started
-        if held != NEVER:
-            conflict[0] += s.cycle - held
+    if e.job != NONE or e.overlaps and s.array[k].draining:
+        busy[0] += s.cycle - (s.array[k].since if e.overlaps else e.started)
+    if e.job != NONE and held != NEVER:
+        conflict[0] += s.cycle - held
     busy[0] -= conflict[0]
 
 
@@ -285,7 +285,8 @@ cdef list queue_depths(Sim* s):
                 job = s.dma_job[job].next
         out.append((waiting, [s.dma[k].channel[c].outstanding for c in range(channels)]))
     for k in range(s.n_compute):
-        out.append(([s.compute[k].queued], [int(s.compute[k].job != NONE)]))
+        active = int(s.compute[k].job != NONE) + (s.array[k].draining if s.compute[k].overlaps else 0)
+        out.append(([s.compute[k].queued], [active]))
     return out
 
 

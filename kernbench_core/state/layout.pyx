@@ -11,7 +11,8 @@ from kernbench_core.fast.request_table cimport RequestTable
 from kernbench_core.state.arena cimport Arena
 from kernbench_core.model.arbiter.rule cimport OLDEST_FIRST, PLUGGED_IN
 from kernbench_core.model.bank cimport DENIED, Requester, Spm, TieBreak
-from kernbench_core.model.compute cimport MAX_REGIONS, Compute, ComputeJob, Stream
+from kernbench_core.model.compute cimport (
+    ARRAY_PARTS, MAX_REGIONS, Array, ArrayJob, Compute, ComputeJob, Stream, set_parts)
 from kernbench_core.model.control cimport Control, Entry, control_open
 from kernbench_core.model.dma cimport DmaEngine, DmaJob
 from kernbench_core.model.dram.extent cimport Dram, Extent, channel_bytes, flows_of
@@ -288,6 +289,7 @@ cdef int lay_out_compute_engines(Sim* s, Arena a, dict m) except -1:
         e.kind, e.id = spec["kind"], spec["id"]
         e.period = spec["period"]
         e.traffic = spec["traffic"]
+        e.overlaps = spec.get("overlaps", False)
         e.job = e.queue_first = e.queue_last = NONE
         e.done_at = NEVER
         s.compute_spm[k] = spec["spm"]
@@ -325,6 +327,17 @@ cdef int lay_out_compute_jobs(Sim* s, Arena a, dict p) except -1:
             j.region[r].addr = addr[k * width + r]
             j.region[r].nbytes = nbytes[k * width + r]
             j.written |= (write[k * width + r] != 0) << r
+    return 0
+
+
+cdef int lay_out_arrays(Sim* s, Arena a, table) except -1:
+    """Arrays whose jobs overlap; `table`: for each job, the constant fields of its ArrayJob."""
+    cdef const int64_t* parts = int64_rows(table, s.n_compute_jobs, ARRAY_PARTS)
+    cdef int32_t k
+    a.own(<void**>&s.array, s.n_compute, sizeof(Array))
+    a.own(<void**>&s.array_job, s.n_compute_jobs + s.n_component_jobs, sizeof(ArrayJob))
+    for k in range(s.n_compute_jobs):
+        set_parts(&s.array_job[k], parts + ARRAY_PARTS * k)
     return 0
 
 
@@ -492,13 +505,14 @@ cdef int lay_out_work_lists(Sim* s, Arena a) except -1:
     """The lists of what happens in a cycle, the timers, and the tables of the overlap check. Each has room for the most that can happen."""
     cdef int32_t k, engines = s.n_dma + s.n_compute
     a.own(<void**>&s.joins.item, s.n_flows, sizeof(Timer))
-    a.own(<void**>&s.ends.item, s.n_compute, sizeof(Timer))
+    a.own(<void**>&s.ends.item, 2 * s.n_compute, sizeof(Timer))
     a.own(<void**>&s.rejoin, s.n_flows, sizeof(slot_t))
     a.own(<void**>&s.done_flow, s.n_flows, sizeof(slot_t), False)
     a.own(<void**>&s.done_compute, s.n_compute, sizeof(slot_t), False)
     a.own(<void**>&s.pressed, s.n_flows, sizeof(slot_t), False)
-    # A component may work on any number of jobs at a time.
-    a.own(<void**>&s.running, engines if s.overlap == 0 else s.control.n if s.n_plugs else s.n_flows + engines, sizeof(int32_t))
+    # A component and an array whose jobs overlap may work on any number of jobs at a time.
+    many = s.n_plugs or s.array != NULL
+    a.own(<void**>&s.running, engines if s.overlap == 0 else s.control.n if many else s.n_flows + engines, sizeof(int32_t))
     a.own(<void**>&s.overlap_with, s.control.n if s.overlap else 0, sizeof(int32_t))
     if s.overlap:
         for k in range(s.control.n):
@@ -520,6 +534,8 @@ cdef int lay_out(Sim* s, Arena a, dict machine, dict program) except -1:
     lay_out_dma_jobs(s, a, program["dma"])
     lay_out_compute_engines(s, a, machine)
     lay_out_compute_jobs(s, a, program["compute"])
+    if any([spec.get("overlaps", False) for spec in machine["compute"]]):
+        lay_out_arrays(s, a, program["compute"]["parts"])
     lay_out_streams(s, a)
     lay_out_control(s, a, machine, program)
     flows = flows_at_once(s, program)

@@ -117,10 +117,23 @@ cdef dict compute_state(Sim* s, int32_t c):
     state = {"kind": e.kind, "id": e.id, "entry": None, "queue": queue}
     if e.job != NONE:
         state.update(
-            entry=command_of(s, s.compute_job[e.job].entry), started=e.started, body=s.compute_job[e.job].body, body_left=body_left(s, c),
+            entry=command_of(s, s.compute_job[e.job].entry), started=e.started, body=s.compute_job[e.job].body - e.outside, body_left=body_left(s, c),
             streams=bool(e.streams), done_at=or_none(e.done_at), held_since=or_none(s.requester[s.n_flows + c].first_denied),
             next_at=or_none(body_asks_at(s, c)) if e.streams else None)
+    if e.overlaps:
+        state["draining"] = draining_jobs(s, c)
     return state
+
+
+cdef list draining_jobs(Sim* s, int32_t c):
+    """The entry and the end of each job that has left the array, in order."""
+    cdef slot_t job = s.array[c].drain_first
+    cdef int32_t _k
+    jobs = []
+    for _k in range(s.array[c].draining):
+        jobs.append((command_of(s, s.compute_job[job].entry), s.array_job[job].ends))
+        job = s.compute_job[job].next
+    return jobs
 
 
 cdef dict engines_of(Sim* s):

@@ -4,7 +4,7 @@ from libc.string cimport memset
 from kernbench_core.fast.fast_state cimport forget
 from kernbench_core.fast.group cimport Group
 from kernbench_core.model.bank cimport Spm
-from kernbench_core.model.compute cimport MAX_REGIONS, Compute
+from kernbench_core.model.compute cimport MAX_REGIONS, Array, Compute
 from kernbench_core.model.dma cimport DmaEngine
 from kernbench_core.state.cache_snapshot cimport reset_caches
 from kernbench_core.state.controller_snapshot cimport reset_controllers
@@ -64,8 +64,11 @@ cdef void reset_engines(Sim* s) noexcept nogil:
         e.queue_first = e.queue_last = e.job = NONE
         e.queued = e.streams = e.often = 0
         e.jobs = e.work = e.job_cycles = e.idle = e.body_left = 0
+        e.outside = 0
         e.done_at = NEVER
         s.ahead[k].job = NONE
+    if s.array != NULL:
+        memset(s.array, 0, s.n_compute * sizeof(Array))
 
 
 cdef void reset(Sim* s) noexcept nogil:

@@ -15,9 +15,10 @@ from kernbench_core.state.audit cimport (
     Known, check_compute, check_dma, check_entries, check_flow, check_request, check_shares, check_stall, check_start,
     check_status)
 from kernbench_core.model.arbiter.grant cimport clients
+from kernbench_core.model.array cimport array_drained, array_enter, array_leave
 from kernbench_core.model.bank cimport Requester, Spm
 from kernbench_core.model.compute cimport (
-    MAX_REGIONS, Compute, ComputeJob, compute_complete, compute_enqueue, compute_seek, compute_start)
+    MAX_REGIONS, Array, ArrayJob, Compute, ComputeJob, compute_complete, compute_enqueue, compute_seek, compute_start)
 from kernbench_core.model.control cimport Entry
 from kernbench_core.model.dma cimport DmaEngine, DmaJob, dma_complete, dma_start, dma_submit
 from kernbench_core.model.dram.extent cimport Dram, channel_bytes, cursor_advance, flows_of
@@ -28,7 +29,7 @@ from kernbench_core.fast.group_layout cimport reset_horizons
 from kernbench_core.fast.groups cimport group_enter, group_leave
 from kernbench_core.model.heap cimport timer_push
 from kernbench_core.state.layout cimport lay_out_traces
-from kernbench_core.model.overlap cimport overlap_started
+from kernbench_core.model.overlap cimport overlap_ended, overlap_started
 from kernbench_core.model.pair cimport pair_open
 from kernbench_core.model.pair_requesters cimport far_requester
 from kernbench_core.model.phases cimport flow_bytes, list_requester, open_flows, open_requester
@@ -129,6 +130,8 @@ cdef int resume_compute_job(Sim* s, Entry* e, Known* known) except -1:
         raise ValueError(f"entry {j.entry}: it has started, and a job before it in the queue of its engine is not over")
     if e.start % c.period:
         raise ValueError(f"entry {j.entry}: it starts in cycle {e.start}, which is not a multiple of its engine's period")
+    if c.overlaps:
+        return resume_array_job(s, e)
     compute_start(c, s.compute_job, &s.spm[s.compute_spm[j.engine]], e.start)
     least = (j.init + j.body + j.finalize - 1) * c.period + 1
     if e.end == NEVER:
@@ -138,6 +141,44 @@ cdef int resume_compute_job(Sim* s, Entry* e, Known* known) except -1:
         raise ValueError(f"entry {j.entry}: it took {e.end - e.start} cycles, and its work {least}")
     compute_complete(c, s.compute_job, e.end)
     known[j.engine].work += j.init + j.body + j.finalize
+    return 0
+
+
+cdef int resume_array_job(Sim* s, Entry* e) except -1:
+    """Restore a started job of an array whose jobs overlap: move it through the array and its drain to its state."""
+    cdef ComputeJob* j = &s.compute_job[e.job]
+    cdef Compute* c = &s.compute[j.engine]
+    cdef ArrayJob* of = &s.array_job[e.job]
+    cdef cycle_t left = of.left, held = of.held, least
+    end_drained(s, j.engine, e.start)
+    array_enter(s, j.engine, e.start)
+    compute_start(c, s.compute_job, &s.spm[s.compute_spm[j.engine]], e.start)
+    overlap_started(s, j.entry)
+    if left == NEVER:
+        if e.end != NEVER:
+            raise ValueError(f"entry {j.entry}: it has ended, and it has not left the array")
+        return 0
+    least = (j.init + c.body - 1) * c.period + 1
+    if left - e.start < least or (c.streams == 0 and left - e.start > least):
+        raise ValueError(f"entry {j.entry}: it held the array for {left - e.start} cycles, and its work {least}")
+    array_leave(s, j.engine, left - 1)
+    of.held = held
+    return 0
+
+
+cdef int end_drained(Sim* s, int32_t engine, cycle_t before) except -1:
+    """End the jobs of an array that ended up to a cycle, in their order."""
+    cdef Array* a = &s.array[engine]
+    cdef cycle_t ends
+    cdef int32_t entry
+    while a.draining and s.array_job[a.drain_first].ends <= before:
+        ends = s.array_job[a.drain_first].ends
+        s.ends.n = 0                            # the timers of ends are set when all jobs are restored
+        entry = array_drained(s, engine, ends)
+        overlap_ended(s, entry)
+        if s.control.entry[entry].end != ends:
+            raise ValueError(f"entry {entry}: it ended in cycle {s.control.entry[entry].end}, and its results left in {ends}")
+    s.ends.n = 0
     return 0
 
 
@@ -155,6 +196,8 @@ cdef int resume_jobs(Sim* s, int32_t* by_number, Known* known) except -1:
             resume_compute_job(s, e, known)
     for k in range(s.n_compute):
         c = &s.compute[k]
+        if c.overlaps:
+            end_drained(s, k, s.cycle)
         known[k].done_at = c.done_at if c.job != NONE and c.streams == 0 else NEVER
     return 0
 
@@ -301,6 +344,8 @@ cdef int resume_compute(Sim* s, int32_t c, Known* known) except -1:
     cdef cycle_t since = a.first_denied, next_at = a.next_at, i
     cdef int32_t k
     check_compute(s, c, known)
+    if e.overlaps and s.array[c].draining:
+        timer_push(&s.ends, s.array_job[s.array[c].drain_first].ends - 1, s.n_compute + c)
     if e.job == NONE:
         return 0
     if e.done_at != NEVER:

@@ -8,7 +8,7 @@ from libc.stdlib cimport free, malloc
 
 from kernbench_core.model.arbiter.arbiter cimport ARBITERS
 from kernbench_core.model.bank cimport Requester
-from kernbench_core.model.compute cimport MAX_REGIONS, Compute
+from kernbench_core.model.compute cimport MAX_REGIONS, ArrayJob, Compute
 from kernbench_core.model.control cimport Entry
 from kernbench_core.model.dma cimport DmaEngine, DmaJob
 from kernbench_core.trace.events cimport FlowTrace, StreamTrace
@@ -19,7 +19,7 @@ from kernbench_core.state.device_snapshot cimport max_device_bytes, visit_device
 from kernbench_core.model.share.membership cimport Flow, Resource, flow_next, share_accrue
 from kernbench_core.model.sim cimport reads_of, writes_of
 from kernbench_core.state.fields cimport (
-    ARRIVAL, COMPUTE, COUNTER, DMAENGINE, DMAJOB, ENTRY, FLOW, FLOWTRACE, REQUESTER, OVERLAPPED, POINTER,
+    ARRAYJOB, ARRIVAL, COMPUTE, COUNTER, DMAENGINE, DMAJOB, ENTRY, FLOW, FLOWTRACE, REQUESTER, OVERLAPPED, POINTER,
     RESOURCE, SHARE, SIM, STREAMTRACE, WORD,
     Compare, Pack, Show)
 from kernbench_core.model.bank_counters cimport tally_drain
@@ -34,6 +34,8 @@ cdef int visit_queue(Sim* s, Visitor v) except -1:
     v.table(&ENTRY, s.control.entry, sizeof(Entry), s.control.n)
     if s.control.mmio != NULL:
         v.table(&ARRIVAL, s.control.mmio.arrival, sizeof(cycle_t), s.control.n)
+    if s.array != NULL:
+        v.table(&ARRAYJOB, s.array_job, sizeof(ArrayJob), s.n_compute_jobs)
     if s.caches != NULL:
         visit_caches(s, v)
     return 0
@@ -205,6 +207,9 @@ cdef void settle_state(Sim* s) noexcept nogil:
             flow = s.share.flow[flow].sibling
     for k in range(s.n_compute):
         settle_compute(s, k)
+    if s.array != NULL and not s.traced:
+        for k in range(s.n_compute_jobs):
+            s.array_job[k].held = 0
 
 
 cdef bytes take_snapshot(Sim* s):

@@ -1,6 +1,6 @@
 """Records the events of jobs, transfers and flows. docs/model/traces.md defines the cycle, phase and position of each event."""
 from kernbench_core.model.bank cimport Spm
-from kernbench_core.model.compute cimport Compute
+from kernbench_core.model.compute cimport Compute, ComputeJob
 from kernbench_core.model.control cimport Entry
 from kernbench_core.model.dma cimport DmaJob
 from kernbench_core.trace.events cimport (
@@ -62,6 +62,16 @@ cdef void record_submit(Sim* s, int32_t entry) noexcept nogil:
         record_issue(s, entry)
 
 
+cdef void record_service(Sim* s, Event* r, slot_t job) noexcept nogil:
+    """The cycles of the body and of the whole job; without a load that was hidden before its start."""
+    cdef ComputeJob* j = &s.compute_job[job]
+    cdef Compute* e = &s.compute[j.engine]
+    r.v[1] = j.body
+    if e.overlaps:
+        r.v[1] += s.array_job[job].drain - e.outside
+    r.v[2] = j.init + r.v[1] + j.finalize
+
+
 cdef void record_start(Sim* s, int32_t entry, cycle_t now) noexcept nogil:
     cdef OrderKey p = order_key_of(s, entry)
     cdef Event* r = emit(s.trace, REC_START + p.kind if p.kind < 3 else REC_CPU_START, now, 3, p.kind, p.engine, p.job, -1, 11, entry)
@@ -70,6 +80,8 @@ cdef void record_start(Sim* s, int32_t entry, cycle_t now) noexcept nogil:
         r.v[0] = p.job
         if s.control.entry[entry].op == OP_DMA:
             r.v[1] = s.dma_job[s.control.entry[entry].job].head
+        elif s.control.entry[entry].op == OP_COMPUTE:
+            record_service(s, r, s.control.entry[entry].job)
     if s.control.entry[entry].op == OP_COMPUTE:
         e = &s.compute[s.compute_job[s.control.entry[entry].job].engine]
         e.conflict_before = e.conflict
@@ -95,7 +107,7 @@ cdef void record_end(Sim* s, int32_t entry, cycle_t end) noexcept nogil:
     r.v[4] = 0
     if e.op == OP_COMPUTE:
         c = &s.compute[s.compute_job[e.job].engine]
-        r.v[4] = c.conflict - c.conflict_before
+        r.v[4] = s.array_job[e.job].held if c.overlaps else c.conflict - c.conflict_before
 
 
 cdef void emit_stall(Sim* s, DmaJob* j, int32_t phase, int64_t by_job, int32_t place, int32_t channel, cycle_t now) noexcept nogil:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, floor
 from typing import Any
 
 from .ref_banks import Request
@@ -25,6 +25,25 @@ class Work:
     writes: list[Range]
     amount: int  # MACs of a TE, elements of a VE
     done: int = 0  # work cycles done
+    parts: Parts | None = None  # on an array that overlaps its jobs
+
+    @property
+    def streaming(self) -> int:
+        """Body cycles over which the operands stream."""
+        return self.body if self.parts is None else self.parts.load + self.parts.stream
+
+
+@dataclass
+class Parts:
+    """A job on an array that overlaps jobs (compute.md, *Overlapped jobs*), in cycles of the machine."""
+
+    load: int  # after the start
+    stream: int
+    rest: int  # drain and finalize
+    wires: int  # time of the whole load at an unlimited rate
+    port: int  # time in which the stationary operand passes the operand port
+    last: int  # duration of the last fold
+    spare: int  # the part of it in which the port is free
 
 
 def te_work(entry: dict[str, Any], seq: int, te: dict[str, Any], spm: Scratchpad) -> Work:
@@ -37,8 +56,14 @@ def te_work(entry: dict[str, Any], seq: int, te: dict[str, Any], spm: Scratchpad
         _region(spm, entry, "wgt", byte_count(k * n, qw)),
     ]
     writes = [] if entry.get("partial") else [_region(spm, entry, "ofm", byte_count(m * n, entry.get("qbits_result") or qa))]
-    total = max(1, te["init_cycles"] + body + te["finalize_cycles"])
-    return Work(entry, seq, te["init_cycles"], body, total, reads, writes, m * n * k)
+    init = te["init_cycles"]
+    total = max(1, init + body + te["finalize_cycles"])
+    work = Work(entry, seq, init, body, total, reads, writes, m * n * k)
+    if te.get("drain", "exposed") == "overlapped":
+        work.parts = _parts(m, n, k, qw, qa, te, body, total)
+        if init + work.streaming == 0:
+            work.init, work.parts.rest = 1, total - 1
+    return work
 
 
 def te_body(entry: dict[str, Any], te: dict[str, Any]) -> int:
@@ -54,25 +79,51 @@ def te_body(entry: dict[str, Any], te: dict[str, Any]) -> int:
     return ceil(cycles / exact(te.get("clock_ratio", 1)))
 
 
-def _systolic_body(m: int, n: int, k: int, qw: int, qa: int, te: dict[str, Any]) -> int:
-    """One fold after the other, as a clock that goes from event to event."""
+def _folds(m: int, n: int, k: int, qw: int, qa: int, te: dict[str, Any]) -> tuple[int, int, int, int, int]:
+    """Number of folds; of each the steps, the bits of its stream, the cycles of its load, and the bits that it holds."""
     rows, cols, dataflow = te["rows"], te["cols"], te["dataflow"]
-    fed = te.get("operand_bytes_per_cycle")
-
-    def feed(bits: int) -> int:
-        return 0 if fed is None else ceil(bits / (8 * exact(fed)))
-
     tall, wide = min(k, rows), min(n, cols)
     if dataflow == "os":
-        folds = ceil_div(m, rows) * ceil_div(n, cols)
-        steps, stream, load, held = k, k * (min(m, rows) * qa + wide * qw), 0, 0
-    elif dataflow == "ws":
-        folds = ceil_div(k, rows) * ceil_div(n, cols)
-        steps, stream, load, held = m, m * tall * qa, rows, tall * wide * qw
-    else:
-        folds = ceil_div(k, rows) * ceil_div(m, cols)
-        steps, stream, load, held = n, n * tall * qw, rows, tall * min(m, cols) * qa
+        return ceil_div(m, rows) * ceil_div(n, cols), k, k * (min(m, rows) * qa + wide * qw), 0, 0
+    if dataflow == "ws":
+        return ceil_div(k, rows) * ceil_div(n, cols), m, m * tall * qa, rows, tall * wide * qw
+    return ceil_div(k, rows) * ceil_div(m, cols), n, n * tall * qw, rows, tall * min(m, cols) * qa
+
+
+def _feed(bits: int, te: dict[str, Any]) -> int:
+    """Cycles in which bits enter the array."""
+    fed = te.get("operand_bytes_per_cycle")
+    return 0 if fed is None else ceil(bits / (8 * exact(fed)))
+
+
+def _parts(m: int, n: int, k: int, qw: int, qa: int, te: dict[str, Any], body: int, total: int) -> Parts:
+    """The folds one after the other, up to the cycle in which the last one has entered the array."""
+    folds, steps, stream, load, held = _folds(m, n, k, qw, qa, te)
+    ratio = exact(te.get("clock_ratio", 1))
+    last = max(steps, _feed(stream, te))
+    wires, port = ceil(load / ratio), ceil(_feed(held, te) / ratio)
+    clock = max(load, _feed(held, te))
+    for _ in range(folds - 1):
+        clock += max(steps, te["rows"], _feed(stream + held, te))
+    clock += last
+    if te["dataflow"] == "os" and last < te["rows"]:
+        clock += te["rows"] - last
+    front = min(ceil(clock / ratio), body)
+    loading = max(wires, port)
+    last = min(floor(last / ratio), front - loading)
+    spare = max(0, last - ceil(_feed(stream, te) / ratio))
+    return Parts(loading, front - loading, total - te["init_cycles"] - front, wires, port, last, spare)
+
+
+def _systolic_body(m: int, n: int, k: int, qw: int, qa: int, te: dict[str, Any]) -> int:
+    """One fold after the other, as a clock that goes from event to event."""
+    rows, cols = te["rows"], te["cols"]
+    folds, steps, stream, load, held = _folds(m, n, k, qw, qa, te)
     drain, clock = rows + cols - 2, 0
+
+    def feed(bits: int) -> int:
+        return _feed(bits, te)
+
     if te.get("fill", "exposed") == "exposed":
         for _ in range(folds):
             clock += max(load, feed(held)) + max(steps, feed(stream)) + drain
@@ -190,10 +241,10 @@ class ServiceEngine:
         if self.job is None or self.request is not None or cycle % self.period:
             return
         step = self.job.done - self.job.init
-        if not self.traffic or not 0 <= step < self.job.body:
+        if not self.traffic or not 0 <= step < self.job.streaming:
             return
-        reads = self._banks(self.job.reads, step, self.job.body)
-        writes = self._banks(self.job.writes, step, self.job.body)
+        reads = self._banks(self.job.reads, step, self.job.streaming)
+        writes = self._banks(self.job.writes, step, self.job.streaming)
         if reads or writes:
             self.request = Request((self.kind, self.number, self.job.seq, 0), reads, writes, cycle)
 
@@ -220,16 +271,92 @@ class ServiceEngine:
                 self.job.done += 1
             self.request = None
 
-    def complete(self) -> Work | None:
-        """P7: the job whose work has reached zero, if there is one."""
+    def complete(self) -> list[Work]:
+        """P7: the jobs whose work has reached zero."""
         job = self.job
         if job is None or job.done < job.total:
-            return None
+            return []
+        self.job = None
+        return [self._count(job)]
+
+    def _count(self, job: Work) -> Work:
         self.count["jobs"] += 1
         self.count[self.amount] += job.amount
-        self.job = None
         return job
+
+    @property
+    def jobs_inside(self) -> int:
+        """Jobs that have started and not ended."""
+        return int(self.job is not None)
 
     def counters(self) -> dict[str, Any]:
         """The counters of docs/model/formats.md."""
         return {**self.count, "stalled": {"bank_conflict": self.bank_conflict}}
+
+
+def tensor_engine(number: int, te: dict[str, Any], spm: Scratchpad) -> ServiceEngine:
+    """A TE of a machine."""
+    of = ArrayEngine if te.get("drain", "exposed") == "overlapped" else ServiceEngine
+    return of(1, number, te, spm, "macs")
+
+
+class ArrayEngine(ServiceEngine):
+    """A TE whose jobs enter the array while earlier ones drain (compute.md, *Overlapped jobs*)."""
+
+    def __init__(self, kind: int, number: int, config: dict[str, Any], spm: Scratchpad, amount: str) -> None:
+        super().__init__(kind, number, config, spm, amount)
+        self.draining: list[Work] = []  # in the order in which they left the array; `done` goes on from 0 to their rest
+        self.waited = 0  # ticks for which the head of the queue has waited for the array
+        self.before: Parts | None = None  # of the job that held the array last
+
+    def start(self, cycle: int, starts: Callable[[Work], None]) -> None:
+        if self.job is None and self.queue and cycle % self.period == 0:
+            self._load(self.queue[0])
+            starts(self.queue[0])
+            self.job = self.queue.pop(0)
+            self.waited = 0
+
+    def _load(self, job: Work) -> None:
+        """What is left of its load after the cycles in which the array could load it beside the last fold."""
+        parts, before = job.parts, self.before
+        if parts is None or before is None or self.waited == 0:
+            return
+        waited = min(self.waited, before.last)
+        left = max(parts.wires - waited, parts.port - min(waited, before.spare), 0)
+        if left + parts.stream == 0:
+            left = 1
+        hidden = parts.load - left
+        if hidden > 0:
+            parts.load = left
+            job.body -= hidden
+            job.total -= hidden
+
+    def advance(self, cycle: int) -> None:
+        if self.job is None and self.draining:
+            self.count["busy"] += 1
+        else:
+            super().advance(cycle)
+        if cycle % self.period == 0:
+            for job in self.draining:
+                job.done += 1
+            if self.queue and self.job is not None:
+                self.waited += 1
+
+    def complete(self) -> list[Work]:
+        job = self.job
+        if job is not None and job.done == job.init + job.streaming:
+            self.before, self.job, job.done = job.parts, None, 0
+            self.draining.append(job)
+        ended = []
+        while self.draining and self.draining[0].done >= self._rest(self.draining[0]):
+            ended.append(self._count(self.draining.pop(0)))
+        return ended
+
+    @staticmethod
+    def _rest(job: Work) -> int:
+        assert job.parts is not None
+        return job.parts.rest
+
+    @property
+    def jobs_inside(self) -> int:
+        return super().jobs_inside + len(self.draining)

@@ -14,7 +14,7 @@ from .ref_cache import Cache
 from .ref_control import Control, Record
 from .ref_controller import ControllerChannel
 from .ref_dma import DmaEngine, DmaJob
-from .ref_engines import ServiceEngine, Work, te_work, ve_work
+from .ref_engines import ServiceEngine, Work, te_work, tensor_engine, ve_work
 from .ref_geometry import Range, Scratchpad, overlap
 from .ref_machine import exact
 from .ref_rows import RowChannel
@@ -72,7 +72,7 @@ class SystemSimulation(Simulation):
         dmas = len(pads) * machine["dma"]["engines"] + len(self.site.parts.endpoints)
         tes, ves = machine["te"]["engines"], machine["ve"]["engines"]
         self.dma = [DmaEngine(i, machine["dma"]) for i in range(dmas)]
-        self.te = [ServiceEngine(1, i, machine["te"], pads[i // tes], "macs") for i in range(tes * len(pads))]
+        self.te = [tensor_engine(i, machine["te"], pads[i // tes]) for i in range(tes * len(pads))]
         self.ve = [ServiceEngine(2, i, machine["ve"], pads[i // ves], "ops") for i in range(ves * len(pads))]
         self.cpus = [ServiceEngine(COMPONENT, i, CPU, self.spm, "launches") for i in range(len(self.site.parts.cpus))]
         self.services = [*self.te, *self.ve, *self.cpus]

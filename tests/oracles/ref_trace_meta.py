@@ -45,7 +45,8 @@ def units(machine: dict[str, Any]) -> list[dict[str, Any]]:
     ports = {name: spm[name] for name in ("ports", "read_ports", "write_ports") if name in spm}
     out = [_unit(f"dma{i}", "DMA", i, period=dma["period"], weights=weights) for i in range(dma["engines"])]
     rate = exact_text(exact(macs))
-    out += [_unit(f"te{i}", "TE", i, period=te["period"], macs_per_cycle=rate) for i in range(te["engines"])]
+    drain = {"drain": "overlapped"} if te.get("drain") == "overlapped" else {}
+    out += [_unit(f"te{i}", "TE", i, period=te["period"], macs_per_cycle=rate, **drain) for i in range(te["engines"])]
     out += [_unit(f"ve{i}", "VE", i, period=ve["period"], ops_per_cycle=exact_text(ops)) for i in range(ve["engines"])]
     out += [_unit(f"dram.ch{i}", "DRAM", i, capacity=exact_text(channel)) for i in range(dram["channels"])]
     for i, link in enumerate(mesh_links(noc) if noc is not None else []):

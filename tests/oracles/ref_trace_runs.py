@@ -97,7 +97,7 @@ class Streamed:
         """The bytes of the region on the lines that the open body cycle of `job` asks for; None where it asks for none."""
         spm, step = engine.spm, job.done - job.init
         start, end = self.region
-        share = ceil_div(end - start, job.body)
+        share = ceil_div(end - start, job.streaming)
         asked = list(spm.lines_beginning_in(min(start + step * share, end), min(start + (step + 1) * share, end)))
         if step == 0:
             asked.append(start // spm.width)

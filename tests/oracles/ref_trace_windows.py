@@ -108,7 +108,7 @@ class Windows:
             active = [sum(1 for job in engine.active if job.channel == name) for name in channels]
             out[f"dma{i}"] = (queued, active)
         for name, service in self.run.named_services():
-            out[name] = ([len(service.queue)], [0 if service.job is None else 1])
+            out[name] = ([len(service.queue)], [service.jobs_inside])
         return out
 
     def _close(self, last: int, length: int) -> None:

@@ -15,7 +15,7 @@ from .ref_cache import Cache, WriteBack
 from .ref_control import Control, Record
 from .ref_controller import ControllerChannel
 from .ref_dma import DmaEngine, DmaJob, Flow
-from .ref_engines import ServiceEngine, Work, te_work, ve_work
+from .ref_engines import ServiceEngine, Work, te_work, tensor_engine, ve_work
 from .ref_geometry import Range, Scratchpad, mesh_links, overlap
 from .ref_machine import completed, exact
 from .ref_rows import RowChannel
@@ -41,7 +41,7 @@ class Simulation:
         self.control = Control(program, machine["control"]["issue_width"], machine["control"].get("mmio"))
         self.record_of = {id(record.entry): record for record in self.control.records}
         self.dma = [DmaEngine(i, machine["dma"]) for i in range(machine["dma"]["engines"])]
-        self.te = [ServiceEngine(1, i, machine["te"], self.spm, "macs") for i in range(machine["te"]["engines"])]
+        self.te = [tensor_engine(i, machine["te"], self.spm) for i in range(machine["te"]["engines"])]
         self.ve = [ServiceEngine(2, i, machine["ve"], self.spm, "ops") for i in range(machine["ve"]["engines"])]
         self.services = [*self.te, *self.ve]
         self.capacity = _capacities(machine)
@@ -114,7 +114,7 @@ class Simulation:
     def _in_flight(self) -> bool:
         if any(engine.pending or engine.active for engine in self.dma):
             return True
-        return any(engine.queue or engine.job for engine in self.services)
+        return any(engine.queue or engine.jobs_inside for engine in self.services)
 
     def _start(self, cycle: int) -> None:
         def dma_starts(job: DmaJob) -> None:
@@ -270,7 +270,7 @@ class Simulation:
                 engine.active.remove(job)
                 engine.count["jobs"] += 1
                 ended.append(job.entry)
-        ended += [work.entry for service in self.services if (work := service.complete()) is not None]
+        ended += [work.entry for service in self.services for work in service.complete()]
         for entry in ended:
             self.record_of[id(entry)].end = cycle + 1
         self.running = [started for started in self.running if started[0].end is None]

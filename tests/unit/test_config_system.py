@@ -87,7 +87,7 @@ def test_presets_are_read_back_as_they_were(name: str) -> None:
     assert pickle.loads(pickle.dumps(config)) == config
     validator_of(system_json_schema).validate(config.to_dict())
     defaults = {path for path, _, origin in config.effective() if origin == "default"}
-    added = {"pe.dma.codecs", "pe.te.fill", "pe.te.clock_ratio", "pe.ve.clock_ratio", "pe.ve.reduction_trees"}
+    added = {"pe.dma.codecs", "pe.te.fill", "pe.te.drain", "pe.te.clock_ratio", "pe.ve.clock_ratio", "pe.ve.reduction_trees"}
     added |= {"system.failed", "energy.by_cause"}
     added |= {"cube.mesh.model", "system.slow", "system.switch.cycles", "system.switch.oversubscription"}
     added |= {"system.switch.reduce", "system.dimensions", "pe.cores"}

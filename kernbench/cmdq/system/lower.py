@@ -16,6 +16,7 @@ from kernbench.cmdq.lower import (
     ALLOCATIONS,
     KINDS,
     OVERLAPS,
+    compute_table,
     control_tables,
     dma_table,
     mmio_columns,
@@ -122,7 +123,7 @@ class _Lowering:
             engine["channels"].append((config.pe.ipcq.max_concurrent, 0, config.pe.ipcq.weight))  # of queues between PEs
         dma += [dma_table(npu.dma, nowhere) for _ in self.endpoints]
         compute = [
-            {"kind": KINDS[kind], "id": k * spec.engines + i, "spm": k, "period": spec.period, "traffic": spec.spm_traffic}
+            compute_table(kind, spec, k * spec.engines + i, k)
             for kind, spec in (("te", npu.te), ("ve", npu.ve))
             for k in range(len(self.pes))
             for i in range(spec.engines)

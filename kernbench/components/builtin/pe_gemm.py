@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from math import ceil, prod
+from math import prod
 from typing import Any
+
+from msgspec.structs import astuple
 
 from kernbench.common.dtypes import dtype_of
 from kernbench.common.naming import PE_GEMM
@@ -95,11 +97,10 @@ class Products(Serving):
         work = stage.params
         m, n, k = work["m"], work["n"], work["k"]
         bits_a, bits_b = dtype_of(work["dtype_a"]).bits, dtype_of(work["dtype_b"]).bits
-        time = te_service(self._te, m, n, k, bits_b, bits_a)
         regions = [(piece.addr - self.base, piece.nbytes, 0) for piece in work["operands"]]
         if work["out"] is not None:
             regions.append((work["out"].addr - self.base, work["out"].nbytes, 1))
-        return (((time.init, ceil(time.body * self._factor), time.finalize, m * n * k, m, n, k, bits_b, bits_a), regions),)
+        return ((self._job(m, n, k, bits_b, bits_a), regions),)
 
     def opcode(self, msg: Any) -> str:
         return "TE_GEMM_TILE"
@@ -107,9 +108,13 @@ class Products(Serving):
     def _params(self, msg: Any) -> tuple[int, ...]:
         """A stack of products takes the time of one product with the rows of all."""
         bits_a, bits_b = dtype_of(msg.a.dtype).bits, dtype_of(msg.b.dtype).bits
-        m = msg.m * prod(msg.out.shape[:-2])
-        time = te_service(self._te, m, msg.n, msg.k, bits_b, bits_a)
-        return (time.init, ceil(time.body * self._factor), time.finalize, m * msg.n * msg.k, m, msg.n, msg.k, bits_b, bits_a)
+        return self._job(msg.m * prod(msg.out.shape[:-2]), msg.n, msg.k, bits_b, bits_a)
+
+    def _job(self, m: int, n: int, k: int, bits_b: int, bits_a: int) -> tuple[int, ...]:
+        """The parameters of a job of the core."""
+        time = te_service(self._te, m, n, k, bits_b, bits_a, factor=self._factor)
+        parts = () if time.parts is None else astuple(time.parts)
+        return (time.init, time.body, time.finalize, m * n * k, m, n, k, bits_b, bits_a, *parts)
 
 
 class PeGemm(Products, PePart, kind=PE_GEMM):

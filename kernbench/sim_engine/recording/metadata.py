@@ -19,7 +19,7 @@ from kernbench.cmdq.plan import Plan
 from kernbench.common import naming
 from kernbench.common.errors import InputError, Problem
 from kernbench.config import MachineConfig
-from kernbench.config.schema import Spm
+from kernbench.config.schema import Spm, Te
 from kernbench.sim_engine.recording.options import FOREVER, TraceOptions
 from kernbench.sim_engine.recording.templates import exact_text, line
 from kernbench.sim_engine.result import MODEL_VERSION
@@ -36,7 +36,7 @@ def units(plan: Plan) -> list[dict[str, Any]]:
     """Every track: DMA engines, TEs, VEs and processors, DRAM channels, links, caches, scratchpads, control."""
     dma, te, ve = plan.pe.dma, plan.pe.te, plan.pe.ve
     what: dict[int, tuple[str, dict[str, Any]]] = {
-        EngineType.TE: ("TE", {"period": te.period, "macs_per_cycle": exact_text(te.array_macs)}),
+        EngineType.TE: ("TE", {"period": te.period, "macs_per_cycle": exact_text(te.array_macs), **_drain(te)}),
         EngineType.VE: ("VE", {"period": ve.period, "ops_per_cycle": exact_text(Fraction(ve.lanes) * ve.ops_per_lane)}),
         EngineType.COMPONENT: ("M_CPU", {}),
     }
@@ -50,6 +50,11 @@ def units(plan: Plan) -> list[dict[str, Any]]:
         out.append(_unit(name, component, index, capacity=exact_text(capacity)))
     out += [_unit(name, "SRAM", k, **_shape(plan.pe.spm)) for k, name in enumerate(plan.scratchpads)]
     return [*out, _unit(naming.CONTROL, "CPU", 0)]
+
+
+def _drain(te: Te) -> dict[str, str]:
+    """Whether several jobs can be in an engine at a time."""
+    return {"drain": te.drain} if te.overlaps_jobs else {}
 
 
 def part_names(plan: Plan, impls: Mapping[str, str]) -> list[str]:

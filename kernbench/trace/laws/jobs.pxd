@@ -21,7 +21,8 @@ cdef class States:
 
 cdef class Engine:
     cdef long long running, transfers
-    cdef bint plugged, has_period
+    cdef bint plugged, has_period, overlaps
+    cdef object inside
     cdef dict on_channel
 
 
@@ -67,6 +68,8 @@ cdef class Jobs(Law):
 
     @cython.locals(context=Context, job=Job, engine=Engine, transfer=bint)
     cdef _end(self, Line record)
+
+    cdef _drained(self, Line record, Engine engine)
 
     cdef _length(self, Line record, Job job, Engine engine)
 

@@ -4,6 +4,7 @@ latencies."""
 from __future__ import annotations
 
 from array import array
+from collections import deque
 from typing import Any
 
 from kernbench.trace.laws.law import ENDS, Context, Job, Law, ends_of
@@ -131,7 +132,9 @@ class Engine:
     def __init__(self, track: dict[str, Any]) -> None:
         self.plugged = "impl" in track  #: a plugged-in component
         self.has_period = track.get("period", 1) != 1
+        self.overlaps = track.get("drain") == "overlapped"  #: an array: jobs start while others drain
         self.running = -1  #: the running job of a TE or VE; -1: none
+        self.inside: deque[int] = deque()  #: jobs that have started and not ended, if jobs overlap
         self.transfers = 0  #: running transfers of a DMA engine, without those between PEs
         self.on_channel: dict[int, int] = {}  #: running transfers by channel
 
@@ -192,7 +195,9 @@ class Jobs(Law):
         if kind == "DMA":
             self._transfer_starts(record, engine)
         else:
-            if engine.running >= 0 and not engine.plugged:
+            if engine.overlaps:
+                engine.inside.append(record.job_id)
+            elif engine.running >= 0 and not engine.plugged:
                 text = f"job {record.job_id} starts on {record.unit}, but job {engine.running} has not ended"
                 context.report("overlap", text)
             engine.running = record.job_id
@@ -232,6 +237,8 @@ class Jobs(Law):
             if record.channel != COMM_CHANNEL:
                 engine.transfers -= 1
             engine.on_channel[record.channel] = engine.on_channel.get(record.channel, 0) - 1
+        elif engine.overlaps:
+            self._drained(record, engine)
         elif engine.running == record.job_id:
             engine.running = -1
         if job is None:
@@ -248,6 +255,15 @@ class Jobs(Law):
             job.stalled = record.stall_cycles
             self._length(record, job, engine)
         self._over(job, _END_BIT, record.t_cycle)
+
+    def _drained(self, record: Line, engine: Engine) -> None:
+        """A job ends on an engine whose jobs overlap."""
+        if record.job_id not in engine.inside:
+            return
+        first = engine.inside[0]
+        if first != record.job_id and not engine.plugged:
+            self.context.report("overlap", f"job {record.job_id} ends on {record.unit} before the earlier job {first}")
+        engine.inside.remove(record.job_id)
 
     def _length(self, record: Line, job: Job, engine: Engine) -> None:
         """The latency of a TE or VE job is the sum of its work and its waits; if the period is above 1, the cycles between

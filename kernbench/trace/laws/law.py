@@ -19,7 +19,7 @@ LAWS: dict[str, str] = {
     "order": "cycles never decrease, and phases do not within a cycle",
     "track": "an event's unit is a track of TRACE_META, of the right kind",
     "pair": "every start has an end and every end a start, with the same properties",
-    "overlap": "a tensor or vector engine has one job at a time",
+    "overlap": "a tensor or vector engine has one job at a time; if its jobs overlap, they end in the order of their starts",
     "concurrency": "a DMA engine and its channels have no more transfers than the machine allows",
     "latency": "latencies and durations are differences of cycles",
     "bytes": "the flows of a transfer add up to its size, and its accesses to the bytes moved",

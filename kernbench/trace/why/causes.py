@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 #: The description of each cause. The first three causes are work, and all others are waits; `idle` is the only cause without a
@@ -63,6 +63,11 @@ class Span:
     def cycles(self) -> int:
         """The length of the span."""
         return self.end - self.start
+
+    def upto(self, end: int) -> Span:
+        """The span without the cycles from `end` on."""
+        kept = Fraction(end - self.start, self.cycles)
+        return Span(self.start, end, tuple(replace(part, cycles=part.cycles * kept) for part in self.parts))
 
 
 def whole(start: int, end: int, cause: str, resource: str, by: tuple[int, ...] = (), bank: int | None = None) -> Span:

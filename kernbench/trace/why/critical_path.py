@@ -101,7 +101,7 @@ class _Walk:
         """Walk back from the end of a job, or from its start only, to the event that let the job start."""
         if job is None:
             raise UnlawfulError(f"command {command.id} ends without a job")
-        spans = [] if started else self.stories.run_spans(job)
+        spans = [] if started else until(self.at, self.stories.run_spans(job))
         freed = self._freed(job)
         if freed is not None:
             if freed.at < job.start:
@@ -138,11 +138,18 @@ class _Walk:
                 if other.start == last.end and other.number not in self._stores:
                     self._stores.add(other.number)
                     return _Freed(other, last.end, "kv_order", "period")
+        if self.history.overlaps(job) and last.cause == "queue":
+            return _Freed(last.by[0], last.end, "engine", "period")
         for some in (last.by, self.history.on[job.command.unit].around(last.start, last.end)):
             ended = [other for other in some if other.end == last.end and other.ended]
             if ended:
                 return _Freed(ended[0], last.end, "engine" if last.cause == "queue" else "slot", "period")
         return None
+
+
+def until(end: int, spans: Sequence[Span]) -> list[Span]:
+    """The spans up to a cycle. A job that drains after it has left an array has more, beside the next job."""
+    return [span if span.end <= end else span.upto(end) for span in spans if span.start < end]
 
 
 @dataclass(frozen=True, slots=True)

@@ -172,6 +172,7 @@ class History:
     write_backs: list[WriteBack]
     mmio: Mmio | None  #: the host that writes entries into the queue
     on: dict[str, Line]  #: jobs by engine
+    arrays: frozenset[str]  #: engines whose jobs overlap
 
     def until_issue(self, command: Command, ready: int, issue: int) -> Span:
         """The reason why a ready command waits: the executor of the queue, the processor of a PE, or queues between PEs."""
@@ -201,6 +202,10 @@ class History:
             return 0, None
         last = max(raised, key=lambda one: (one.end or 0, one.place))
         return (last.end or 0) + self.mmio.interrupt_cycles, last
+
+    def overlaps(self, job: Job) -> bool:
+        """Whether the engine of a job can have several jobs at a time, because each drains while the next one streams."""
+        return job.command.unit in self.arrays
 
     def command_of(self, job: int | None) -> tuple[int, ...]:
         """The id of the command of a job."""
@@ -271,6 +276,7 @@ def read_history(trace: Trace) -> History:
         write_backs=reading.write_backs,
         mmio=machine.control.mmio,
         on={unit: Line(jobs) for unit, jobs in on.items()},
+        arrays=frozenset(str(unit.get("unit")) for unit in trace.meta.units if unit.get("drain") == "overlapped"),
     )
 
 

@@ -73,14 +73,16 @@ def queue_states(history: History, job: Job, since: int = 0) -> list[State]:
     ends += [other.issue for other in dma.overtakers] if dma is not None else []
     marks.update(mark for mark in ends if begin < mark < job.start)
     cuts = sorted(marks)
-    return _joined(_in_line(cuts, around) if dma is None else dma.states(cuts, around))
+    return _joined(_in_line(cuts, around, history.overlaps(job)) if dma is None else dma.states(cuts, around))
 
 
-def _in_line(cuts: Sequence[int], around: Sequence[Job]) -> list[State]:
-    """A TE or VE: one job at a time, in order."""
+def _in_line(cuts: Sequence[int], around: Sequence[Job], overlaps: bool) -> list[State]:
+    """A TE or VE: one job at a time, in order; if jobs overlap, only the last one that started holds the array."""
     states = []
     for a, b in pairwise(cuts):
         running = tuple(other for other in around if other.start <= a < other.end)
+        if overlaps:
+            running = running[-1:]
         states.append(State(a, b, "queue" if running else "period", running))
     return states
 

@@ -1,0 +1,97 @@
+"""Systolic arrays whose jobs overlap (`te.drain`): cycles computed by hand from docs/model/compute.md."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kernbench import InputError, Result, load_config, load_program, simulate
+from kernbench.bounds import lower_bounds
+
+ARRAY = {
+    "timing": "systolic", "rows": 8, "cols": 4, "dataflow": "ws", "fill": "overlapped", "drain": "overlapped", "engines": 1,
+    "init_cycles": 0, "finalize_cycles": 0, "spm_traffic": False,
+}  # fmt: skip
+PLACES = {f"{tile}_{what}": 0 for tile in ("ifm", "wgt", "ofm") for what in ("bank", "offset")}
+DRAIN = 8 + 4 - 3  # R + C - 3: the last cycle of the stream is the first of the last result
+
+
+def run(shapes: list[tuple[int, int, int]], te: dict[str, Any] | None = None, **fields: Any) -> Result:
+    """Products one after another in the queue of te0; `fields`: of the last product."""
+    product = {"opcode": "TE_GEMM_TILE", "qbits_weight": 8, "qbits_activation": 8, **PLACES}
+    entries = [{**product, "id": i, "m": m, "n": n, "k": k} for i, (m, n, k) in enumerate(shapes)]
+    entries[-1] |= fields
+    program = load_program({"metadata": {"version": "1.0", "name": "chain"}, "cmdq": entries})
+    config = load_config({"te": {**ARRAY, **(te or {})}})
+    result = simulate(program, config)
+    assert lower_bounds(program, config).cycles <= result.cycles
+    return result
+
+
+def spans(result: Result) -> list[tuple[int | None, int | None]]:
+    return [(entry.start, entry.end) for entry in result.entries]
+
+
+def test_a_chain_fills_and_drains_once() -> None:
+    result = run([(20, 4, 16)] * 3)
+    assert spans(result) == [(0, 8 + 40 + DRAIN), (48, 48 + 40 + DRAIN), (88, 88 + 40 + DRAIN)]
+    assert result.counters["te0"]["busy"] == result.cycles == 8 + 3 * 40 + DRAIN
+
+
+def test_a_chain_takes_as_long_as_its_folds_in_one_job() -> None:
+    assert run([(20, 4, 16)] * 5).cycles == run([(20, 4, 80)]).cycles
+
+
+def test_a_product_alone_takes_as_long_as_without_overlap() -> None:
+    alone, exposed = run([(20, 4, 16)]), run([(20, 4, 16)], {"drain": "exposed"})
+    assert spans(alone) == spans(exposed) == [(0, 57)]
+
+
+def test_a_short_stream_hides_only_a_part_of_the_next_load() -> None:
+    """The stream of 3 rows hides 3 cycles of the next load, so 5 come after the start."""
+    assert spans(run([(3, 4, 8)] * 2)) == [(0, 8 + 3 + DRAIN), (11, 11 + 5 + 3 + DRAIN)]
+
+
+def test_a_product_that_is_issued_later_loads_beside_the_drain() -> None:
+    """A vector job holds the second product back until cycle 30: the array is free since 28, and the load is not hidden."""
+    ve = {"opcode": "VE_COPY_TILE", "id": 9, "length": 64 * 18, "qbits_activation": 8, "in_bank": 0, "in_offset": 0,
+          "out_bank": 0, "out_offset": 0}  # fmt: skip
+    product = {"opcode": "TE_GEMM_TILE", "qbits_weight": 8, "qbits_activation": 8, "m": 20, "n": 4, "k": 8, **PLACES}
+    queue = [{**product, "id": 0}, ve, {**product, "id": 1, "deps_before": [9]}]
+    program = load_program({"metadata": {"version": "1.0", "name": "late"}, "cmdq": queue})
+    result = simulate(program, load_config({"te": ARRAY, "ve": {"spm_traffic": False}}))
+    assert spans(result) == [(0, 28 + DRAIN), (0, 30), (30, 30 + 28 + DRAIN)]
+
+
+def test_a_dependent_product_waits_for_the_drain() -> None:
+    end = 8 + 40 + DRAIN
+    assert spans(run([(20, 4, 16)] * 2, deps_before=[0])) == [(0, end), (end, 2 * end)]
+
+
+def test_results_of_an_output_stationary_fold_need_the_rows_to_leave() -> None:
+    """A depth of 3 streams in 3 cycles, but the next product enters only after 8."""
+    assert spans(run([(8, 4, 3)] * 2, {"dataflow": "os"})) == [(0, 3 + DRAIN), (8, 8 + 3 + DRAIN)]
+
+
+def test_init_belongs_to_the_array_and_finalize_to_the_drain() -> None:
+    result = run([(20, 4, 8)] * 2, {"init_cycles": 2, "finalize_cycles": 100})
+    assert spans(result) == [(0, 2 + 28 + DRAIN + 100), (30, 30 + 2 + 20 + DRAIN + 100)]
+
+
+def test_a_slow_operand_port_hides_less() -> None:
+    """A fold streams 20 * 8 bytes and holds 32; at 8 B/cycle the stream takes every cycle of the port, and the load 4 more."""
+    result = run([(20, 4, 8)] * 2, {"operand_bytes_per_cycle": 8})
+    assert spans(result)[1] == (28, 28 + 4 + 20 + DRAIN)
+
+
+def test_the_operands_stream_while_the_job_holds_the_array() -> None:
+    result = run([(20, 4, 16)] * 3, {"spm_traffic": True})
+    assert result.cycles == 8 + 3 * 40 + DRAIN
+    assert sum(result.counters["spm"]["requests"]) > 0
+
+
+@pytest.mark.parametrize("te", [{"fill": "exposed"}, {"timing": "macs", "rows": None, "cols": None, "dataflow": None}])
+def test_drain_needs_overlapped_folds_of_a_systolic_array(te: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="drain"):
+        load_config({"te": {**ARRAY, **te}})

@@ -206,6 +206,7 @@ MAPS = [
     "row bank stack rank column group pseudo", "row bank group stack rank pseudo column",
     "row column bank group stack rank pseudo column2",
     "row column rank pseudo stack bank group column4", "bank row group stack column rank pseudo",
+    "row column4 bank group stack rank pseudo column", "column2 row bank stack column group rank pseudo",
 ]  # fmt: skip
 
 

@@ -5,7 +5,7 @@ Times are DRAM clocks. A time that a file does not give is computed from others,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -189,30 +189,39 @@ def field_sizes(values: Mapping[str, Any]) -> dict[str, int]:
 def map_fields(values: Mapping[str, Any]) -> list[tuple[str, int, int]]:
     """`map` as (field, size, place), from the lowest field up; a value is multiplied by `place`. ValueError names the
     reason."""
-    sizes, out, low, seen = field_sizes(values), [], 1, set()
-    names = values["map"].split()
+    sizes, names = field_sizes(values), values["map"].split()
+    part, low = _column_part(names, sizes["column"])
+    out: list[tuple[str, int, int]] = []
     for name in reversed(names):
-        field = "column" if name.startswith("column") else name
+        field = "column" if name == part else name
         if field not in sizes:
             raise ValueError(f"{name} is not a field; the fields are {', '.join(FIELDS)}")
-        if field in seen and (field != "column" or names.count(name) > 1):
+        if names.count(name) > 1:
             raise ValueError(f"{name} stands there twice")
-        seen.add(field)
         size, place = sizes[field], 1
-        if name not in (field,):
-            part = name.removeprefix("column")
-            if not part.isdecimal() or int(part) < 1 or size % int(part):
-                raise ValueError(f"{name}: a row has {size} bursts, and the product of the fields after column must divide it")
-            size = low = int(part)
-        elif field == "column":
-            size, place = size // low, low
+        if field == "column" and part:
+            size = low if name == part else size // low
+            place = next((lower for other, lower, _ in out if other == "column"), 1)
         out.append((field, size, place))
-    if low > 1 and "column" not in names and low != sizes["column"]:
-        raise ValueError(f"column{low} has no column beside it for the other {sizes['column'] // low} parts of a row")
+    if part and "column" not in names and low != sizes["column"]:
+        raise ValueError(f"{part} has no column beside it for the other {sizes['column'] // low} parts of a row")
+    seen = {field for field, _, _ in out}
     missing = [name for name in FIELDS if name not in seen and sizes[name] > 1 and name != "row"]
     if missing:
         raise ValueError(f"{missing[0]} is missing: the device has {sizes[missing[0]]}")
     return out
+
+
+def _column_part(names: Sequence[str], columns: int) -> tuple[str, int]:
+    """The field `columnN` of a map and its number of values; an empty name and 1 if the column is not split."""
+    parts = [name for name in names if name.startswith("column") and name != "column"]
+    for name in parts:
+        values = name.removeprefix("column")
+        if not values.isdecimal() or int(values) < 1 or columns % int(values):
+            raise ValueError(f"{name}: a row has {columns} bursts, and columnN must divide them into N equal parts")
+    if len(set(parts)) > 1:
+        raise ValueError(f"{parts[1]} stands beside {parts[0]}, but a column is split only once: list column and one columnN")
+    return (parts[0], int(parts[0].removeprefix("column"))) if parts else ("", 1)
 
 
 def map_pairs(values: Mapping[str, Any]) -> list[tuple[str, str, int, int]]:

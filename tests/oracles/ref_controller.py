@@ -244,18 +244,17 @@ class ControllerChannel:
             "column": t["row_bytes"] // t["burst_bytes"],
         }
         value = dict.fromkeys(size, 0)
-        low = 1
+        part = next((name for name in t["map"].split() if name.startswith("column") and name != "column"), None)
+        values = dict(size)  # of each name of the map
+        if part is not None:
+            values[part] = int(part.removeprefix("column"))
+            values["column"] //= values[part]
+        lower = 1  # values of the column number that the fields so far tell apart
         for name in reversed(t["map"].split()):
-            if name.startswith("column") and name != "column":
-                low = int(name[6:])
-                value["column"] += number % low
-                number //= low
-            elif name == "column":
-                value["column"] += low * (number % (size["column"] // low))
-                number //= size["column"] // low
-            else:
-                value[name] = number % size[name]
-                number //= size[name]
+            field = "column" if name == part else name
+            value[field] += (lower if field == "column" else 1) * (number % values[name])
+            number //= values[name]
+            lower *= values[name] if field == "column" else 1
         value["row"] = (value["row"] + number * t["rows"]) % t["rows"]
         used = dict.fromkeys(size, 0)
         for pair in t["hash"]:

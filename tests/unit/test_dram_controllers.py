@@ -111,6 +111,21 @@ def test_a_stream_opens_its_rows_ahead() -> None:
     assert [channel[name] for name in counts] == [16384, 512, 16, 0, 496, 16, 0]
 
 
+@pytest.mark.parametrize("name", ["row bank column group", "row bank column4 column group", "row bank column column8 group"])
+def test_a_split_column_is_as_large_as_a_row(name: str) -> None:
+    """A row has 32 bursts, however the column is split and whichever part is listed first: 4 groups, 16 rows, 512 bursts."""
+    channel = run(machine(map=name), move(0, 16384)).to_dict()["counters"]["dram.ch0"]
+    assert [channel[key] for key in ("bursts", "activations", "row_misses", "row_conflicts")] == [512, 16, 16, 0]
+
+
+def test_parts_of_a_column_select_bursts_by_their_place_in_the_map() -> None:
+    """With `column2` above the bank, burst 16 is in bank 1, and burst 64 is the first burst of the other half of row 0."""
+    config = machine(map="row column2 bank column", bank_groups=1)
+    for burst, opened in ((15, 1), (16, 2), (64, 1), (128, 2)):
+        result = run(config, move(0), move(32 * burst, after=0)).to_dict()["counters"]["dram.ch0"]
+        assert result["activations"] == opened, burst
+
+
 def test_a_slow_link_delays_no_other_flow() -> None:
     """A link of 1 B/cycle drains one load. The other load, of another engine and bank, does not wait for it."""
     config = machine(read_buffer_bytes=128)

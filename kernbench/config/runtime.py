@@ -42,7 +42,7 @@ class OpCost(Section):
     )
     chain: Rate | None = Field(
         default=None,
-        description="dependent DRAM loads: in a vector kernel each time that it reads a row, in a product before it "
+        description="dependent DRAM loads on a GPU: in a vector kernel each time that it reads a row, in a product before it "
         "starts; default: 1 if the bytes miss the cache",
     )
     thread_bytes: Rate | None = Field(
@@ -52,7 +52,7 @@ class OpCost(Section):
     )
     turn_elements: Natural = Field(
         default=0,
-        description="elements of a row that a block of threads reads at a time, with the latencies of `chain` each "
+        description="elements of a row that a block of threads of a GPU reads at a time, with the latencies of `chain` each "
         "time; 0: the whole row at once",
     )
     serial_rows: Natural = Field(

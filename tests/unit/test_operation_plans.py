@@ -614,3 +614,14 @@ def test_one_more_decode_than_there_are_cores_does_not_double_the_time() -> None
     timer = OperationTimer(load_config("mi210"), load_runtime("kernel_only"), simulate=False)
     times = [timer.time(Attention((Sequences(many, 1, 1024),), 32, 8, 128)).ns for many in (13, 14)]
     assert times[1] < 1.2 * times[0]
+
+
+def test_chains_of_loads_and_turns_of_threads_are_those_of_gpus() -> None:
+    """A kernel of another chip starts with the latency of its first load, whatever the profile says of GPUs."""
+    profile = load_runtime("kernel_only")
+    ops = {name: cost.model_copy(update={"chain": None, "turn_elements": 0}) for name, cost in profile.ops.items()}
+    plain = profile.model_copy(update={"ops": ops})
+    for op in (Product(1, 4096, 4096), Vector("act_fn", "elementwise", 65536, 14336, 6e9, 1e9)):
+        for chip, same in (("tpuv5e", True), ("rtx4090", False)):
+            first, second = (OperationTimer(load_config(chip), one, simulate=False).device_ns(op) for one in (profile, plain))
+            assert (first == second) == same

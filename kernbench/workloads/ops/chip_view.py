@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from kernbench.common.errors import InputError, Problem
 from kernbench.config import NpuConfig, chip_names
 from kernbench.config.chip import Chip
+from kernbench.config.runtime import OpCost
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,10 @@ class ChipView:
     def macs(self, bits: int) -> float:
         """[MAC/cycle] that one core sustains."""
         return float(self.chip.macs(bits)) * self.product_share
+
+    def chain(self, cost: OpCost) -> float | None:
+        """The dependent loads of an operation. A profile counts those of kernels of a GPU; other chips have the default."""
+        return float(cost.chain) if cost.chain is not None and self.chip.kind == "gpu" else None
 
     @property
     def cache_rate(self) -> float:

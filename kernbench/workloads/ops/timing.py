@@ -55,7 +55,8 @@ class OperationTimer:
         kernel = self.plan(op)
         begin = view.cycles(start * cost.kernels) + kernel.start
         if not isinstance(op, Vector):
-            loads = float(1 if cost.chain is None else cost.chain) if kernel.nbytes else 0.0
+            chain = view.chain(cost)
+            loads = (1.0 if chain is None else chain) if kernel.nbytes else 0.0
             begin += view.cycles(float(cost.start_ns)) + loads * view.latency
         whole = Kernel(
             kernel.name, kernel.engine, kernel.body, kernel.read_bytes, kernel.write_bytes, begin, kernel.after, kernel.serial,

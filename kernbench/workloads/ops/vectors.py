@@ -27,7 +27,7 @@ def plan_vector(view: ChipView, op: Vector, cost: OpCost) -> Kernel:
     again = op.nbytes * READ_SHARE * times
     moved = op.nbytes * float(cost.traffic) + again
     distinct = op.nbytes * float(cost.resident if cost.resident is not None else cost.traffic)
-    turns = ceil(op.width / cost.turn_elements) if cost.turn_elements else 1
+    turns = ceil(op.width / cost.turn_elements) if cost.turn_elements and view.chip.kind == "gpu" else 1
     missed = max(0.0, distinct - view.kept_bytes) + (again * (1 - _held_share(view, op, cost)) if again else 0.0)
     blocks = op.rows if times else 0
     filled = op.width / (turns * cost.turn_elements) if turns > 1 else 1.0  # the last turn of a row is not full
@@ -35,7 +35,8 @@ def plan_vector(view: ChipView, op: Vector, cost: OpCost) -> Kernel:
     written = _written_back(view, op, cost, distinct)
     body = max(stream, op.flops / max(view.lanes, 1.0))
     body += blocks * view.chip.row_cycles / view.chip.cores
-    loads = float(cost.chain if cost.chain is not None else bool(missed)) * max(cost.kernels, 1 + times) * turns
+    chain = view.chain(cost)
+    loads = (chain if chain is not None else float(bool(missed))) * max(cost.kernels, 1 + times) * turns
     loads += float(cost.row_chain) * op.rows if op.rows <= cost.serial_rows else 0.0
     return Kernel(
         op.name, "ve", body, missed * READ_SHARE, missed * (1 - READ_SHARE) + written,

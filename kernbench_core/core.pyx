@@ -203,7 +203,7 @@ cdef class Core:
         return totals_of(&self.sim)
 
     def router_queues(self):
-        """Of the inputs of the machine's routers, as int64 arrays: the flits in their buffers summed over clocks, and the flits by
+        """For the inputs of the machine's routers, as int64 arrays: the flits in their buffers summed over clocks, and the flits by
         channel. The number of packets in the terminals that have not left. Empty if transfers do not move over routers."""
         return router_queues(&self.sim)
 

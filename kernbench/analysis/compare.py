@@ -31,7 +31,7 @@ SECTIONS = {
     "issue width": ("control",),
     "launching and issuing by kernels": ("pe_cpu", "control"),
 }
-SETTING = ("path", "first", "here")  #: of a key that differs, in JSON
+SETTING = ("path", "first", "here")  #: the JSON keys of a setting that differs
 _NO_TIME = ("capacity_bytes", "kind")  #: keys that do not change the number of cycles
 #: Sections of a PE of a system that are at the top level of one NPU.
 _PLACES = (("pe.", ""), ("cube.hbm.", "dram."), ("cube.mesh.", "noc."))

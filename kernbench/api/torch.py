@@ -31,7 +31,7 @@ class Timed:
 
     @property
     def cycles(self) -> int:
-        """Of one call."""
+        """The number of cycles of one call."""
         return self.run.cycles
 
 

@@ -118,7 +118,7 @@ def _grid(shape: Shape, kind: int, routes: Routes) -> Outline:
 ROWS_FIRST = " (rows first)"  #: the form of an all-reduce over a grid in which all elements travel along rows first
 
 
-SOME_PAIRS = 4096  #: of ranks whose latencies are compared; more than machines have
+SOME_PAIRS = 4096  #: number of pairs of ranks whose latencies are compared; more than machines have
 
 
 def _halves(shape: Shape, kind: int, routes: Routes) -> Outline:

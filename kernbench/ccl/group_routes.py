@@ -242,7 +242,7 @@ class Routes:
 
 
 GRIDS = ("ring", "torus", "mesh")
-SEARCHED_SIPS = 256  #: of a dragonfly, whose routes are searched; with more SIPs, routes have at most three links
+SEARCHED_SIPS = 256  #: most SIPs of a dragonfly whose routes are searched; with more SIPs, routes have at most three links
 FEW_SIPS = 64  #: whose links are counted one by one
 
 
@@ -324,7 +324,7 @@ def latencies(config: SystemConfig) -> Latencies:
     )
 
 
-_LATENCIES: dict[str, Latencies] = {}  #: by the digest of a machine
+_LATENCIES: dict[str, Latencies] = {}  #: the latencies of machines, by the digest of the machine
 
 
 def latencies_of(config: SystemConfig) -> Latencies:

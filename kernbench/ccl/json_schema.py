@@ -59,7 +59,7 @@ def ccl_json_schema() -> Shape:
         "iters": {**COUNT, "description": "launches whose mean is the time"},
         "runtime": {**TEXT, "description": "the profile whose costs of each launch are in the times, if one was given"},
         "rows": list_of(closed({**row, "in_place": or_null(place)}, ("in_place",))),
-        "unfinished": {**list_of(COUNT), "description": "[B] sizes that were asked for and are not in rows"},
+        "unfinished": {**list_of(COUNT), "description": "[B] requested sizes that are not in rows"},
         "result": result,
     }, ("message", "result", "algorithms", "protocols", "warmup", "iters", "runtime"))  # fmt: skip
     many = closed({"status": {"enum": list(STATUSES)}, "runs": list_of(one)})

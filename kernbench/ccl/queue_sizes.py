@@ -17,14 +17,16 @@ if TYPE_CHECKING:
     from kernbench.ccl.registry import Entry
 
 #: Slots of a queue. Each lane of a ring may hold a slot until it forwards the message, while its next message arrives in
-#: another slot. Where the scratchpad has room, there are as many more slots as messages are in flight.
+#: another slot. If the scratchpad has room, there is one more slot for each message in flight.
 SLOTS = (2 * LIMIT + WIDTH, 2 * LIMIT)
-ALONE = 2  #: the slots of a rank take at most this fraction (1 / ALONE) of its scratchpad if it runs one collective at a time,
-BESIDE = 8  #: the fraction if other groups have queues or other kernels may run
+#: The slots of a rank take at most 1 / ALONE of its scratchpad if the rank runs one collective at a time. They take at most
+#: 1 / BESIDE if other groups have queues, or other kernels may run.
+ALONE = 2
+BESIDE = 8
 LARGE = 1 << 20  #: [B] smaller scratchpads may be too small for the sizes of the list of algorithms
-LEAST = 64  #: [B] of a slot,
-FEWEST = 4  #: in that case, the number of slots is halved down to this number
-MAX_RANKS = 2048  #: of larger groups, the queues of each rank are not counted
+LEAST = 64  #: [B] smallest slot
+FEWEST = 4  #: smallest number of slots
+MAX_RANKS = 2048  #: the queues of each rank are not counted in larger groups
 
 _found: dict[tuple[object, ...], tuple[int, int]] = {}
 

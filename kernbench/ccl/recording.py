@@ -22,9 +22,9 @@ from kernbench.common.errors import InputError, Problem
 from kernbench.common.files import write_whole
 from kernbench.config.system.parts import PROTOCOLS
 
-MAX_NODES = 1 << 20  # of all ranks
+MAX_NODES = 1 << 20  # most nodes of all ranks
 MAX_QUEUE = 1 << 40  # number of slots, and bytes of one slot, as in the machine file
-PREFIX = "kernbench_"  #: of our attributes, which other readers skip
+PREFIX = "kernbench_"  #: the prefix of our attributes, which other readers skip
 FIRST = PREFIX + "algorithm"
 
 

@@ -28,8 +28,8 @@ from kernbench.common.dtypes import Array
 from kernbench.components.builtin.switch_queue import MULTICAST, REDUCE, SwitchQueueForm
 
 DIRECTIONS = ("E", "W", "S", "N")
-MAX_LANE_BYTES = 1 << 17  #: of a lane's buffer; a rank has up to three copies of it in its scratchpad
-MAX_BYTES = 3 << 18  #: of the buffers of all lanes that run at a time
+MAX_LANE_BYTES = 1 << 17  #: most bytes of a lane's buffer; a rank has up to three copies of it in its scratchpad
+MAX_BYTES = 3 << 18  #: most bytes of the buffers of all lanes that run at a time
 
 
 @dataclass(frozen=True, slots=True)

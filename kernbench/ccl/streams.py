@@ -21,7 +21,7 @@ from kernbench.runtime_api import Context
 from kernbench.triton_emu.strands import side_by_side
 
 Copy = tuple[int, int, int, str]  #: from, to, elements, type
-LOCAL_BYTES = 1 << 15  #: of a piece of a copy in one memory
+LOCAL_BYTES = 1 << 15  #: bytes of a piece of a copy in one memory
 
 
 @dataclass(eq=False)

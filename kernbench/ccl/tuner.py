@@ -47,7 +47,7 @@ KNOWN = Path(str(importlib.resources.files("kernbench.configs").joinpath("ccl_ti
 GROUPS, BOARDS = "groups", "boards"  #: keys of that file
 SIMPLE = "simple"  #: the protocol whose times the package contains
 OWN = Queues()  #: each algorithm has its own
-MAX_RANKS = 2048  #: of larger groups only algorithms with a closed form are considered, as their schedules take seconds
+MAX_RANKS = 2048  #: larger groups use only algorithms with a closed form, because schedules take seconds
 
 
 @dataclass(frozen=True)

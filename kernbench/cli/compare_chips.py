@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from kernbench.workloads.serving.generation import Generation, PhaseTimes
 
-PARAMETERS = ("prompt", "tokens", "batch", "tp", "w", "a", "kv", "phase")  #: of `--set`
+PARAMETERS = ("prompt", "tokens", "batch", "tp", "w", "a", "kv", "phase")  #: the parameters that `--set` accepts
 MAX_KERNELS = 12  #: rows of a table
 
 

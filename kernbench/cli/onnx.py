@@ -29,7 +29,7 @@ GivenBounds = Annotated[
         show_default=False,
     ),
 ]  # fmt: skip
-_LARGEST = 1 << 32  # of a dimension
+_LARGEST = 1 << 32  # largest dimension
 
 
 def onnx(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kernbench.workloads.ops.timing import OperationTimer, Timed
 
 SHOWN = 12  #: plans that are shown; --json has all
-LEAST_NS = 1e-3  #: of a part that is shown
+LEAST_NS = 1e-3  #: shortest part that is shown
 Name = Annotated[str, typer.Argument(metavar="OP", help="matmul, attention, all_reduce, send_recv, or a vector operation.")]
 Machine = Annotated[str, typer.Option("--config", "-c", metavar="NAME|FILE", help="Chip to run on.")]
 Profile = Annotated[

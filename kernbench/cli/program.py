@@ -157,7 +157,7 @@ def list_workloads(as_json: Json = False) -> int:
     return output.OK
 
 
-MAX_CHANNELS = 16  # of each kind the ones with the highest bounds are shown
+MAX_CHANNELS = 16  # most resources of each kind that are shown: those with the highest bounds
 MAX_LINKS = 5
 MAX_ENGINES = 16
 BOUND_COLUMNS: list[tuple[str, Justify]] = [("of", "left"), ("", "left"), ("cycles", "right"), ("because of", "left")]

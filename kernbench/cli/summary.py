@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
 MAX_WAITING = 8  # entries of a deadlock that are listed
 MAX_WARNINGS = 5
-MAX_ROWS = 2  # of channels, and of links: rows of equal use count as one
-NEAR_LIMIT = 0.75  # of the run: a bound so near to it is what limits
+MAX_ROWS = 2  # most rows of channels, and of links: rows of equal use count as one
+NEAR_LIMIT = 0.75  # a bound of at least this share of the run is reported as its limit
 FEW_WAITS = 3  # that are shown, if not all
 
 

@@ -181,7 +181,7 @@ class Links:
 
 
 def links_by_kind(topology: Topology) -> list[Links]:
-    """In the order of the catalogue."""
+    """The links by kind, in the order of the catalogue."""
     found: dict[EdgeKind, list[Edge]] = {kind: [] for kind in EdgeKind}
     for edge in topology.edges:
         found[edge.kind].append(edge)

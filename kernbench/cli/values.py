@@ -8,7 +8,7 @@ from kernbench.common.errors import InputError, Problem
 from kernbench.common.spelling import type_meant
 from kernbench.common.units import parse_size_text
 
-MAX_BYTES = 1 << 40  #: of a size
+MAX_BYTES = 1 << 40  #: largest size
 
 
 def count_of(text: str | int) -> int:

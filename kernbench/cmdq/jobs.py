@@ -44,7 +44,7 @@ class Jobs:
         return range(self.first[command], self.last[command] + 1)
 
     def of_commands(self, per_job: list[T]) -> list[T]:
-        """From values for each job: the values of the first job of each command."""
+        """Select from values for each job those of the first job of each command."""
         return [per_job[job] for job in self.first]
 
 

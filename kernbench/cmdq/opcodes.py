@@ -16,7 +16,7 @@ Engine = Literal["dma", "te", "ve", "cpu", "control"]
 Kind = Literal["int", "choice", "text", "ids", "label", "any", "range"]
 
 QBITS: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)
-KV_QBITS: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 8, 16, 32, 64)  #: of elements of the KV cache
+KV_QBITS: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 8, 16, 32, 64)  #: bits of an element of the KV cache
 MAX_INT = 2**63 - 1  # cycles, bytes and ids are signed 64-bit integers in the core
 
 

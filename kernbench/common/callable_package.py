@@ -9,7 +9,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-_FUNCTIONS: dict[str, str] = {}  # by package: the module that has the function with the package's name
+_FUNCTIONS: dict[str, str] = {}  # for each package, the module that has the function with the package's name
 
 
 class _Callable(ModuleType):

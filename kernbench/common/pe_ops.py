@@ -137,7 +137,7 @@ class DmaWriteCmd(Command):
         return self.handle.data
 
 
-LAYOUTS = ("row_major", "col_major")  #: of a matrix: its rows one after the other, or its columns
+LAYOUTS = ("row_major", "col_major")  #: the order of a matrix in memory: its rows one after the other, or its columns
 
 
 class GemmCmd(Command):

@@ -18,7 +18,7 @@ from kernbench.common.spelling import meant
 from kernbench.common.units import parse_rational, plain_number
 from kernbench.config.document import MACHINE_BYTES, Document, read_document
 
-VERSION = 0.4  #: of Accelergy's formats
+VERSION = 0.4  #: the version of Accelergy's formats
 ROOT = "machine"
 #: For each key of the `energy` section: the component, its class, and the actions of one unit. Accelergy's libraries use these
 #: names.
@@ -78,7 +78,7 @@ def action_counts(counts: Iterable[tuple[str, str, int | None, int]]) -> str:
     return _text({"action_counts": {"version": VERSION, "local": local}})
 
 
-_PARTS = ("dram", "noc", "spm", "mac", "ve", "static")  #: of a result, in the order of COMPONENTS
+_PARTS = ("dram", "noc", "spm", "mac", "ve", "static")  #: the components of a result, in the order of COMPONENTS
 
 
 def _text(data: Any) -> str:

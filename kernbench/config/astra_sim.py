@@ -64,7 +64,7 @@ def read_astra_network(path: str | os.PathLike[str]) -> NodeDescription:
         rule = f"it must be one of {', '.join(DIMENSIONS)}"
         raise refused(rule, "topology", unknown, value=every[unknown])
     if len(wide) > MAX_DIMENSIONS:
-        raise refused(f"at most {MAX_DIMENSIONS} dimensions may have several NPUs, and here are {len(wide)}", "topology")
+        raise refused(f"at most {MAX_DIMENSIONS} dimensions may have several NPUs, but {len(wide)} have", "topology")
     rates = [_number(value, refused, "bandwidth", k) for k, value in enumerate(lists["bandwidth"])]
     waits = [_number(value, refused, "latency", k, zero=True) for k, value in enumerate(lists["latency"])]
     found = [

@@ -41,7 +41,7 @@ TAKEN_OVER = (
 #: The fields of TAKEN_OVER that short programs measure: latencies, and the start of a kernel.
 MEASURED = ("cache_latency_cycles", "start_ns", "graph_start_ns")
 LINE = 4096  #: [byte] of the scratchpad that models the memories of all cores, and the width of its DRAM channel
-BANKS = {"gpu": 64}  #: of that scratchpad; 16 for other kinds
+BANKS = {"gpu": 64}  #: number of banks of that scratchpad; 16 for other kinds
 WIDE = 1_000_000_000_000  #: [cycle] limit of a run
 REQUESTS = 64  #: transfers in flight at a time: enough to hide the latency of the DRAM
 TREE_LANES = 128  #: vector lanes that share a reduction tree, on chips of other kinds than GPUs, whose cores have a tree each

@@ -22,7 +22,7 @@ from kernbench.config.schema import NpuConfig
 from kernbench.config.system import SystemConfig
 
 SCHEMA = "kernbench/energy-table/1"
-FOLDER = "energy"  #: of `configs`
+FOLDER = "energy"  #: a folder of `configs`
 _KEYS = {
     "schema", "about", "technology_nm", "sources", "mac", "vector", "sram", "dram", "link", "static_mw_per_mm2", "area",
 }  # fmt: skip

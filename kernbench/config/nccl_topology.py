@@ -16,7 +16,7 @@ from kernbench.config.xml_text import Element, read_xml
 #: 20 for the first; 50 for 5.
 NVLINK = {60: 20, 61: 20, 70: 25, 72: 25, 75: 25, 80: 25, 86: 14, 90: 25, 100: 50, 103: 50}
 BOARDS = {80: "a100_8x", 90: "h100_8x"}  #: base machines, by compute capability
-SWITCH_CLASS = "0x068000"  #: of the PCI device of an NVSwitch
+SWITCH_CLASS = "0x068000"  #: the class of the PCI device of an NVSwitch
 MAX_GPUS, MAX_LINKS, MAX_WIDTH = 64, 1024, 64
 MAX_SPEED = 10**8  #: [Mbit/s] of a NIC
 SPEED = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,2})?) GT/s(?: PCIe)?")
@@ -55,7 +55,7 @@ def read_nccl_topology(path: str | os.PathLike[str], nodes: int = 1) -> NodeDesc
         raise root.problem("the first element of a topology of NCCL is <system>")
     gpus = sorted(_gpus(root), key=lambda one: one.number)
     if len(gpus) < 2:
-        raise root.problem(f"a node has at least two <gpu>, and here are {len(gpus)}")
+        raise root.problem(f"a node has at least two <gpu>, but this one has {len(gpus)}")
     if len(gpus) > MAX_GPUS:
         raise gpus[MAX_GPUS].element.problem(f"the file may have at most {MAX_GPUS} GPUs")
     for name, values in (("dev", [one.number for one in gpus]), ("the bus id", [one.busid for one in gpus])):

@@ -39,7 +39,7 @@ class Origins:
 
     @property
     def overrides(self) -> dict[str, str]:
-        """By value, the override that set it."""
+        """The override that set each value, by the path of the value."""
         return self._found[1]
 
     @cached_property
@@ -75,4 +75,5 @@ def _leaf_paths(path: PathLike, value: Any) -> Iterator[PathLike]:
         yield path
 
 
-NOWHERE = Origins({}, data_document({}, "machine"))  #: of a machine that was not read from anything: each value is a default
+#: The origins of a machine that was not read from anything: each value is a default.
+NOWHERE = Origins({}, data_document({}, "machine"))

@@ -16,7 +16,7 @@ from kernbench.runtime_api.allocator import AddressSpace, HbmAllocator, Piece
 from kernbench.runtime_api.pe_set import PeSet
 from kernbench.sim_engine.memory_store import MemoryStore
 
-LEVELS = ("sip", "cube", "pe")  #: of a machine, the outermost first
+LEVELS = ("sip", "cube", "pe")  #: the levels of a machine, the outermost first
 
 
 @dataclass(frozen=True, slots=True)

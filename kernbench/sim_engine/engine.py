@@ -71,7 +71,7 @@ class TimingResult:
 
     @property
     def t_ns(self) -> float:
-        """Of the whole run."""
+        """[ns] The time of the whole run."""
         return self.result.t_ns
 
     @property

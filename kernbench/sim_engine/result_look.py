@@ -13,9 +13,9 @@ from kernbench.common.look.plots import waiting
 from kernbench.sim_engine.result import Result
 from kernbench.sim_engine.summary import EngineUse, bank_conflicts, bound_share, engine_uses
 
-STATUS_COLORS = {"done": "good", "running": "accent", "aborted": "warn"}  # by name; others are failures
+STATUS_COLORS = {"done": "good", "running": "accent", "aborted": "warn"}  # colours of statuses; other statuses are failures
 MAX_ROWS = 32  # engines and resources of a kind; of more the first
-MAX_LINES = 5  # of warnings, and of entries that wait in a deadlock
+MAX_LINES = 5  # most lines of warnings, and of entries that wait in a deadlock
 WORK_UNITS = {"dma": "B", "te": "MAC", "ve": "op", "cpu": "launch"}
 
 

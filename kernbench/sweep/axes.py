@@ -113,7 +113,7 @@ def sized(axes: Sequence[Axis]) -> int:
     return math.prod(len(axis.levels) for axis in axes)
 
 
-BITS = 32  # of a coordinate
+BITS = 32  # bits of a coordinate
 #: Joe and Kuo, "Constructing Sobol sequences with better two-dimensional projections" (SIAM J. Sci. Comput. 30, 2008), table
 #: new-joe-kuo-6: for each dimension after the first the polynomial's degree and coefficients, and the first direction numbers.
 DIRECTIONS: tuple[tuple[int, int, tuple[int, ...]], ...] = (

@@ -111,7 +111,7 @@ def _by_label(table: SweepTable, names: tuple[str, ...]) -> dict[str, Entry]:
     return found
 
 
-MAX_ROWS = 20  #: of a table in Markdown
+MAX_ROWS = 20  #: most rows of a table in Markdown
 
 
 def headline(found: Comparison, limit: Fraction | None) -> str:

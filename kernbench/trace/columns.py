@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from kernbench.trace.schema import Field
 
 Ints = NDArray[np.int64]
-NULL = -(2**63)  #: in a column: the record has no such field
+NULL = -(2**63)  #: the value in a column for a record without this field
 BATCH = 1 << 15  # [row] kept as Python objects before they become columns
 
 
@@ -173,8 +173,8 @@ def _ints(values: Iterable[Any]) -> Ints:
 
 
 BLOCK = 1 << 17  #: [B] one Huffman code each
-LONGEST_CODE = 15  # of literals and lengths
-LONGEST_HEAD_CODE = 7  # of the code in which the lengths of codes are written
+LONGEST_CODE = 15  # most bits of a code of literals and lengths
+LONGEST_HEAD_CODE = 7  # most bits of the code in which the lengths of codes are written
 END_OF_BLOCK = 256
 RUN_258 = 285  # the symbol of a repetition of 258 bytes
 HEAD_ORDER = (16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15)

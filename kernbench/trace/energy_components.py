@@ -34,7 +34,7 @@ NAMES = 64  #: components of a file, at most
 _TEXTS = ("action", "tensor", "op", "resource")
 _KEYS = ("part", *_TEXTS, "state", "addresses", "pj", "source")
 BUSY, STALLED, IDLE = "busy", "stalled", "idle"
-STATES = (BUSY, STALLED, IDLE)  #: of an engine, channel or link: each cycle of a run has one of them
+STATES = (BUSY, STALLED, IDLE)  #: the states of an engine, channel or link: each cycle of a run has one of them
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ import msgspec
 from kernbench.trace import schema
 
 MAX_INT = 2**63 - 1  # ids, cycles and bytes are signed 64-bit integers in the core
-MAX_NUMBER = 10.0**60  # of energies and readings: past it sums of them are no floats any more
+MAX_NUMBER = 10.0**60  # largest energy or reading: sums of larger numbers may be too large for a float
 
 _CONFIG: dict[str, Any] = {"frozen": True, "gc": False, "omit_defaults": True, "kw_only": True}
 _COUNT = Annotated[int, msgspec.Meta(ge=0, le=MAX_INT)]

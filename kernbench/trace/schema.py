@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-VERSION = "1.2"  #: of this schema, `major.minor`: a new field or event raises the minor number
+VERSION = "1.2"  #: the version of this schema, `major.minor`: a new field or event raises the minor number
 
 Level = Literal["summary", "full", "access"]
 LEVELS: tuple[str, ...] = ("off", "summary", "full", "access")  #: each holds all events of those before it

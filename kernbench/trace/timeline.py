@@ -25,7 +25,7 @@ SPAN_EVENTS: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     ("DRAM", "DRAM_TX_START", "DRAM_TX_END", ("tx_id", "channel")),
     ("NOC", "NOC_TX_START", "NOC_TX_END", ("tx_id", "channel", "link_id")),
 )
-KINDS: tuple[str, ...] = ("DMA", "TE", "VE", "CONTROL", "DRAM", "NOC")  #: of spans, by number
+KINDS: tuple[str, ...] = ("DMA", "TE", "VE", "CONTROL", "DRAM", "NOC")  #: the kinds of spans, by number
 JOBS = ("DMA", "TE", "VE")  #: kinds of spans that are jobs; flows are parts of jobs, control commands take no time
 POINTS: tuple[str, ...] = (
     "ERROR", "WARN", "MARKER", "TOKEN", "TOKEN_COMPLETE", "IRQ_EMIT", "SRAM_CONFLICT", "DRAM_TX_SUSPEND", "DRAM_TX_RESUME",

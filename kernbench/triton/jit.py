@@ -298,7 +298,7 @@ class JITFunction(KernelInterface):
         return number_tensor(value) if isinstance(value, bool | int) else value
 
 
-_SOURCES = count()  # of kernels that were made of a text
+_SOURCES = count()  # numbers for kernels that were made from a text
 _CALLED = inspect.signature(lambda *args, tl=None, **kwargs: None)  # of a call: `__get__` would hide it from other code
 
 

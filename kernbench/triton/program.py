@@ -34,7 +34,8 @@ from kernbench.triton_emu.tl.context import TLContext
 _OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _PACKAGE = os.path.dirname(os.path.dirname(_OWN)) + os.sep
 PATIENCE = 150_000  #: [cycle] for which a program polls one address before it counts as a deadlock
-_IS_OWN: dict[str, bool] = {}  # by the file of a frame: the hash of a string is kept, that of a code object is not
+#: Whether a file is part of kernbench, by its name: Python keeps the hash of a string, but not that of a code object.
+_IS_OWN: dict[str, bool] = {}
 
 
 @dataclass

@@ -35,7 +35,9 @@ class PoisonError(KernelError):
     """A kernel reads scratchpad bytes that were never written."""
 
 
-LINES: dict[int, str] = {}  #: by instruction: `id()` of the code object plus the offset in it, which no two share
+#: Source lines by instruction. The key, which is different for any two instructions, is the `id()` of the code object plus the
+#: offset in the code.
+LINES: dict[int, str] = {}
 _CODES: dict[int, CodeType] = {}  # the code objects of these lines: held, so that their ids stay theirs
 _OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _LIBRARIES = tuple(sysconfig.get_path(name) + os.sep for name in ("purelib", "platlib", "stdlib", "platstdlib"))

@@ -22,7 +22,8 @@ _LAYOUT = frozenset({"copy", "cast", "transpose", "full"})
 
 @cache
 def promoted(dtypes: tuple[str, ...]) -> str:
-    """The type for elements of all of these: floats before integers, then the wider; two of one width make f32 or i32."""
+    """The common type of elements of these types: a float type before an integer type, then the wider type. Two different types
+    of one width give f32 or i32."""
     kinds = [dtype_of(one) for one in dtypes]
     best = kinds[0]
     for one in kinds[1:]:
@@ -48,7 +49,8 @@ def scalar_type(value: Any, beside: str) -> str:
 
 
 def elementwise_type(op: str, dtypes: Sequence[str], scalars: Sequence[Any]) -> str:
-    """Of the result of an elementwise op on tensors of these types and on these numbers. ValueError for bits of a float."""
+    """The type of the result of an elementwise op on tensors of these types and on these numbers. ValueError for an op on the
+    bits of a float."""
     if op in TO_BOOL:
         return "bool"
     if op == "where":
@@ -67,14 +69,14 @@ def elementwise_type(op: str, dtypes: Sequence[str], scalars: Sequence[Any]) -> 
 
 @cache
 def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of an elementwise op on tensors of these; ValueError if they do not fit."""
+    """The shape of the result of an elementwise op on tensors of these shapes; ValueError if the shapes do not fit."""
     if all(shape == shapes[0] for shape in shapes):
         return shapes[0]
     return tuple(int(size) for size in np.broadcast_shapes(*shapes))
 
 
 def reduced(shape: tuple[int, ...], axis: int | None, keep_dims: bool) -> tuple[int, ...]:
-    """The shape that is left of a reduction."""
+    """The shape of the result of a reduction."""
     if axis is None:
         return (1,) * len(shape) if keep_dims else ()
     middle = (1,) if keep_dims else ()

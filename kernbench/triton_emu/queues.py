@@ -131,8 +131,8 @@ WHERE = "neighbour table"
 SIMPLE = "simple"  #: the protocol of queues that name none
 PlaneForm = tuple[int, int] | tuple[int, int, str | None]  #: slots, bytes of a slot, and the protocol
 OPS = ("add", "mul", "maximum", "minimum", "and", "or", "xor")  #: by which a switch combines
-MAX_SLOTS = 1 << 16  #: of a queue
-MAX_BYTES = 1 << 36  #: of a slot
+MAX_SLOTS = 1 << 16  #: most slots of a queue
+MAX_BYTES = 1 << 36  #: most bytes of a slot
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ class SystemRoutes:
         return memory[1:]
 
     def _memory(self, address: int) -> tuple[int, int]:
-        """From the first byte of the slice or SRAM that holds a byte to past its last."""
+        """The range of the slice or SRAM that holds a byte: its first byte, and the byte after its last."""
         memories = self._map
         region = memories.region(address)
         if region is None or region is memories.tcm:
@@ -47,7 +47,7 @@ class SystemRoutes:
 
 
 class CommandRoutes:
-    """From the host to M_CPUs, and on to the processors of PEs."""
+    """The routes of commands from the host to M_CPUs, and from there to the processors of PEs."""
 
     def __init__(self, reach: Any, m_cpus: list[str]) -> None:
         """`m_cpus`: in the order of the core's processors."""

@@ -26,7 +26,7 @@ from kernbench.common.interrupts import put_place
 from kernbench.triton_emu.errors import KernelError, line_of, raised_line, users_frame
 
 start_thread = _thread.start_new_thread  #: for kernbench itself, also while a machine runs
-MAX_CHARACTERS = 10_000  #: of an exception's text, past which it is not kept
+MAX_CHARACTERS = 10_000  #: most characters of an exception's text; a longer text is cut
 #: Debuggers may trace, install handlers and start threads wherever they are called from.
 DEBUGGERS = frozenset({"bdb", "pdb", "ipdb", "IPython", "pudb", "pydevd", "_pydevd_bundle", "debugpy"})
 

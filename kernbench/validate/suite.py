@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 Number = int | float | Fraction
-STRICT = ConfigDict(extra="forbid")  # for the keys of a file
+STRICT = ConfigDict(extra="forbid")  # refuses unknown keys of a file
 Verdict = Literal["pass", "fail", "info"]
 
 

@@ -15,7 +15,7 @@ _HOMES = {"decoder_layer": "kernbench.workloads.layer.decoder", "LLAMA_2_7B": "k
 
 
 def __getattr__(name: str) -> Any:
-    """The planner is imported when a layer is made: the names of workloads are asked for much more often."""
+    """The planner is imported when a layer is made: the names of workloads are needed much more often."""
     if name not in _HOMES:
         raise AttributeError(f"module 'kernbench.workloads' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
-if TYPE_CHECKING:  # the planner is imported when a workload is made: their names are asked for much more often
+if TYPE_CHECKING:  # the planner is imported when a workload is made: the names of workloads are needed much more often
     from kernbench.cmdq.program import Program
     from kernbench.config.schema import NpuConfig
 

@@ -26,7 +26,8 @@ class _Segment:
     readers: list[int] = field(default_factory=list)  #: ids of the jobs that have read them since
 
 
-BUCKET_BITS = 18  # of an address; in 256 KiB are at most some thousand segments, so that an insertion moves few of them
+#: Low bits of an address in one bucket; 256 KiB have at most some thousand segments, so an insertion moves few of them.
+BUCKET_BITS = 18
 
 
 @dataclass(slots=True)
@@ -189,7 +190,7 @@ class Hazards:
 class Emitter:
     """A program in the making. `common`: fields of every entry. Each method returns the id of its entry.
 
-    `program`: append to this one; its earlier entries are waited for by a BARRIER, or by nothing. `node`: the PE of a
+    `program`: append to this one; a BARRIER waits for its earlier entries, or nothing does. `node`: the PE of a
     system that does it all, with its own memory from `dram_base` on.
 
     Jobs go to the engine of their kind with the least work so far, ties to the lowest id: DMA by bytes, TE and VE by
@@ -235,7 +236,7 @@ class Emitter:
         return self._move("KV_STORE_TILE", spm, dram_base_addr=self._dram_base + dram_base_addr, **fields)
 
     def send(self, peer: Emitter, spm: int, peer_spm: int, elements: int, qbits: int, **meta: Any) -> int:
-        """From this PE's scratchpad to the scratchpad of a peer. Both addresses are multiples of a line."""
+        """Append a transfer from this PE's scratchpad to the scratchpad of a peer. Both addresses are multiples of a line."""
         nbytes = bytes_of(elements, qbits)
         waits = self._scratchpad.before_read(spm, spm + nbytes) | peer._scratchpad.before_write(peer_spm, peer_spm + nbytes)
         engine = self._load["dma"].index(min(self._load["dma"]))
@@ -282,7 +283,7 @@ class Emitter:
         self._scratchpad.read(spm, spm + nbytes, job)
 
     def after_dram(self, job: int, start: int, end: int) -> None:
-        """The same as `after`, for the DRAM bytes `[start, end)`, of which job `job` reads some."""
+        """The same as `after`, for the DRAM bytes `[start, end)`. Job `job` reads some of these bytes."""
         entry = self.program.entries[-1]
         first, last = self._dram_base + start, self._dram_base + end
         waits = (self._dram.before_read(first, last) | set(entry.deps_before)) - {job}

@@ -15,9 +15,9 @@ from kernbench.common.units import ceil_div
 from kernbench.config.schema import Dma, Dram, Noc, NpuConfig
 
 SETUPS = 16  #: a transfer is so many times as long as its setup, at least
-TILE_BYTES = 256 << 10  #: of a tile on machines where setups do not count
+TILE_BYTES = 256 << 10  #: bytes of a tile on machines where setups do not count
 TILES_AHEAD = 2  #: weight tiles that a DMA engine loads while the tensor engines use others: rings of tiles have so many places
-MAX_PART = 16  #: of the scratchpad a larger tile is one in so many, at most
+MAX_PART = 16  #: a larger tile takes at most 1/16 of the scratchpad
 LAYER_PART = 8  #: the same in layers of language models, which keep less in the scratchpad beside the tiles
 
 

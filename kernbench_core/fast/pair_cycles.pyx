@@ -115,7 +115,8 @@ cdef void notify(Sim* s, int32_t spm, cycle_t now) noexcept nogil:
 
 
 cdef void paired_cycle(Sim* s, cycle_t now) noexcept nogil:
-    """The cycle `now` of the scratchpads with such a requester that may deny a request; all of them have been run up to this cycle."""
+    """Run cycle `now` of the scratchpads with flows to others in which a request may be denied. The scratchpads have been run up to this
+    cycle."""
     cdef int32_t k, n
     cdef Spm* p
     cdef slot_t flow

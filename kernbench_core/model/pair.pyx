@@ -31,7 +31,7 @@ cdef void pair_open(Sim* s, slot_t flow) noexcept nogil:
 
 
 cdef void leave(Sim* s, int32_t spm, cycle_t now) noexcept nogil:
-    """Count one such requester less in the scratchpad."""
+    """The scratchpad has one requester of this kind less."""
     scratchpad_changes(s, spm, now)
     s.spm[spm].n_pairs -= 1
 

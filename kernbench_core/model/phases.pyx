@@ -245,7 +245,7 @@ cdef void start_compute(Sim* s, int32_t c, cycle_t now) noexcept nogil:
 
 
 cdef inline bint starts_later(Sim* s, int32_t engine, cycle_t now) noexcept nogil:
-    """In a perturbed run: whether the engine's PE has not started yet."""
+    """Whether the engine's PE has not started yet, in a perturbed run."""
     return now < s.perturbed.ready[s.dma_spm[engine] if engine < s.n_dma else s.compute_spm[engine - s.n_dma]]
 
 
@@ -319,8 +319,8 @@ cdef void join_transfer(Sim* s, slot_t job, cycle_t now) noexcept nogil:
 
 
 cdef void list_members(Sim* s, int32_t changed, cycle_t now) noexcept nogil:
-    """Of the first `changed` resources in `Share.dirty`: the first flows in the lines of channels, which are their members, become
-    requesters."""
+    """List the new members of channels as requesters. The member of a channel is the first flow in its line; the channels are among the
+    first `changed` resources in `Share.dirty`."""
     cdef int32_t i
     cdef slot_t flow
     for i in range(changed):

@@ -20,7 +20,7 @@ cdef slot_t renumbered(slot_t node, int32_t old, int32_t shift) noexcept nogil:
 
 
 cdef void renumber(slot_t* table, slot_t flows, int32_t old, int32_t shift) noexcept nogil:
-    """From the end, so that no entry is overwritten before it was moved."""
+    """Move the entries, the last one first, so that no entry is overwritten before it was moved."""
     cdef slot_t flow
     cdef int32_t h
     for flow in range(flows - 1, -1, -1):

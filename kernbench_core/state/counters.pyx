@@ -291,7 +291,7 @@ cdef list queue_depths(Sim* s):
 
 
 cdef tuple router_queues(Sim* s):
-    """Of the inputs of all routers: the flits in their buffers summed over clocks, and the flits by channel. The number of packets in the
+    """For the inputs of all routers: the flits in their buffers summed over clocks, and the flits by channel. The number of packets in the
     terminals that have not left. Empty without routers."""
     cdef int32_t k, channel
     cdef slot_t packet

@@ -1,4 +1,4 @@
-"""From plain numbers to the tables of a run."""
+"""Makes the tables of a run from plain numbers."""
 from kernbench_core.state.arena cimport Arena
 from kernbench_core.model.sim cimport Sim
 

@@ -78,7 +78,7 @@ def test_another_machine_to_start_from_and_values_of_the_user(kbsim: Kbsim) -> N
     [
         ("<node/>", "node.xml:1: node: the first element of a topology of NCCL is <system>"),
         ("<system/>", "a <system> has <cpu> elements, and the GPUs are in them"),
-        (node(), "a node has at least two <gpu>, and here are 0"),
+        (node(), "a node has at least two <gpu>, but this one has 0"),
         (node('<gpu dev="0" sm="80"/>', gpu(1)), "node.xml:3: gpu: a <gpu> is in the <pci> element of its device"),
         (node(gpu(0, SWITCH), gpu(0, SWITCH)), "node.xml:4: gpu: two GPUs have the same dev"),
         (node(gpu(0), gpu(1)).replace('sm="80"', 'sm="0" gcn="gfx942"'), "this GPU is of AMD, and only files of NCCL"),

@@ -163,14 +163,14 @@ RING_4 = {"kind": "ring", "size": 4}
 @pytest.mark.parametrize(
     ("keys", "said"),
     [
-        ({"sips": 8, "dimensions": []}, "needs 1 to 5 dimensions, and here are 0"),
+        ({"sips": 8, "dimensions": []}, "needs 1 to 5 dimensions, but there are 0"),
         ({"sips": 8, "dimensions": [RING_4]}, "it must be the product of the sizes of the dimensions, 4"),
         ({"sips": 4, "rows": 2, "dimensions": [RING_4]}, "rows = 2, but dimensions has one row"),
         ({"kind": "ring", "sips": 4, "dimensions": [RING_4]}, "it is for kind: dimensions"),
         ({"sips": 4, "dimensions": [RING_4 | {"switch": {}}]}, "dimensions[0].switch: a dimension ring has no switches"),
         ({"sips": 4, "dimensions": [{"kind": "mesh", "size": 4}]}, "must be one of ring, fully_connected, switch"),
         ({"sips": 4, "dimensions": [{"kind": "ring"}]}, "system.dimensions[0].size: it is required"),
-        ({"sips": 64, "dimensions": [{"kind": "ring", "size": 2}] * 6}, "needs 1 to 5 dimensions, and here are 6"),
+        ({"sips": 64, "dimensions": [{"kind": "ring", "size": 2}] * 6}, "needs 1 to 5 dimensions, but there are 6"),
         ({"sips": 4, "dimensions": [RING_4], "failed": ["0-2"]}, "no such link in dimensions of 4 SIPs"),
         ({"sips": 4, "dimensions": [RING_4], "failed": ["dim0.1"]}, "no such link to a switch in a dimensions"),
         ({"sips": 4, "dimensions": [{"kind": "switch", "size": 4}], "failed": ["dim0.4"]}, "no such link to a switch"),

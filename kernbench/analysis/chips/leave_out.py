@@ -60,7 +60,7 @@ REFITTED = {
         Constant("chip.network_latency_ns", "ns", "a step of a collective between nodes"),
     ),
 }
-#: constants of a profile that tables of whole models determine, with the starts of its operations
+#: the constants of a runtime profile that are fitted to tables of whole models, and its starts of operations
 OF_MODELS = ("step_ns", "prompt_ns", "sequence_ns", "vocabulary_ns", "result_byte_ns")
 MAX_ROWS = 60  #: rows of each other table in such a fit, evenly spaced
 

@@ -35,7 +35,7 @@ TABLE_BYTES = 16 << 20
 LAYER_CHIPS = 4  #: number of chips that share a layer in tables of the operations of a layer
 MAX_PREFILL = 2048  #: tokens of a prefill step
 LIMIT = 1e18  #: the largest number in a table; steps of the largest models have fewer operations
-MAX_TOKENS = 1 << 20  #: of a step
+MAX_TOKENS = 1 << 20  #: most tokens of a step
 QUANTISED_GROUP = 4 / 32  #: [byte] a weight of 4 bits: a scale and a zero of 16 bits for each group of 32
 LLM_HEAD = 128  #: default head width of a table of attention
 
@@ -271,7 +271,7 @@ def _choice(row: Cells, name: str, known: Mapping[str, Value]) -> Value:
     return known[text]
 
 
-UNITS = {"ns": 1e3, "us": 1.0, "ms": 1e-3, "s": 1e-6}  #: of the measured times of operations: how many are a microsecond
+UNITS = {"ns": 1e3, "us": 1.0, "ms": 1e-3, "s": 1e-6}  #: units of the measured times of operations: how many are a microsecond
 #: Bits of the multiplier and bytes of an element, by the value in the column `dtype` of a table of operations.
 TYPES = {
     **dict.fromkeys(("fp32", "float32", "f32", "tf32"), (32, 4.0)),
@@ -504,13 +504,15 @@ def _weight_bytes(row: Cells) -> float:
 
 
 def _activation_bits(row: Cells) -> int:
-    """Of an element of the activations: 8 for models of FP8 and W8A8. Models with quantised weights alone have 16."""
+    """The bits of an element of the activations: 8 for models of FP8 and W8A8, otherwise 16, also for models in which only the
+    weights are quantised."""
     text = (row.get("dtype") or row.get("precision") or "").lower()
     return 8 if "fp8" in text or "a8" in text or _number(row, "weight_bytes_per_param") == 1 else 16
 
 
 def _cache_bytes(row: Cells) -> float:
-    """Of an element of the KV cache: FP8 models keep it in 8 bits too, models with quantised weights alone do not."""
+    """The bytes of an element of the KV cache. FP8 models store it in 8 bits; models in which only the weights are quantised do
+    not."""
     text = row.get("dtype") or row.get("precision") or ""
     return 1.0 if "fp8" in text.lower() or _number(row, "weight_bytes_per_param") == 1 else 2.0
 

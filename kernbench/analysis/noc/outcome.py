@@ -54,7 +54,7 @@ class Outcome:
         return (self.estimated - self.measured) / self.measured if self.measured > 0 else 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON."""
+        """The outcome as data for JSON."""
         slowest = [asdict(one) | {"delay": one.delay} for one in self.slowest]
         out = {name: getattr(self, name) for name in ("trace", "mode", "transfers", "nbytes", "measured", "estimated", "error")}
         return out | {"wait_error": self.wait_error, "slowest": slowest, "notes": list(self.notes)}

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kernbench.ccl.dist.work import Works
 
 
-MAX_POLLS = 2_000  #: in turn without any other call: the ranks poll forever
+MAX_POLLS = 2_000  #: number of consecutive polls without any other call after which the ranks poll forever
 
 
 @dataclass

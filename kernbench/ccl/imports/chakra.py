@@ -26,8 +26,8 @@ COLLECTIVE_NAMES = (
     "all_reduce", "reduce", "all_gather", "gather", "scatter", "broadcast", "all_to_all", "reduce_scatter", "reduce_scatter",
     "barrier",
 )  # fmt: skip
-MAX_BYTES = 256 << 20  # of a file
-MAX_NODES = 1 << 20  # of a file
+MAX_BYTES = 256 << 20  # most bytes of a file
+MAX_NODES = 1 << 20  # most nodes of a file
 MAX_RANKS = 4096
 #: What to do about control dependencies that cannot hold.
 CALLERS = "PyTorch's converter writes the caller of a node there, which ends after it: --no-control leaves these out"

@@ -21,8 +21,8 @@ from kernbench.config.document import Document, read_document
 
 COLLECTIVE_NAMES = {**OF_MSCCL, "sendrecv": "send_recv"}
 MAX_BYTES = 64 * 2**20
-MAX_USES = 1 << 22  #: of chunks by steps: a short op may be over all chunks
-MAX_TURNS = 1 << 23  #: of thread blocks, which continue one after the other
+MAX_USES = 1 << 22  #: largest product of the numbers of chunks and steps: a short op may use all chunks
+MAX_TURNS = 1 << 23  #: most turns of thread blocks, which run one after the other
 COPIES = ("copy", "cpkt", "upkt", "tpkt", "get", "put", "ppkt", "rppkt", "pws", "pwsf")
 SUMS = ("re", "repkt", "rre", "res", "respkt", "recpkt", "recspkt", "rres")
 SYNCS = ("nop", "flush", "signal", "wait", "rlxsignal", "rlxwait", "barrier", "sem_acquire", "sem_release")

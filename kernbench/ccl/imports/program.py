@@ -603,7 +603,7 @@ class ProgramEntry(Entry):
         return replace(self, slots=SLOTS, slot_bytes=min(MAX_SLOT, max(LEAST_SLOT, 1 << max(0, each.bit_length() - 1))))
 
 
-SLOTS = 4  #: of each queue of a program
+SLOTS = 4  #: number of slots of each queue of a program
 MAX_SLOT, LEAST_SLOT = 32 << 10, 64  #: [B]
 
 

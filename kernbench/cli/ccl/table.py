@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 PACKAGE = "kernbench.ccl.algorithms"  #: modules in it are shown without it
 MODULE = 24  # characters of a module name for which a line of 80 columns has room
-MAX_QUEUES = 4  # with messages that were never received
+MAX_QUEUES = 4  # most queues with messages that were never received in a report
 #: Names, units and widths.
 SIZE = (("size", "(B)", 11),)
 KIND = (("count", "(elements)", 11), ("type", "", 7), ("redop", "", 7), ("root", "", 6))

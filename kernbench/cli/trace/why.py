@@ -81,7 +81,7 @@ def why(
     return output.REFUSED
 
 
-FEW_PARTS = 2  # of a row that are named on a wide terminal, else one
+FEW_PARTS = 2  # parts of a row that are named on a wide terminal; a narrow one shows one
 FEW_BLOCKERS = 4
 
 

@@ -126,7 +126,7 @@ class Ring:
         self.addresses = tuple(range(first, first + self.slots * room, room))
 
     def address(self, number: int) -> int:
-        """Of the slot of a message, by its number."""
+        """The address of the slot of a message, which is given by its number."""
         return self.addresses[number % self.slots]
 
     def free_all(self) -> None:

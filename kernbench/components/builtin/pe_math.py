@@ -69,7 +69,7 @@ class VectorWork(Serving):
         )
 
     def _params_of(self, msg: MathCmd, first: TensorHandle) -> tuple[int, ...]:
-        """Of the job in the core, found once for all ops of a kind."""
+        """The parameters of the job in the core, which are found once for all ops of a kind."""
         out: TensorHandle = msg.out
         key = (msg.op, first.shape, first.dtype, msg.axis, out.shape)
         params = self._times.get(key)

@@ -17,7 +17,7 @@ from kernbench.components.builtin.part import PePart
 if TYPE_CHECKING:  # it is compiled with this one's types
     from kernbench.components.builtin.pe_ipcq import PeIpcq
 
-_PLACE = 0xFFFFFFFF  # of a job, in its number
+_PLACE = 0xFFFFFFFF  # the bits of a job's number that have its place
 
 
 class CommandQueue(Typed):

@@ -86,7 +86,7 @@ class TilePlan(Protocol):
         """The number of operands that are read from memory."""
 
     def steps(self) -> Iterator[Step]:
-        """In order."""
+        """The steps in their order."""
 
     def read_stages(self, step: Step, places: Sequence[int], fill: Sequence[bool]) -> list[Stage]:
         """The stages before the computation; `fill`: the buffers that do not contain the tile yet."""

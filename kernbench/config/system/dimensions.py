@@ -23,7 +23,7 @@ RING, FULLY_CONNECTED, SWITCH = "ring", "fully_connected", "switch"
 
 
 def strides(sizes: Sequence[int]) -> list[int]:
-    """By dimension: the difference of the numbers of two SIPs that are neighbours in it."""
+    """For each dimension, the difference of the numbers of two SIPs that are neighbours in this dimension."""
     return list(accumulate(sizes, mul, initial=1))[:-1]
 
 

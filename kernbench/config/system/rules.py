@@ -79,7 +79,7 @@ def _dimension_rules(config: SystemConfig) -> Iterator[BrokenRule]:
             yield BrokenRule(at, None, f"it is for kind: dimensions, and the kind is {system.kind}")
         return
     if not 1 <= len(system.dimensions) <= MAX_DIMENSIONS:
-        rule = f"kind: dimensions needs 1 to {MAX_DIMENSIONS} dimensions, and here are {len(system.dimensions)}"
+        rule = f"kind: dimensions needs 1 to {MAX_DIMENSIONS} dimensions, but there are {len(system.dimensions)}"
         yield BrokenRule(at, None, rule)
         return
     sizes = sizes_of(config)

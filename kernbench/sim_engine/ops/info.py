@@ -100,7 +100,7 @@ def snapshot_sources(msg: Any) -> list[TensorHandle]:
 
 
 def _read_template(msg: DmaReadCmd) -> Template:
-    """Of a load without lanes."""
+    """The template of a load without lanes."""
     to, repeated = msg.handle, msg.repeated
     if repeated is not None and repeated.template is not None:
         return repeated.template  # type: ignore[no-any-return]  # of an object that `common` does not know
@@ -128,7 +128,7 @@ def put_dma_read(row: OpValues, msg: DmaReadCmd) -> None:
 
 
 def _write_template(msg: DmaWriteCmd) -> Template:
-    """Of a store without lanes."""
+    """The template of a store without lanes."""
     source = msg.handle
     return _DMA_WRITE.template(
         (source.space, source.shape, source.dtype, msg.dst_space, msg.nbytes, msg.dst_strides, msg.line)

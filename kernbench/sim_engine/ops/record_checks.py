@@ -18,7 +18,7 @@ from kernbench.sim_engine.replay.math_ops import ARITY, LOGIC, MOVES, REDUCTIONS
 
 LARGEST = 1 << 30  #: [B] of one tensor
 RANKS = 32  #: most axes of a tensor, as in numpy
-INPUTS = 64  #: of one op
+INPUTS = 64  #: most inputs of one op
 #: Allowed parameters of an op that moves elements; None for any.
 NUMBERS = dict.fromkeys(MOVES, 0) | {"permute": None, "slice": 4, "concat": 1, "flip": 1, "gather": 1, "sort": 2}
 ADDRESS = f"it must be an integer from 0 to {LAST}"

@@ -175,7 +175,7 @@ def _energy_causes(entry: Entry) -> dict[str, Any]:
 
 
 REMEDY = "make the checkpoint again with `kbsim step --save --trace`"
-DIGITS = 60  # of an energy in the smallest unit, at most
+DIGITS = 60  # most digits of an energy in the smallest unit
 Count = Annotated[int, msgspec.Meta(ge=0, lt=FOREVER)]
 Whole = Annotated[str, msgspec.Meta(pattern=rf"^[0-9]{{1,{DIGITS}}}$")]  #: an integer past 64 bits
 Column = list[Count]

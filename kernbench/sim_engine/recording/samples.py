@@ -33,7 +33,8 @@ def _form(event: str, only: Collection[str] = (), **kinds: str) -> str:
 
 
 _TEXT = '"%s"'
-_DEPTHS = {n: f"[{','.join(['%d'] * n)}]" for n in (1, 3, 4)}  # of a TE or VE, of a DMA engine by channel
+#: Formats of the queue depths of a TE or VE (one number), and of a DMA engine (one for each channel).
+_DEPTHS = {n: f"[{','.join(['%d'] * n)}]" for n in (1, 3, 4)}
 WARN_FIELDS = dict.fromkeys(("component", "code", "msg", "unit"), _TEXT)
 WARN = _form("WARN", WARN_FIELDS, **WARN_FIELDS)
 QUEUES = {n: _form("QUEUE_SAMPLE", unit=_TEXT, queued=depths, active=depths) for n, depths in _DEPTHS.items()}
@@ -88,7 +89,7 @@ class Energy:
             self.region_bytes += nbytes
 
     def so_far(self, cycles: int, dram_bytes: int, noc_bytes: int, dma_bytes: int, by_parts: Work = NO_WORK) -> list[int]:
-        """By component, in `1 / unit` pJ; bytes of the DMA engines of PEs also count at the scratchpad."""
+        """The energy of each component, in `1 / unit` pJ. Bytes of the DMA engines of PEs also count at the scratchpad."""
         rate, default = self.rate, self.mac.get(8, 0)
         by_bits, ops, streamed = by_parts
         travelled, accessed = dram_bytes * rate["dram"], (dma_bytes + self.region_bytes + streamed) * rate["spm"]

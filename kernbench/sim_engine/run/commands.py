@@ -114,7 +114,7 @@ class Commands:
         return self._entries + len(self.added)
 
     def __getitem__(self, index: int) -> Entry | Command:
-        """By position: an entry of the queue, or an added command."""
+        """The entry of the queue, or the added command, at a position."""
         return self._program.entries[index] if index < self._entries else self.added[index - self._entries]
 
     def unit(self, index: int) -> str:

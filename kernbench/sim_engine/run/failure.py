@@ -9,7 +9,7 @@ from kernbench.cmdq import Program
 from kernbench.common.errors import InputError, Problem, error_text, traceback_text
 from kernbench.config.machine import MachineConfig
 
-ARBITER = "spm.arbiter"  #: as failures, traces and checkpoints name a machine's own arbiter, among its components
+ARBITER = "spm.arbiter"  #: the name of a machine's own arbiter in failures, traces and checkpoints, among its components
 
 
 def overlap_failure(program: Program, cycle: int, late: int, early: int) -> dict[str, Any]:

@@ -452,7 +452,7 @@ KEYS = (
     "schema", "name", "targets", "machine", "set", "axes", "zip", "where", "sample", "limits", "budget", "goals", "constraints",
     AREA_TABLE, "search", "invalid",
 )  # fmt: skip
-MAX_POINTS = 10_000_000  #: of one sweep
+MAX_POINTS = 10_000_000  #: most points of one sweep
 
 Source = str | os.PathLike[str] | Mapping[str, Any]
 

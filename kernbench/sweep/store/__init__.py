@@ -20,7 +20,7 @@ from kernbench.sweep.store.tables import COLUMNS, ENDED, TABLES, DamagedError, R
 
 FORMAT = "kernbench/sweep-store/1"
 APPLICATION = 0x6B627377  # "kbsw", in the file's header
-BUSY_SECONDS = 20.0  # [s] how long a reader that locks the file is waited for
+BUSY_SECONDS = 20.0  # [s] the longest wait for a reader that locks the file
 MAX_STORES = 5  # stores that the error of a missing store lists
 CHUNK = 500  # keys in one query
 #: A completed result is final: neither a failure nor a second run replaces it.

@@ -145,7 +145,7 @@ CREATE TABLE reasons (key TEXT PRIMARY KEY, text TEXT NOT NULL) WITHOUT ROWID;
 """
 COLUMNS = "key, status, cycles, ns, jobs, jobs_hash, metrics, error, seconds"
 LARGEST = 1e100  #: limit of a number, so that means can be computed
-MAX_DEPTH = 16  #: of a value of an axis
+MAX_DEPTH = 16  #: deepest nesting of a value of an axis
 
 
 class DamagedError(ValueError):

@@ -57,7 +57,7 @@ def _label(node: ViewNode) -> str:
 
 
 def _ends(edge: ViewEdge, a: Box, b: Box) -> list[Point]:
-    """From centre to centre; for the HBM, to its nearest point."""
+    """The ends of an edge: the centres of both boxes. An edge to the HBM ends at its nearest point."""
     if edge.kind is not EdgeKind.HBM:
         return [(a.x, a.y), (b.x, b.y)]
     hbm, router = (a, b) if a.width > b.width else (b, a)
@@ -136,7 +136,7 @@ class _Grid:
         return found
 
     def _attached(self) -> dict[str, list[ViewNode]]:
-        """By router: PEs, processor and SRAM."""
+        """The PEs, the processor and the SRAM at each router."""
         found: dict[str, list[ViewNode]] = {}
         for edge in self._lines:
             if edge.kind in (EdgeKind.PE_ROUTER, EdgeKind.SRAM, EdgeKind.M_CPU):

@@ -120,7 +120,7 @@ def _around(boxes: list[Box]) -> tuple[float, float, float, float]:
 
 
 def _side(node: ViewNode, cubes: list[ViewNode]) -> str:
-    """At which side of the cubes a chiplet is."""
+    """The side of the cubes on which a chiplet is."""
     if node.x_mm < min(cube.x_mm - cube.width_mm / 2 for cube in cubes):
         return "w"
     if node.x_mm > max(cube.x_mm + cube.width_mm / 2 for cube in cubes):

@@ -156,7 +156,7 @@ def _sums(pairs: list[Pair], part: str) -> Change:
 
 
 def _kinds(pairs: list[Pair]) -> Iterator[Row]:
-    """By opcode and phase of the command of A, the largest growth first."""
+    """The rows by opcode and phase of the command of A, with the largest growth first."""
     kinds: dict[str, list[Pair]] = {}
     for pair in pairs:
         name = pair.a.opcode if pair.a.phase is None else f"{pair.a.opcode} {pair.a.phase}"

@@ -66,7 +66,7 @@ class Operation:
 
     @property
     def cycles(self) -> int:
-        """From the first start to the last end of its commands."""
+        """The cycles from the first start to the last end of its commands."""
         return 0 if self.start is None else self.end - self.start
 
     @property

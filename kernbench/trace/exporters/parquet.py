@@ -12,7 +12,7 @@ from kernbench.trace.exporters.timeline import json_text
 from kernbench.trace.reader import Trace
 from kernbench.trace.schema import VERSION, Kind
 
-ROWS = 1 << 16  #: of a group
+ROWS = 1 << 16  #: number of rows of a group
 
 
 def export(trace: Trace, out: BinaryIO) -> dict[str, int]:

@@ -127,7 +127,7 @@ def _follows(spans: dict[int, tuple[int, int]], dependency: int, command: int) -
 
 
 NAME_CHARS = 200  #: length at which a name is cut off
-TEXT_CHARS = 4_000  #: of a text among the arguments
+TEXT_CHARS = 4_000  #: most characters of a text among the arguments
 _CUT = "..."
 
 

@@ -32,7 +32,7 @@ LAWS: dict[str, str] = {
 }
 
 #: the events that each job has at its end; END is the engine's own event, such as TE_END
-ENDS = {"END": 1, "ENGINE_EVENT": 2, "JOB_DONE": 4}  #: with their bits in `Job.seen`
+ENDS = {"END": 1, "ENGINE_EVENT": 2, "JOB_DONE": 4}  #: events that end a job, with their bits in `Job.seen`
 WITH_END = ("DMA", "TE", "VE")  #: kinds of engines that have such an event
 
 

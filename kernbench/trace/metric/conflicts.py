@@ -9,7 +9,7 @@ from typing import Any
 
 from kernbench.trace.events import Record
 
-MAX_BANKS = 1 << 16  # of a scratchpad; limits the work that a line of a damaged file can cause
+MAX_BANKS = 1 << 16  # most banks of a scratchpad; limits the work that a line of a damaged file can cause
 _Access = tuple[str, int, str]  # scratchpad, bank, direction
 
 

@@ -22,7 +22,7 @@ from kernbench.trace.why.spans import Stories
 
 MAX_GROUPS = 4  # groups that the sentence names
 LEAST_SHARE = Fraction(1, 100)  # a group with a smaller share of the run's cycles is not named in the sentence
-MAX_NAMES = 4  # of resources that the sentence names one by one
+MAX_NAMES = 4  # most resources that the sentence names one by one
 MAX_LINKS = 2  # at most this many of the names are links, because names of links are long
 
 

@@ -119,7 +119,7 @@ def _grid_of(start: int, end: int) -> int:
 
 
 class MemoryOrder:
-    """Of one memory space. Messages have op ids; `dependency_ids` grow until they end."""
+    """The order of accesses to one memory space. Messages have op ids; the `dependency_ids` of a message grow until it ends."""
 
     def __init__(self) -> None:
         self._loads = Ranges()

@@ -153,7 +153,7 @@ class PerturbedMemory(MemorySide):
 
 
 def _bytes_of(msg: DmaWriteCmd) -> tuple[int, int]:
-    """From the first byte that a store writes to past the last."""
+    """The range of bytes that a store writes: the first byte, and the byte after the last."""
     if msg.lanes is not None:
         low, high = msg.lanes.span
         return msg.dst_addr + low, msg.dst_addr + high

@@ -208,6 +208,6 @@ def _streamed(msg: CompositeCmd) -> list[TensorHandle]:
 
 
 def _span(addr: int, tile: Any, strides: tuple[int, ...]) -> tuple[int, int]:
-    """From the first byte of a strided tensor in memory to past its last."""
+    """The range of a strided tensor in memory: its first byte, and the byte after its last."""
     low, high = span_of(tile.shape, strides, tile.dtype)
     return addr + low, addr + high

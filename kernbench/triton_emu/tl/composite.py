@@ -262,7 +262,7 @@ class TlComposite:
 
 
 MOVED = frozenset({"full", "transpose"})  #: ops of one operand that are not elementwise
-RING = -2  #: in place of the ring of buffers of a tensor that has no ring yet
+RING = -2  #: the place of a tensor whose ring of buffers does not exist yet
 
 
 class _Wanted(NamedTuple):

@@ -33,7 +33,7 @@ class TlTiles:
         self._translation = translation
         self._windows: list[Window] = []  # recently used ranges of addresses, and their locations in memory
         self._count = 0
-        self._after: tuple[int, ...] = ()  # ops that were waited for explicitly: the next command depends on them
+        self._after: tuple[int, ...] = ()  # ops for which the kernel waited explicitly: the next command depends on them
         self._shape: tuple[int, ...] | None = None  # the last shape whose size was computed
         self._dtype = ""
         self._nbytes = 0  # [B] and its size

@@ -100,7 +100,7 @@ def _latency(case: Case, data: SuiteData, runner: Runner) -> Row:
 
 
 def _windows(case: Case, data: SuiteData, runner: Runner) -> Row:
-    """Five bursts to five banks: the fifth waits for the window of activations, or four times for the next one."""
+    """Five bursts to five banks: the fifth activation comes `t_faw` after the first, or `4 * t_rrd_s` if that is more."""
     t, program = data.fact("rows"), Program("windows")
     size = int(data.fact("bus_width_bytes"))
     banks = [*(size * k for k in range(4)), 4 * 1024]  # four banks of different groups, then another bank of the first group

@@ -30,7 +30,7 @@ LEFT_OUT = (
     "the sum moves on to the next memory"
 )
 CHUNK = 4 * 2**20  #: [byte] size of a transfer, and of a bank
-BANKS = 16  #: of a tensor
+BANKS = 16  #: number of banks of a tensor
 TENSORS = ("inputs", "weights", "outputs")
 PLACES = {
     f"{tile}_{what}": BANKS * k if what == "bank" else 0

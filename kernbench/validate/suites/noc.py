@@ -17,10 +17,10 @@ from kernbench.noc.traffic import PATTERNS, Traffic
 from kernbench.validate.run import Runner
 from kernbench.validate.suite import Row, SuiteData
 
-TABLE = "booksim2.csv"  #: of a folder of figures
+TABLE = "booksim2.csv"  #: the table in a folder of figures
 COLUMNS = ("k", "traffic", "num_vcs", "packet_size", "injection_rate", "latency")  #: names of BookSim's own keys
 MAX_BYTES = 64 << 20
-BELOW = 0.9  #: of saturation: rows at higher loads are reported and not judged
+BELOW = 0.9  #: share of the saturation load up to which rows are judged; rows at higher loads are only reported
 ALLOWED = 0.02
 QUICK = 10  #: every n-th row is run with `--quick`
 WHY = "the same routers; draws of traffic differ, which shows more the nearer the load is to saturation"

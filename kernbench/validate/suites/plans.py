@@ -35,7 +35,8 @@ WHY = "the goal of the planner: the rest is what a plan fills, drains and cannot
 
 
 def rows(data: SuiteData, runner: Runner) -> Iterator[Row]:
-    """Of each machine, shares of the bound of a product and of a prefill, as far as the data file does not leave them out."""
+    """For each machine, the share of the bound that a product reaches, and the share that a prefill reaches. The data file may
+    leave one of them out."""
     for name in machine_names():
         if runner.options.quick and name not in data.fact("quick"):
             continue

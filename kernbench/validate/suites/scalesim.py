@@ -23,8 +23,8 @@ TOLD = "Total Cycles"  #: the column of SCALE-Sim's report that is compared: the
 SET_UP = "python3 -m venv NEW; NEW/bin/pip install scalesim==3.0.0 'numpy<2'; kbsim validate scalesim --scalesim NEW/bin/python"
 CONV_FIELDS = 7  #: height and width of the input and of the filter, channels, filters, stride
 NEEDS = "it must be a Python with scalesim 3.0.0 and numpy 1.26"
-MEMORY_KIB = 4096  #: of each of SCALE-Sim's buffers; it decides no cycle of those that are compared
-LAYERS_BYTES = 16 << 20  #: of a file of layers, and of a report
+MEMORY_KIB = 4096  #: size of each of SCALE-Sim's buffers; no compared cycle depends on it
+LAYERS_BYTES = 16 << 20  #: most bytes of a file of layers, and of a report
 
 _RUN = """
 import sys

@@ -47,8 +47,8 @@ class Run:
     requests: list[Request]
 
 
-_RUNS: dict[float, Run] = {}  #: of the last comparison, by requests a second; for the figures
-_MEASURED: list[list[dict[str, float]]] = []  #: of it, the rows of the time series
+_RUNS: dict[float, Run] = {}  #: runs of the last comparison, by requests per second; for the figures
+_MEASURED: list[list[dict[str, float]]] = []  #: the rows of the time series of the last comparison
 
 
 def rows(data: SuiteData, runner: Runner) -> Iterator[Row]:

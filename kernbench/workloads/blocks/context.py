@@ -26,7 +26,7 @@ from kernbench.workloads.llm.exchanges import TILE_BYTES, Keeper
 from kernbench.workloads.models.parts import Attention, Block, LatentAttention, Mixer
 
 STATISTIC_BITS = 32  #: assumed: bits of the largest score and of the sum of exponentials, which a softmax returns for each head
-_KEYS_BYTES = 64 << 10  # of keys that go through the scratchpad at a time, as in layers of one PE
+_KEYS_BYTES = 64 << 10  # bytes of keys in the scratchpad at a time, as in layers of one PE
 
 
 @dataclass(frozen=True)

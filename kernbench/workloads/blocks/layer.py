@@ -346,7 +346,7 @@ class BlockLayer:
         return place
 
     def product(self, name: str, rows: int, source: int, copy: int = 0, wait: tuple[int, int] | None = None) -> int:
-        """Rows times a matrix, in a new buffer. `wait`: bytes that must be there before its weights are asked for."""
+        """Rows times a matrix, in a new buffer. `wait`: bytes that must be there before its weights are loaded."""
         weight, base, each = self.memory.weights[name]
         out = self.take(rows * weight.cols)
         if name in self.memory.together:

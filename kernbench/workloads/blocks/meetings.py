@@ -51,7 +51,7 @@ ALONE = Seat()
 
 
 def seats_of(shards: int, groups: int) -> list[Seat]:
-    """Of all PEs of a stage, group by group."""
+    """The seats of all PEs of a stage, group by group."""
     return [Seat(shard, shards, group, groups) for group in range(groups) for shard in range(shards)]
 
 

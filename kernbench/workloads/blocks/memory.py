@@ -32,7 +32,7 @@ class BlockMemory:
     page_table: int = 0  #: its address
 
     def cache_address(self, shape: BlockShape, name: str, sequence: int, head: int, token: int) -> int:
-        """Of a token of a head: `[sequence][head][token][element]`, or `[page][head][token][element]`."""
+        """The address of a token of a head. Tokens are in the order `[sequence or page][head][token][element]`."""
         heads, dim = next((heads, dim) for known, heads, dim in (*shape.cached, *shape.crossed) if known == name)
         if name.startswith("cross_"):
             row = (sequence * heads + head) * self.sources + token

@@ -143,7 +143,7 @@ def _tables(shape: BlockShape, mixer: Attention | LatentAttention, rows: int) ->
 
 
 def recurrence_macs(tokens: int, dims: tuple[int, int, int, int], *, delta: bool) -> int:
-    """Of the chunks of a sequence: squares inside a chunk, and products with the state."""
+    """The MACs of the chunks of a sequence: squares inside a chunk, and products with the state."""
     groups, heads, key, value = dims
     total = 0
     for at in range(0, tokens, QUERY_TOKENS):

@@ -18,7 +18,7 @@ from kernbench.workloads.graphs.graph import Array, Graph, number_of
 if TYPE_CHECKING:
     from kernbench.workloads.graphs.patterns import Patterns
 
-_MAX_NODES = 9  # of a group
+_MAX_NODES = 9  # most nodes of a group
 _TOLERANCE = 1e-5  # constants of 32 bits
 _SAMPLES: Array = np.linspace(-6.0, 6.0, 49)
 

@@ -17,11 +17,11 @@ from kernbench.config.schema import NpuConfig
 from kernbench.workloads.graphs.emit.products import COPIES
 from kernbench.workloads.graphs.graph import Window
 
-_GROUP_ROWS = 128  # of a block, for which groups of a convolution are compared
-_BLOCKS = (1, 2, 4, 8)  # of rows, for which tiles are compared
+_GROUP_ROWS = 128  # rows of a block for which groups of a convolution are compared
+_BLOCKS = (1, 2, 4, 8)  # numbers of rows for which tiles are compared
 _LONGEST = 16  # rows or columns of a tile
-_MAX_COLUMNS = 512  # of a product of tiles
-_SPM_SHARE = 64  # of the scratchpad the inputs of a line of tiles are one in so many, at most
+_MAX_COLUMNS = 512  # most columns of a product of tiles
+_SPM_SHARE = 64  # the inputs of a line of tiles take at most 1/64 of the scratchpad
 
 
 class GroupCosts:

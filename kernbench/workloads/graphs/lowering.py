@@ -28,7 +28,7 @@ class Grouping(Protocol):
 
 
 MAX_ENTRIES = 1 << 18  #: limit of the entries of a program: to write more takes half a gigabyte and half a minute
-RULES: dict[str, Rule] = {}  #: by operator; filled by the modules `ops_*`
+RULES: dict[str, Rule] = {}  #: the rule of each operator; the modules `ops_*` fill the table
 _OF_MICROSOFT = frozenset((
     "BiasGelu", "FastGelu", "Gelu", "GroupQueryAttention", "MultiHeadAttention", "QuickGelu", "SimplifiedLayerNormalization",
     "SkipLayerNormalization", "SkipSimplifiedLayerNormalization",

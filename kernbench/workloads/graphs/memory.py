@@ -23,8 +23,8 @@ from kernbench.workloads.models import Matrix
 from kernbench.workloads.scratchpad import Buffer, Ring
 from kernbench.workloads.transfers import setup_bytes
 
-MAX_ELEMENTS = 1 << 36  #: of a tensor
-MAX_WAITS = 1 << 22  #: of all entries for others
+MAX_ELEMENTS = 1 << 36  #: most elements of a tensor
+MAX_WAITS = 1 << 22  #: most waits of all entries for others
 _LONG_SETUPS = 4  # a load is long if it takes at least this number of setup times
 _PIECE_BYTES = 16 << 10  # a tensor that stays is loaded in pieces of at least this, for all DMA engines
 

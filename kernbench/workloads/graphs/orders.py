@@ -40,7 +40,7 @@ class Picked:
     inner: int
 
     def span(self, first: int, last: int) -> tuple[int, int]:
-        """As of `Strided`."""
+        """The same as `Strided.span`."""
         rows = len(self.numbers)
         a, b = first // self.inner, last // self.inner
         picked = self.numbers if a // rows != b // rows else self.numbers[a % rows : b % rows + 1]

@@ -169,7 +169,7 @@ def add_overlaps(at: Lowering, columns: str, out: str) -> None:
 
 @rule("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss")
 def loss(at: Lowering, node: Node) -> None:
-    """Of each row the element of its class, times a weight, and their mean or sum."""
+    """Take the element of the class of each row, multiply it by a weight, and compute the mean or the sum of the products."""
     x = at.operand(node.inputs[0])
     classes, count = at.shape(x)[1], at.tensor(node.inputs[1]).elements
     if node.op.startswith("Softmax"):

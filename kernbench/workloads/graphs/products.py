@@ -12,7 +12,7 @@ from kernbench.workloads.graphs.graph import Copy, Node, Product, Vector, Window
 from kernbench.workloads.graphs.grouped import tiles_of
 from kernbench.workloads.graphs.lowering import CannotLower, Lowering, rule
 
-_LARGEST = 1 << 31  # of a kernel, stride, dilation or pad
+_LARGEST = 1 << 31  # largest kernel, stride, dilation or pad
 
 
 @rule("MatMul")

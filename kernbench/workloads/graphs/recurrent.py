@@ -15,7 +15,8 @@ _GATES: dict[str, tuple[int, tuple[str, ...]]] = {
 
 @rule(*_GATES)
 def recurrent(at: Lowering, node: Node) -> None:
-    """In both directions one after the other. The weights of the state are read again in each step."""
+    """Lower a recurrent operator. With two directions, the second follows the first. Each step reads the weights of the state
+    again."""
     gates, functions = _GATES[node.op]
     x, weights, state_weights = at.operand(node.inputs[0]), node.inputs[1], node.inputs[2]
     shape = at.ranks(x, 3)

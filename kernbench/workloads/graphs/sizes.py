@@ -17,8 +17,8 @@ from kernbench.workloads.transfers import setup_bytes
 
 ELEMENTWISE = frozenset({"add", "mul", "copy", "exp", "tanh", "sigmoid", "gelu", "silu"})
 _VECTOR_BYTES = 64 << 10  # a job of a vector engine is at most so large where more of them can share the work
-_VECTOR_JOBS = 4  # of each vector engine, where a job has at least as many elements as its grain says
-TILE_KIB = (256, 128, 64)  # of a weight tile, where the setup of a transfer costs little
+_VECTOR_JOBS = 4  # jobs of each vector engine, if a job has at least as many elements as its grain says
+TILE_KIB = (256, 128, 64)  # sizes of a weight tile at which the setup of a transfer costs little
 _COLUMNS_SHARE = 16  # the copied windows of a block take at most this fraction (1 / n) of the scratchpad
 _STRIP_BYTES = 4 << 10  # results go to DRAM in pieces of whole column tiles of at least this
 

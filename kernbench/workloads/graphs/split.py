@@ -26,7 +26,7 @@ from kernbench.workloads.layer.buffers import array_columns
 if TYPE_CHECKING:
     from kernbench.workloads.graphs.sizes import Sizes
 
-SLABS = 2  #: of the left operand in the scratchpad: one is loaded while the other is multiplied
+SLABS = 2  #: slabs of the left operand in the scratchpad: one is loaded while the other is multiplied
 TILES = (1, 2, 3, 4, 6, 8, 16)  #: column tiles of a block that are tried
 PARTS = (*range(1, 21), 22, 24, 26, 28, 30, 32, 40, 48, 64, 96, 128, 256, 512, 1024)  #: blocks along the rows that are tried
 ALMOST = (101, 100)  #: cycles of a cut with fewer entries, over the least, as a fraction

@@ -339,7 +339,7 @@ def group_norm(at: Lowering, node: Node) -> None:
 
 @rule("BatchNormalization")
 def batch_norm(at: Lowering, node: Node) -> None:
-    """In a trained model: a multiplication and an addition with numbers for each channel."""
+    """Lower the batch norm of a trained model: a multiplication and an addition with numbers for each channel."""
     out = at.tensor(node.outputs[0])
     training = bool(node.attributes.get("training_mode", 0))
     at.only(node, 3 if training else 1)

@@ -11,7 +11,7 @@ from kernbench.common.units import ceil_div
 from kernbench.config.schema import NpuConfig
 from kernbench.workloads.models import ModelShape
 
-PAGE_NUMBER_BITS = 32  #: of an entry of the page table
+PAGE_NUMBER_BITS = 32  #: bits of an entry of the page table
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """The three stages after attention: output projection, gate and up projection with their activation, down projection.
 
 A layer with several experts runs the last two for each expert and the tokens that are routed to it. The norm of these
-tokens is made for each of their experts: it stands for gathering them. A router's weight is a VE_MUL.
+tokens is made for each of their experts: it represents the time for gathering the tokens. A router's weight is a VE_MUL.
 """
 
 from __future__ import annotations

@@ -154,7 +154,7 @@ def kept_tallies(most: int, kind: str) -> Kept[Tally]:
     return Kept[Tally](most, kind, StoredTally, StoredTally.of, StoredTally.tally)
 
 
-TALLIES = kept_tallies(1 << 14, "tally")  #: of segments, by content
+TALLIES = kept_tallies(1 << 14, "tally")  #: tallies of segments, by content
 
 
 def segment_tally(programs: LlmPrograms, segment: Segment) -> Tally:
@@ -169,7 +169,7 @@ def segment_tally(programs: LlmPrograms, segment: Segment) -> Tally:
     return TALLIES.of(programs.target, programs.content(segment), simulated)
 
 
-CYCLES = Kept[int](1 << 16, "cycles", int)  #: of segments, by content
+CYCLES = Kept[int](1 << 16, "cycles", int)  #: cycles of segments, by content
 
 
 def step_cycles(programs: LlmPrograms, step: Step) -> int:

@@ -31,7 +31,8 @@ class ShardLocation:
     dram_base: int
 
 
-RESOLVERS = Known[AddressResolver](4)  #: by machine; for a topology of a thousand PEs, making a resolver takes seconds
+#: Resolvers of machines; for a topology of a thousand PEs, making a resolver takes seconds.
+RESOLVERS = Known[AddressResolver](4)
 
 
 def shard_locations(config: NpuConfig | SystemConfig, shards: int, first: int = 0) -> list[ShardLocation]:

@@ -54,7 +54,7 @@ from kernbench.workloads.routing import EVEN, Routing
 
 Phase = Literal["prefill", "decode"]
 PHASES: tuple[Phase, ...] = ("prefill", "decode")
-PLANS = Known[LayerPlan](1 << 12)  #: by shape, PE and step
+PLANS = Known[LayerPlan](1 << 12)  #: plans of layers, by shape, PE and step
 PLANNED = ("dma", "dram", "spm", "te", "ve", "kv_layouts")  #: sections of a PE on which plans depend
 PLACED = Known[LlmDram](1 << 9)  #: addresses, by the regions that are placed
 REDUCED = Kept[int](1 << 12, "reduction", int)  #: cycles of reductions without other work, by content

@@ -46,7 +46,7 @@ EXPONENTIALS = 16
 #: Cycles of the softmax of a score over those of its exponential: the maximum, the scale, the sum and the conversion. Fitted on
 #: blocks of 64 rows on an RTX 4090, and of 128 rows on an A6000, one or two of them on a core (LLMServingSim 5daddb21).
 SOFTMAX = 1.75
-WIDTHS = (32, 64, 96, 128, 192, 256)  #: of heads for which FlashAttention has kernels; other heads are padded (same code)
+WIDTHS = (32, 64, 96, 128, 192, 256)  #: head sizes for which FlashAttention has kernels; other heads are padded (same code)
 #: Shared memory of a core with which FlashAttention 2 gives a block 128 rows of heads of 256 elements (same code).
 WIDE_ROWS, WIDE_PAIR = 128 << 10, 192 << 10
 KEY_BYTES = 512  #: of the key and the value to which `chip.attention_key_cycles` refers: heads of 128 elements of 16 bits

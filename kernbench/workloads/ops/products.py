@@ -27,7 +27,7 @@ FULL_TILE = 128  #: rows of a tile from which on a library expects the full rate
 SMALL_TILES = 0.85
 SPLIT_WAVES = 5.1  #: waves of full tiles from which on k is not split (same source)
 CHOSEN = ("tile", "split", "arrays")  #: notes of a plan that a library chooses
-PARTIAL_BYTES = 4  #: of an element of a part's result
+PARTIAL_BYTES = 4  #: bytes of an element of a partial result
 #: Share of the time of the loads that cores and DRAM lose to each other where both would be busy for equally long, and how fast
 #: the share falls with the ratio of the shorter to the longer time, if the loads take longer, and if the cores do. Chosen on
 #: products of Llama-2-7B and Llama-3.1-8B (Vidur 7d47513, LLMServingSim 5daddb21). Products on an MI210 (LLMCompass 2e015fd2)
@@ -71,7 +71,7 @@ def expected_cycles(view: ChipView, kernel: Kernel) -> float:
 
 
 def expected_factor(rows: int, cols: int, needed: int) -> float:
-    """By how much a library expects a tile to be slower than it is, for a product of so many rows."""
+    """The factor by which a library overestimates the time of a tile, for a product of this number of rows."""
     return 1.0 if rows >= min(FULL_TILE, needed) else max(1.0, ((rows + cols) / (rows * cols) / (2 / FULL_TILE)) ** SMALL_TILES)
 
 
@@ -164,7 +164,7 @@ def _near_bytes(op: Product) -> float:
 
 
 TILE = 32  #: rows and columns of a tile of a Tensix
-STEP_CYCLES = 16  #: of one tile product and pass
+STEP_CYCLES = 16  #: cycles of one tile product and pass
 PARTIAL_TILE = TILE * TILE * 2  #: [byte] of a tile of partial sums
 PARTIAL_DEPTH = 2  #: tiles of k that a core adds up before it puts a partial sum aside (tt-metal 14eb2fbc)
 PORT = 28.1  #: [byte/cycle] between a core and its network (tt-npe's model of Wormhole)

@@ -58,7 +58,7 @@ def _written_back(view: ChipView, op: Vector, cost: OpCost, distinct: float) -> 
 
 
 def _held_share(view: ChipView, op: Vector, cost: OpCost) -> float:
-    """Of the rows that blocks read and write at a time, the share that the cache holds."""
+    """The share of the rows in the cache, of those that blocks read and write at a time."""
     blocks = min(op.rows, view.chip.cores * max(1, view.chip.core_threads // cost.block_threads))
     return min(1.0, HELD * (view.chip.cache_bytes or 0) / (blocks * op.nbytes / op.rows))
 

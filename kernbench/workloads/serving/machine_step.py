@@ -188,7 +188,7 @@ class CoreStep(MachineStep):
         return {name: float(pj) for name, pj in sorted(parts.items()) if name != "static"}  # stages run in parallel with it
 
     def _hand_off(self, tokens: int) -> Tally:
-        """From DRAM to DRAM of the PEs of the next stage, alone on the links."""
+        """The transfer of tokens from DRAM to the DRAM of the PEs of the next stage; nothing else uses the links."""
         receivers, programs = self._receivers(), self._programs
         if not receivers:
             return Tally()

@@ -46,7 +46,7 @@ class Limit:
         return next(iter(self.shares))
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain data."""
+        """The fields as plain data."""
         tokens = sum(one.tokens * one.count for one in self.sequences)
         return {"kind": self.kind, "tokens": tokens, "resource": self.resource, "shares": dict(self.shares)}
 
@@ -75,7 +75,7 @@ class GroupPeriod:
     tpot_limit: Limit | None  #: of a typical step of the kind that contributes most to TPOT
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain data."""
+        """The fields as plain data."""
         return {
             "machine": self.group.machine, "role": self.group.role, "engines": self.group.count, "busy": round(self.busy, 6),
             "kv_share": round(self.kv_share, 6), **_limits(self),
@@ -120,7 +120,7 @@ class Period:
         return {name: shares_of(of, parts) for name, of, parts in _latencies(self)}
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain data."""
+        """The fields as plain data."""
         found: dict[str, Any] = {
             "start_s": self.window.start_ns / 1e9, "end_s": (self.window.end_ns + 1) / 1e9,
             "arrived": self.arrived, "ended": self.ended,

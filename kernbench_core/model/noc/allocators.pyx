@@ -143,7 +143,8 @@ cdef void match_switches(Network* w, cycle_t now) noexcept nogil:
 
 
 cdef inline int32_t first_offer(Network* w, int32_t o, uint64_t free, int32_t accept) noexcept nogil:
-    """Of the free channels of an output, the first in cyclic order, starting at the pointer of a head; numbered over the router's."""
+    """The first free channel of an output in cyclic order, starting at the pointer of a head. It is numbered over all channels of the
+    router's outputs."""
     cdef int32_t pointer = accept - vc_of(w, o, 0)
     return vc_of(w, o, from_pointer(free, pointer) if 0 < pointer < w.channels else low_bit(free))
 

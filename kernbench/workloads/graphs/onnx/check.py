@@ -16,8 +16,8 @@ from kernbench.common.errors import ABSENT, MAX_PROBLEMS_SHOWN, InputError, Prob
 if TYPE_CHECKING:
     import onnx
 
-MAX_NODES = 100_000  #: of a graph, local functions written out
-MAX_DIMENSIONS = 32  #: of a tensor
+MAX_NODES = 100_000  #: most nodes of a graph, including those of local functions
+MAX_DIMENSIONS = 32  #: most dimensions of a tensor
 #: The ops with which shapes are computed. The time and memory of each op are proportional to its elements.
 FOLDED = frozenset((
     "Abs", "Acos", "Add", "And", "ArgMax", "ArgMin", "Cast", "CastLike", "Ceil", "Clip", "Compress", "Concat", "Constant",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import onnx
 
 CONTROL_FLOW = ("If", "Loop", "Scan")
-LARGEST_BOUND = MAX_NODES  #: of iterations; each is at least one node
+LARGEST_BOUND = MAX_NODES  #: most iterations; each is at least one node
 #: Whether a loop goes on is computed with values of at most so many elements, by operators without outputs of any size: three
 #: inputs then give 2^24 elements at most.
 _LARGEST_VALUE = 256

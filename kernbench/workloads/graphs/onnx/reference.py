@@ -17,7 +17,7 @@ from kernbench.workloads.graphs.onnx.file import read_onnx
 from kernbench.workloads.graphs.run import GraphProgram
 from kernbench.workloads.graphs.verify import Verification, verify
 
-SEED = 1  #: of the inputs
+SEED = 1  #: the seed of the inputs
 
 
 def verify_file(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import onnx
 
 _FIELDS = ("raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data")
-_ELEMENT_BYTES = 16  # of the largest type, complex128
+_ELEMENT_BYTES = 16  # bytes of an element of the largest type, complex128
 
 
 def read_constants(model: onnx.ModelProto, path: Path) -> None:

@@ -48,7 +48,7 @@ class Maker(Protocol):
     """A graph in the making, as rules see it. A tensor argument is its name."""
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """Of a tensor."""
+        """The shape of a tensor."""
 
     def kind(self, name: str) -> str:
         """The numpy name of a tensor's elements."""
@@ -545,7 +545,7 @@ def _window(a: dict[str, Any], rank: int) -> dict[str, Any]:
 
 
 def _image(at: Maker, x: str, rank: int) -> str:
-    """With a dimension of images, if it has none."""
+    """The tensor with a dimension of images, which is added if the tensor has none."""
     return x if len(at.shape(x)) == rank + 2 else _reshape(at, x, (1, *at.shape(x)))
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import torch
     from torch.export import ExportedProgram
 
-OPSET = 24  #: of ONNX, whose operators nodes have
+OPSET = 24  #: the version of ONNX whose operators nodes have
 _WHOLE = ("scaled_dot_product_attention",)  # kept, because it has a lowering of its own
 _KINDS = {"bfloat16": "float32", "float16": "float32", "float64": "float32"}  # activations have one width
 
@@ -237,7 +237,7 @@ class Translation:
     # what rules call
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """Of a tensor."""
+        """The shape of a tensor."""
         return self.tensors[name].shape
 
     def kind(self, name: str) -> str:

@@ -28,6 +28,7 @@ from kernbench.sim_engine.recording.options import TraceOptions
 from kernbench.sim_engine.result import Result
 from kernbench.trace.writer import TraceFile
 from kernbench.validate.suite import Figure, Row, Skipped, SuiteData, read_suite_data
+from kernbench_core.numbers import EngineType
 
 #: Suites by name: a suite's module has `rows(data, runner)`, and its published figures are in `data/NAME.yaml`.
 SUITES: dict[str, str] = {
@@ -167,7 +168,7 @@ def _scaled(values: Column, factor: Fraction) -> Column:
 
 
 def _longer(jobs: dict[str, Any], plan: Plan, kind: int, factor: Fraction) -> dict[str, Any]:
-    """Jobs of one kind of engine take `factor` times as long. If jobs overlap, they hold the array for the additional cycles."""
+    """Jobs of one kind of engine take `factor` times as long. If jobs overlap, they hold the array in the added cycles."""
     of_kind = np.array([engine["kind"] == kind for engine in plan.machine["compute"]])[jobs["engine"]]
     total = jobs["init"] + jobs["body"] + jobs["finalize"]
     longer = "body" if plan.pe.te.overlaps_jobs and kind == EngineType.TE else "finalize"

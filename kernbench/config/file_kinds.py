@@ -76,7 +76,8 @@ KINDS: Final[Mapping[str, FileKind]] = {
     ),
     "bench": FileKind("a Python file", "to run the bench in the file: kbsim run {file}", (), (), (".py",)),
 }  # fmt: skip
-#: The command to suggest if a file of one kind is given instead of one of another, if it is not the usual one: (found, wanted).
+#: The suggested command if a file has one kind, and another kind is expected: (found, expected). For other pairs, the usual
+#: command of the found kind is suggested.
 _INSTEAD: Final[Mapping[tuple[str, str], str]] = {
     ("program", "trace"):
         "to record a trace of the program: kbsim run {file} --trace run.jsonl; "

@@ -15,7 +15,6 @@ from kernbench.noc.routers import Ints
 Pattern = Literal["uniform", "transpose", "bitcomp", "bitrev", "shuffle", "tornado", "neighbor", "hotspot"]
 PATTERNS: tuple[Pattern, ...] = get_args(Pattern)
 OF_BITS = ("transpose", "bitcomp", "bitrev", "shuffle")  #: patterns that permute the bits of a node's number
-OF_DIGITS = ("tornado", "neighbor")  #: patterns that shift each coordinate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,7 +41,7 @@ RESULTS = (
 INNER = {"Core", "CoreMemory", "Format", "Samples", "Trace", "HasCommands", "OpLog", "Typed", "Clock"}
 # Methods of `tl` that other modules of kernbench call.
 CALLED_INSIDE = {
-    "binary", "issue_compute", "issue_for", "line_of", "multiplied", "new_tile", "operand", "operand_tile", "place_of",
+    "binary", "issue_for", "line_of", "multiplied", "new_tile", "operand", "operand_tile", "place_of",
     "placed_tile", "product", "result_tile", "size_of", "store_at", "swap", "unary", "wait_for_data",
 }  # fmt: skip
 

@@ -201,7 +201,7 @@ class Worms(Typed):
         self._leave(packet, now)
 
     def _unblock(self, packet: Packet, now: int) -> None:
-        """Its endpoint waits for one thing less: at the last, the next packet's turn comes."""
+        """One reason for which the endpoint of a packet waits is over. After the last reason, the next packet may start."""
         packet.blocks -= 1
         if packet.blocks:
             return

@@ -209,7 +209,7 @@ def _kinds(option: str, text: str) -> list[str]:
 
 
 def _largest(size: Size) -> str:
-    """The kind that most bytes are of, and how to leave it out."""
+    """The kind of event with the most bytes, and the option that leaves it out."""
     kind = max(size.nbytes, key=lambda one: size.nbytes[one])
     return f"{size.nbytes[kind] / max(1, size.total):.0%} of it {kind}: --without {kind} leaves them out"
 

@@ -193,9 +193,6 @@ class TlTiles:
     def _placed(self, value: Any, line: str) -> KernelTensor:
         return self.placed_tile(value, line)
 
-    def issue_compute(self, msg: Any, tile: KernelTensor, line: str) -> None:
-        self.issue_for(msg, tile, line)
-
     def _result(self, out: KernelTensor | None, shape: tuple[int, ...], dtype: str, line: str, op: str) -> KernelTensor:
         return self.result_tile(out, shape, dtype, line, op)
 

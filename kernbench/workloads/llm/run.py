@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kernbench.cmdq.entries import DmaEntry, Entry, KvEntry
-from kernbench.cmdq.footprint import transfer_of, work_of
+from kernbench.cmdq.footprint import transfer_of
 from kernbench.cmdq.program import Program
 from kernbench.common.errors import InternalError
 from kernbench.config.schema import NpuConfig
@@ -79,9 +79,9 @@ class LlmRun:
     steps: list[StepRun]
     simulated: int
     segments: int
-    #: by phase, for a pipeline: the share of the time in which its busiest stage waits
+    #: for each phase of a pipeline, the share of the time in which its busiest stage waits
     waiting: dict[str, float] = field(default_factory=dict)
-    #: By phase: the cycles by which hand-offs lengthen a step, and by which the way back to the first stage does.
+    #: For each phase, the cycles that hand-offs add to a step, and those that the way back to the first stage adds.
     hand_offs: dict[str, tuple[int, int]] = field(default_factory=dict)
 
 
@@ -238,8 +238,3 @@ def role_bytes(entries: Iterable[Entry], config: NpuConfig) -> Counter[str]:
             role = {"weight": "weights", "kv": "kv"}.get(entry.tensor_role, "activations")
             found[role] += transfer_of(entry, config).bytes_aligned
     return found
-
-
-def program_macs(entries: Iterable[Entry]) -> int:
-    """MACs of all products of a program."""
-    return sum(work_of(entry) for entry in entries if entry.engine == "te")

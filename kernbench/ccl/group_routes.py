@@ -60,6 +60,11 @@ class Latencies:
         """The cycles of a byte on a link between SIPs, divided by the cycles of a byte on the link of a PE."""
         return self.link / self.far_link if self.far_link else 0.0
 
+    @property
+    def in_flight(self) -> float:
+        """[B] The bandwidth of a link between SIPs, multiplied by twice the latency."""
+        return 2 * self.sip * self.far_link
+
 
 RankPosition = tuple[int, int, int]  #: the SIP of a rank, and the row and the column of its cube
 Port = tuple[int, str]  #: an IO chiplet: its SIP and its side

@@ -68,7 +68,7 @@ def _sizes_for(
 ) -> tuple[int, int]:
     times, queues = latencies_of(config), _queues(entry, group)
     room = config.pe.spm.size_bytes // (parts * queues)
-    held = int(2 * times.sip * times.far_link)
+    held = int(times.in_flight)
     nbytes = max(least, 1 << max(0, -(-held // WIDTH) - 1).bit_length()) if slot_bytes is None else slot_bytes
     numbers = SLOTS if slots is None else (slots,)
     while True:

@@ -36,7 +36,8 @@ from kernbench.common.files import write_whole
 from kernbench.common.package_digest import package_digest
 from kernbench.common.parse_cache import cache_folder
 from kernbench.components.builtin.ipcq_ring import PLAIN, Protocol
-from kernbench.config import SystemConfig
+from kernbench.config import SystemConfig, load_config
+from kernbench.config.kinds import a_system
 from kernbench.sim_engine.result import MODEL_VERSION
 from kernbench.version import VERSION
 
@@ -233,6 +234,9 @@ class Tuner:
     def _error_near(self, name: str) -> Line:
         shape = self.group.shape
         network = self.config.system.kind if shape.sips > 1 else ""
+        chips = of_chips(self.config, self.group) and not self._resized
+        if chips and (known := errors_of_boards().get(name)):
+            return error_near(known, shape, self.group.kind_name, network, self.latencies.in_flight)
         return error_near(errors_of_model().get(name, ()), shape, self.group.kind_name, network)
 
     def _lanes(self, entry: Entry, nbytes: int, itemsize: int, queues: Queues) -> int:
@@ -322,22 +326,28 @@ class KnownError:
     topology: str
     line: Line  #: the logarithm of simulated over modelled cycles, by that of the bytes of `n_elem`
     network: str = ""  #: `system.kind` of a group of several SIPs
+    in_flight: float | None = None  #: [B] on a link between two chips at a time; None for other groups
 
-    def distance(self, shape: Shape, topology: str, network: str = "") -> float:
-        """Return how different another group is. The distance is 0 for the same shape and topology."""
+    def distance(self, shape: Shape, topology: str, network: str = "", in_flight: float | None = None) -> float:
+        """Return how different another group is. The distance is 0 for the same shape and topology, and for chips the same
+        bytes in flight.
+        """
         levels = sum(abs(log2(one / other)) for one, other in zip(self.shape, shape, strict=True))
         over = (self.shape.sips > 1) != (shape.sips > 1)
         power = (self.shape.ranks.bit_count() == 1) != (shape.ranks.bit_count() == 1)
         other = OTHER_NETWORK * (self.network != network and not over)
-        return levels + OVER_SIPS * over + OTHER_KIND * (self.topology != topology) + OTHER_POWER * power + other
+        links = abs(log2(self.in_flight / in_flight)) if self.in_flight and in_flight else 0.0
+        return levels + OVER_SIPS * over + OTHER_KIND * (self.topology != topology) + OTHER_POWER * power + other + links
 
 
-def error_near(known: Sequence[KnownError], shape: Shape, topology: str, network: str = "") -> Line:
-    """Return the error of groups with the same shape and topology.
+def error_near(
+    known: Sequence[KnownError], shape: Shape, topology: str, network: str = "", in_flight: float | None = None
+) -> Line:
+    """Return the error of groups with the same shape and topology, and for chips with the same bytes in flight on a link.
 
     If there is no such group, return the mean over all groups, weighted by the inverse square of the distance.
     """
-    far = [(one.distance(shape, topology, network), one.line) for one in known]
+    far = [(one.distance(shape, topology, network, in_flight), one.line) for one in known]
     same = [(1.0, line) for distance, line in far if distance == 0]
     weighted = same or [(distance**-2, line) for distance, line in far]
     sizes = sorted({size for _, line in weighted for size, _ in line})
@@ -399,19 +409,38 @@ def known_times(digest: str, group: Group) -> dict[str, list[tuple[int, int]]]:
 
 @cache
 def errors_of_model() -> Mapping[str, Sequence[KnownError]]:
-    """Return the errors of the model at the groups that were simulated for the package, by full name of the algorithm.
-
-    Boards are left out: their times count only for the same board and group.
+    """Return the errors of the model at the groups of presets that were simulated for the package, by full name of the
+    algorithm.
     """
     found: dict[str, list[KnownError]] = {}
     for one in _file()[GROUPS]:
-        shape, topology = Shape(*one["shape"]), one["topology"]
         kinds = [setting.partition("=")[2] for setting in one["overrides"] if setting.startswith("system.kind=")]
-        network = "" if shape.sips == 1 else kinds[-1] if kinds else "ring"  # that of the presets
-        for name, rows in one["times"].items():
-            line = [(log(max(1, size)), log(ratio)) for size, _, ratio in rows]
-            found.setdefault(name, []).append(KnownError(shape, topology, line, network))
+        _add_errors(found, one, kinds[-1] if kinds else "ring")  # that of the presets
     return found
+
+
+@cache
+def errors_of_boards() -> Mapping[str, Sequence[KnownError]]:
+    """Return the errors of the model at the groups of boards that were simulated for the package.
+
+    Only other groups of chips have similar errors: the links between chips have more bytes in flight than those of presets.
+    """
+    found: dict[str, list[KnownError]] = {}
+    for one in _file()[BOARDS]:
+        config = a_system("collectives", load_config(one["machine"]))
+        _add_errors(found, one, config.system.kind, latencies_of(config).in_flight)
+    return found
+
+
+def _add_errors(
+    found: dict[str, list[KnownError]], one: Mapping[str, Any], network: str, in_flight: float | None = None
+) -> None:
+    """Add the errors at a group, whose SIPs, if there are several, are connected by a network of this kind."""
+    shape = Shape(*one["shape"])
+    about = network if shape.sips > 1 else "", in_flight
+    for name, rows in one["times"].items():
+        line = [(log(max(1, size)), log(ratio)) for size, _, ratio in rows]
+        found.setdefault(name, []).append(KnownError(shape, one["topology"], line, *about))
 
 
 @cache

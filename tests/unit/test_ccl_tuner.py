@@ -260,6 +260,34 @@ def test_errors_of_near_groups_count_most() -> None:
     assert error_near([], Shape(1, 1, 4), "ring") == [(0.0, 0.0)]
 
 
+def test_errors_of_similar_links_count_most() -> None:
+    """Of two boards with the same shape, the one whose links have about as many bytes in flight counts most."""
+    near = KnownError(Shape(8, 1, 1), "ring", [(log(1024), 1.0)], "all_to_all", 1e6)
+    far = KnownError(Shape(8, 1, 1), "ring", [(log(1024), 0.0)], "all_to_all", 8e6)
+    ((_, found),) = error_near([near, far], Shape(8, 1, 1), "ring", "all_to_all", 2e6)
+    assert found == pytest.approx(1 / (1 + 1 / 4))  # distances 1 and 2
+    assert error_near([near, far], Shape(8, 1, 1), "ring", "all_to_all", 1e6) == near.line
+
+
+@pytest.mark.parametrize("size", (1 << 18, 1 << 20, 1 << 24))
+def test_choices_on_a_board_without_simulated_times(size: int) -> None:
+    """The times of other boards correct the estimates: the choice takes at most a tenth longer than the fastest algorithm."""
+    config = load_config("h200_8x", kind=SystemConfig)
+    group = group_of(config, shape_for(config, 8))
+    tuner = tuner_of(config, group, REGISTRY)
+    names = [one.name for one in tuner.candidates("all_reduce") if one.name != "direct"]  # thousands of messages
+    cycles = {}
+    for name in names:
+        entry = REGISTRY.find("all_reduce", name)
+        queues = queues_of(REGISTRY, entry, config=config, group=group)
+        found, _ = row(CclRequest(config, group, entry, "f32", queues, check=False), size // 4)
+        assert found is not None
+        cycles[name] = found.cycles
+    chosen = tuner.choose("all_reduce", size // 4, "f32")
+    assert not chosen.simulated
+    assert cycles[chosen.name] <= 1.1 * min(cycles.values())
+
+
 def test_a_link_between_sips_is_shared_by_all_ranks_of_a_sip() -> None:
     """Eight ranks of a SIP that send at once to another take eight times as long on the link as one."""
 

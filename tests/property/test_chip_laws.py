@@ -138,6 +138,15 @@ def test_no_collective_is_faster_than_its_links_or_than_a_shorter_one(chip: str,
         assert timer(chip).device_ns(op) > sent / rated
 
 
+@given(CHIPS, st.sampled_from(((2, 1), (8, 4), (16, 8), (32, 8), (64, 8))), st.sampled_from(("all_reduce", "all_gather")))
+@settings(max_examples=60)
+def test_no_collective_across_nodes_is_faster_than_a_shorter_one(chip: str, placed: tuple[int, int], name: str) -> None:
+    workers, node = placed
+    sizes = sorted({(1 << power) + more for power in range(6, 31) for more in (-1, 0, 1 << power - 1)})
+    messages = [Collective(name, workers, size, node=node) for size in sizes]  # type: ignore[arg-type]
+    assert rising(chip, messages, 1.0 - 1e-9)
+
+
 @pytest.mark.parametrize(("better", "chip"), BETTER)
 def test_a_chip_is_no_slower_than_one_with_less_of_everything(better: str, chip: str) -> None:
     products = [Product(m, n, k) for m in (16, 512, 8192) for n, k in ((4096, 4096), (28672, 4096), (1024, 8192))]

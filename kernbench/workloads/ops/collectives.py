@@ -75,8 +75,9 @@ BETWEEN = (
     Between("low latency", 6_600.0, 2_000.0, 2_700.0, 600.0, 5_000.0, 1, 1.0, 0.5, 0.92 / 3.8, 22.5),
     Between("simple", 8_400.0, 6_000.0, 14_000.0, 4_000.0, 14_000.0, 2, 1.4, 1.0, 0.92, None),
 )
-#: The share of its bandwidth that a tree reaches with messages of medium size, from and to [byte]: the tuner's table in short.
-TREE_MEDIUM, MEDIUM = 0.55, (16 << 10, 16 << 20)
+#: The share of its bandwidth that a tree reaches with messages of medium size, from and to [byte], and the size from which it
+#: reaches all: the tuner's table in short. In between the share grows with the size, so that no longer message takes less time.
+TREE_MEDIUM, MEDIUM, LARGE = 0.55, (16 << 10, 16 << 20), 64 << 20
 
 
 def sent_bytes(op: Collective) -> float:
@@ -112,6 +113,14 @@ def _protocols(chip: Chip, linked: bool) -> tuple[tuple[str, float, float, float
     return ("short", 0.0, 1.0, float(chip.links_short_share / chip.links_share)), ("long", 0.0, LONG, 1.0)
 
 
+def _tree_reaches(nbytes: int) -> float:
+    """The share of its bandwidth that a tree between nodes reaches with messages of this size."""
+    first, last = MEDIUM
+    if nbytes < first or nbytes >= LARGE:
+        return 1.0
+    return float(TREE_MEDIUM ** (1 - log2(max(nbytes, last) / last) / log2(LARGE / last)))
+
+
 def _between(chip: Chip, op: Collective) -> tuple[float, float, int, str]:
     """Of a collective between nodes, the start of its kernel [ns], its time after that, its steps, and how it is done."""
     rate, latency = min(op.node, chip.nics) * float(chip.nic_gb_s), float(chip.network_latency_ns)
@@ -133,7 +142,7 @@ def _between(chip: Chip, op: Collective) -> tuple[float, float, int, str]:
         if op.name == "all_reduce":
             levels, chain = floor(log2(nodes)), op.node - 1
             most = min(rate * RING * one.tree_share, one.most_gb_s or rate)
-            most *= TREE_MEDIUM if MEDIUM[0] <= op.nbytes < MEDIUM[1] else 1.0
+            most *= _tree_reaches(op.nbytes)
             took = 2 * (chain * one.tree_inside + levels * (one.tree_between + one.passes * latency)) + 2 * op.nbytes / most
             found.append((one.start, took, 2 * (chain + levels), f"tree, {one.name}"))
     return min(found, key=lambda way: way[0] + way[1])

@@ -367,9 +367,8 @@ def _jobs(engine: EngineState) -> widgets.Table:
     if engine.entry is not None:
         left = "" if engine.body_left is None else f"{engine.body_left:,} body cycles left"
         waits = "" if engine.held_since is None else f"bank since {engine.held_since:,}"
-        grid.add_row(
-            engine.line or _id(engine.entry), engine.opcode, left, f"since {engine.started:,}", widgets.Text(waits, WAIT)
-        )
+        since = f"drains to {engine.next_event:,}" if engine.started is None else f"since {engine.started:,}"
+        grid.add_row(engine.line or _id(engine.entry), engine.opcode, left, since, widgets.Text(waits, WAIT))
     for job in engine.jobs[:MAX_JOBS]:
         left = f"{job.bytes_left:,} of {job.bytes:,} B"
         grid.add_row(job.line or _id(job.id), job.opcode, left, f"{rational(job.rate)} B/cycle", _waits(job))

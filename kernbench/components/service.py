@@ -105,6 +105,14 @@ def te_body(te: Te, m: int, n: int, k: int, qbits_weight: int, qbits_activation:
     return cycles if te.clock_ratio == 1 else ceil_div(cycles, te.clock_ratio)
 
 
+def chained_body(te: Te, m: int, n: int, k: int, qbits_weight: int, qbits_activation: int) -> int:
+    """[cycle] of the body of a product that others precede and follow: without the load and the drain, which overlap with
+    theirs if jobs overlap."""
+    parts = te_service(te, m, n, k, qbits_weight, qbits_activation).parts
+    body = te_body(te, m, n, k, qbits_weight, qbits_activation)
+    return body if parts is None else max(1, body - parts.drain - parts.longest_load)
+
+
 def _ve_body(ve: Ve, op: str, length: int, batch: int, qbits: int) -> int:
     elementwise = ceil_div(length * batch * ve.op_cost.get(op, 1), *ve.rates(qbits))
     # ceil(log2(length)) in integers; the rows of a batch follow each other through the pipelined trees.

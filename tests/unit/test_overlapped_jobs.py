@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from kernbench import InputError, Result, load_config, load_program, simulate
+from kernbench import InputError, Machine, Result, load_config, load_program, simulate
 from kernbench.bounds import lower_bounds
+from kernbench.components.service import chained_body
 
 ARRAY = {
     "timing": "systolic", "rows": 8, "cols": 4, "dataflow": "ws", "fill": "overlapped", "drain": "overlapped", "engines": 1,
@@ -41,6 +42,25 @@ def test_a_chain_fills_and_drains_once() -> None:
 
 def test_a_chain_takes_as_long_as_its_folds_in_one_job() -> None:
     assert run([(20, 4, 16)] * 5).cycles == run([(20, 4, 80)]).cycles
+
+
+@pytest.mark.parametrize("shape", [(20, 4, 16), (9, 8, 8), (40, 3, 1)])
+def test_the_planner_counts_the_cycles_between_two_starts(shape: tuple[int, int, int]) -> None:
+    te = load_config({"te": ARRAY}).te
+    first, second, _ = spans(run([shape] * 3))
+    assert chained_body(te, *shape, 8, 8) == (second[0] or 0) - (first[0] or 0) - 8  # the load of the first is not hidden
+    assert chained_body(load_config({"te": {**ARRAY, "drain": "exposed"}}).te, *shape, 8, 8) == (first[1] or 0)
+
+
+def test_a_step_shows_what_drains() -> None:
+    product = {"opcode": "TE_GEMM_TILE", "qbits_weight": 8, "qbits_activation": 8, "id": 5, "m": 20, "n": 4, "k": 8, **PLACES}
+    program = load_program({"metadata": {"version": "1.0", "name": "one"}, "cmdq": [product]})
+    machine = Machine(load_config({"te": ARRAY}), program)
+    machine.step(30)
+    (te,) = [engine for engine in machine.peek().engines if engine.name == "te0"]
+    assert (te.activity, te.entry, te.next_event) == ("busy", 5, 28 + DRAIN)
+    machine.step(DRAIN)
+    assert machine.status == "done"
 
 
 def test_a_product_alone_takes_as_long_as_without_overlap() -> None:

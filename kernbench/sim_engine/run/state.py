@@ -166,6 +166,10 @@ def _dma_engine(name: str, engine: dict[str, Any], known: Commands, plan: Plan, 
 def _compute_engine(name: str, engine: dict[str, Any], known: Commands, cycle: int) -> EngineState:
     queue = tuple(_id_and_opcode(i, known)[0] for i in engine["queue"])
     nothing = (None,) * len(queue)
+    if engine["entry"] is None and engine.get("draining"):  # the first of the jobs that have left the array
+        number, end = engine["draining"][0]
+        id, opcode = _id_and_opcode(number, known)
+        return EngineState(name, "busy", (), queue, nothing, nothing, entry=id, opcode=opcode, next_event=end)
     if engine["entry"] is None:
         return EngineState(name, "idle", (), queue, nothing, nothing)
     id, opcode = _id_and_opcode(engine["entry"], known)

@@ -12,7 +12,7 @@ from math import prod
 
 from kernbench.cmdq.footprint import bytes_of
 from kernbench.common.units import ceil_div
-from kernbench.components.service import te_body, ve_service
+from kernbench.components.service import chained_body, te_body, ve_service
 from kernbench.config.schema import NpuConfig
 from kernbench.workloads.graphs.emit.products import COPIES
 from kernbench.workloads.graphs.graph import Window
@@ -107,7 +107,7 @@ class GroupCosts:
 
     def _product(self, m: int, n: int, k: int) -> int:
         te = self.config.te
-        return te_body(te, m, n, k, *self.bits) + te.init_cycles + te.finalize_cycles
+        return chained_body(te, m, n, k, *self.bits) + te.init_cycles + te.finalize_cycles
 
 
 def divisors(number: int) -> list[int]:

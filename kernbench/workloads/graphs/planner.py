@@ -16,7 +16,7 @@ from math import prod
 from kernbench.cmdq.footprint import lane_bits
 from kernbench.common.errors import InputError
 from kernbench.common.units import ceil_div
-from kernbench.components.service import te_body, ve_service
+from kernbench.components.service import chained_body, ve_service
 from kernbench.config.kinds import beyond_scratchpad
 from kernbench.config.schema import NpuConfig
 from kernbench.workloads.graphs.graph import Lowered, Pool, Product, Vector, Work, read_by
@@ -290,7 +290,7 @@ def product_cycles(work: Work, sizes: Sizes, size: Size | None = None) -> int:
     te, tensors = sizes.config.te, sizes.lowered.tensors
     bits = tensors[work.b].bits, tensors[work.a].bits
     if size is not None and te.timing != "macs":
-        return ceil_div(sum(count * te_body(te, *shape, *bits) for shape, count in _cut(work, size).items()), te.engines)
+        return ceil_div(sum(count * chained_body(te, *shape, *bits) for shape, count in _cut(work, size).items()), te.engines)
     rate = te.rate(*bits) * te.engines
     return ceil_div(macs_of(work) * rate.denominator, rate.numerator)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from kernbench.cmdq.footprint import bytes_of
 from kernbench.common.units import ceil_div
-from kernbench.components.service import te_body, ve_service
+from kernbench.components.service import chained_body, ve_service
 from kernbench.config.schema import NpuConfig
 from kernbench.workloads.graphs.graph import Copy, Lowered, Pool, Product, Rows, Vector, Work, read_by
 from kernbench.workloads.graphs.split import Cut
@@ -165,14 +165,14 @@ class Sizes:
                 rows = min(ceil_div(m, parts), most)
                 if window is not None and (rows > window.out[1] or work.tile[0] > 1):
                     rows = max(rows // window.out[1], 1) * window.out[1]
-                one = te_body(te, rows, wide, work.k, *bits) + around
+                one = chained_body(te, rows, wide, work.k, *bits) + around
                 blocks, jobs = times * ceil_div(m, rows), work.groups * ceil_div(work.n, wide)
                 each = max(ceil_div(jobs * one, te.engines), columns := self._columns_of(work, rows))
                 whole = columns + (blocks - 1) * each + ceil_div(jobs, te.engines) * one
                 if work.groups > 1:  # the first products begin when some of the groups are copied
                     whole = ceil_div(columns, 4) + blocks * each + one
                 if window is None:
-                    total = times * jobs * te_body(te, m, wide, work.k, *bits) + blocks * jobs * around
+                    total = times * jobs * chained_body(te, m, wide, work.k, *bits) + blocks * jobs * around
                     whole = min(ceil_div(blocks * jobs, te.engines) * one, ceil_div(total, te.engines) + one)
                 found.append((whole, rows, -wide))
         times, of = self.grain.almost

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from kernbench.cmdq.footprint import bytes_of
 from kernbench.common.units import ceil_div
-from kernbench.components.service import te_body, ve_service
+from kernbench.components.service import chained_body, ve_service
 from kernbench.workloads.graphs.graph import Product
 from kernbench.workloads.layer.buffers import array_columns
 
@@ -198,7 +198,7 @@ class Splitter:
         slabs = ceil_div(work.k, cut.depth)
         right = cut.tiles * cut.tile / self.rate
         loads = cut.slab / self.rate + right + (2 if cut.at_once else 1 + cut.tiles) * self.setup
-        one = te_body(te, cut.rows, cut.cols, cut.depth, bits[1], bits[0]) + te.init_cycles + te.finalize_cycles
+        one = chained_body(te, cut.rows, cut.cols, cut.depth, bits[1], bits[0]) + te.init_cycles + te.finalize_cycles
         add = ve_service(ve, "add", cut.rows * cut.cols, 1, bits[2]).total
         products, sums = ceil_div(cut.tiles, te.engines) * one, ceil_div(cut.tiles, ve.engines) * add
         of_slab = float(max(products, sums) if cut.partials > te.engines else products + sums)

@@ -9,7 +9,7 @@ from itertools import product
 
 from kernbench.cmdq.footprint import bytes_of, unpacked_bits
 from kernbench.common.units import ceil_div
-from kernbench.components.service import te_body
+from kernbench.components.service import chained_body
 from kernbench.workloads.layer.buffers import ATTENTION, GATE_UP, STAGES, Buffering, LayerBuffers
 from kernbench.workloads.layer.kv import PAGE_NUMBER_BITS, kv_tiles
 from kernbench.workloads.routing import parts
@@ -168,7 +168,7 @@ def shaped_cycles(buffers: LayerBuffers, level: Buffering, stage: int, size: int
     if key not in buffers.shaped:
         products = stage_products(buffers, buffers.tile_cols(level), buffers.kv_tile_tokens(level), stage, size)
         bits = buffers.model.activation_bits, buffers.model.activation_bits
-        buffers.shaped[key] = sum(count * te_body(te, *shape, *bits) for shape, count in products.items())
+        buffers.shaped[key] = sum(count * chained_body(te, *shape, *bits) for shape, count in products.items())
     return buffers.shaped[key]
 
 

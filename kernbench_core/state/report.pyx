@@ -118,7 +118,8 @@ cdef dict compute_state(Sim* s, int32_t c):
     if e.job != NONE:
         state.update(
             entry=command_of(s, s.compute_job[e.job].entry), started=e.started,
-            body=s.compute_job[e.job].body - e.outside, body_left=body_left(s, c), streams=bool(e.streams), done_at=or_none(e.done_at), held_since=or_none(s.requester[s.n_flows + c].first_denied),
+            body=s.compute_job[e.job].body - e.outside, body_left=body_left(s, c),
+            streams=bool(e.streams), done_at=or_none(e.done_at), held_since=or_none(s.requester[s.n_flows + c].first_denied),
             next_at=or_none(body_asks_at(s, c)) if e.streams else None)
     if e.overlaps:
         state["draining"] = draining_jobs(s, c)

@@ -133,6 +133,7 @@ def summarise_run(
     units = plan.command_units
     waits = waits_of(result, program, units, arrivals)
     resources = list(_resources(result, plan))
+    arrays = [name for name, engine in zip(plan.compute, plan.machine["compute"], strict=True) if engine.get("overlaps")]
     return RunSummary(
         result=result,
         freq_ghz=plan.pe.freq_ghz,
@@ -142,7 +143,7 @@ def summarise_run(
         channels=tuple(use for use in resources if naming.counted(use.name) == "dram"),
         links=tuple(sorted((use for use in resources if naming.counted(use.name) == "noc"), key=lambda link: -link.bytes)),
         banks=bank_conflicts(result),
-        waits=tuple(longest_waits(waits, result, units, LONGEST)),
+        waits=tuple(longest_waits(waits, result, units, LONGEST, arrays)),
         waits_in_all=len(waits),
         entries=len(result.entries),
         unfinished=sum(times.end is None for times in result.entries),

@@ -8,7 +8,9 @@ import pytest
 
 from kernbench import InputError, Machine, Result, load_config, load_program, simulate
 from kernbench.bounds import lower_bounds
+from kernbench.cmdq.plan import plan_program
 from kernbench.components.service import chained_body
+from kernbench.sim_engine.summary import summarise_run
 
 ARRAY = {
     "timing": "systolic", "rows": 8, "cols": 4, "dataflow": "ws", "fill": "overlapped", "drain": "overlapped", "engines": 1,
@@ -50,6 +52,15 @@ def test_the_planner_counts_the_cycles_between_two_starts(shape: tuple[int, int,
     first, second, _ = spans(run([shape] * 3))
     assert chained_body(te, *shape, 8, 8) == (second[0] or 0) - (first[0] or 0) - 8  # the load of the first is not hidden
     assert chained_body(load_config({"te": {**ARRAY, "drain": "exposed"}}).te, *shape, 8, 8) == (first[1] or 0)
+
+
+def test_the_summary_names_the_product_that_held_the_array() -> None:
+    """The third product starts in cycle 88, when the second leaves the array; only the first has ended."""
+    product = {"opcode": "TE_GEMM_TILE", "qbits_weight": 8, "qbits_activation": 8, "m": 20, "n": 4, "k": 16, **PLACES}
+    program = load_program({"metadata": {"version": "1.0", "name": "chain"}, "cmdq": [{**product, "id": i} for i in range(3)]})
+    config = load_config({"te": ARRAY})
+    summary = summarise_run(simulate(program, config), program, plan_program(program, config))
+    assert [(wait.id, wait.until, wait.behind) for wait in summary.waits] == [(2, 88, 1), (1, 48, 0)]
 
 
 def test_a_step_shows_what_drains() -> None:

@@ -107,11 +107,27 @@ def _add_to_barrier(found: list[Wait], at_barrier: dict[int, int], gate: int, wa
     found[at_barrier[gate]] = replace(longer, behind_opcode="BARRIER", others=known.others + 1)
 
 
-def longest_waits(waits: Sequence[Wait], result: Result, units: Sequence[str], count: int) -> list[Wait]:
-    """The `count` longest waits, in descending order and then in file order, each with the event that it waited for."""
+def longest_waits(
+    waits: Sequence[Wait], result: Result, units: Sequence[str], count: int, arrays: Collection[str] = ()
+) -> list[Wait]:
+    """The `count` longest waits, in descending order and then in file order, each with the event that it waited for.
+    `arrays`: engines whose jobs overlap."""
     longest = heapq.nsmallest(count, waits, key=lambda wait: (-wait.cycles, wait.index))
     runs = {wait.engine: _runs(wait.engine, result, units) for wait in longest if wait.reason == "queue"}
-    return [_blamed(wait, runs[wait.engine]) if wait.reason == "queue" else wait for wait in longest]
+    found = []
+    for wait in longest:
+        if wait.reason == "queue" and wait.engine in arrays:
+            found.append(_after_array(wait, runs[wait.engine]))
+        else:
+            found.append(_blamed(wait, runs[wait.engine]) if wait.reason == "queue" else wait)
+    return found
+
+
+def _after_array(wait: Wait, runs: list[EntryTimes]) -> Wait:
+    """Includes the job that held the array up to the start: of the jobs that started before it, the last one."""
+    before = [times for times in runs if times.start is not None and (wait.until is None or times.start < wait.until)]
+    behind = max(before, key=lambda times: times.start or 0, default=None)
+    return wait if behind is None else replace(wait, behind=behind.id, behind_opcode=behind.opcode)
 
 
 def _runs(engine: str, result: Result, units: Sequence[str]) -> list[EntryTimes]:

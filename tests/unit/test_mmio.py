@@ -92,6 +92,15 @@ def test_a_run_that_waits_only_for_the_host_is_no_deadlock() -> None:
     assert [(one["id"], one["reason"]) for one in result.waiting] == [(0, "dependency"), (1, "barrier"), (2, "dependency")]
 
 
+def test_an_arrival_that_issues_nothing_is_no_event_of_its_cycle() -> None:
+    """The entry arrives in cycle 13 behind a barrier that waits for it: cycle 13 is the first in which nothing happens."""
+    stuck = program({"opcode": "BARRIER", "wait_for": [1]}, {"opcode": "NOP", "source": "MMIO"})
+    result = simulate(load_program(stuck), load_config(machine()))
+    assert (result.status, result.cycles) == ("deadlock", 3 + 10)
+    events = [json.loads(line) for line in trace_of((machine(), stuck), TraceOptions("full", 64))]
+    assert [(one["cmd_id"], one["t_cycle"]) for one in events if one["event_type"] == "CMD_ENQUEUE"] == [(0, 0), (1, 13)]
+
+
 def test_the_wait_for_the_host_is_told() -> None:
     run = Machine(load_config(machine()), load_program(CASE))
     run.run()

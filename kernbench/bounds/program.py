@@ -102,7 +102,8 @@ class _Run:
         self.shared = shared_cycles(plan)
         self.once: dict[int, tuple[int, int]] = {}  # [cycle] load and drain, which overlap except at the first and the last job
         self.moves: _Moves = plan.kept("moves", self._moves)
-        self.transfer_loads: list[On] = []  #: resources and bytes of each shape of transfer
+        #: resources and bytes of each shape of transfer
+        self.transfer_loads: list[On] = plan.kept("loads", lambda: [self._load(*shape) for shape in self.moves.shapes])
         self._add_transfers()
         self._add_works()
 
@@ -120,11 +121,11 @@ class _Run:
     def _add_transfers(self) -> None:
         """The smallest number of cycles of a transfer; bank conflicts with itself may add more."""
         engines = self.plan.machine["dma"]
+        rates = [(rate.numerator, rate.denominator) for rate in self.plan.capacities]
         found = []
-        for shape in self.moves.shapes:
-            cycles, on = self._transfer_load(*shape)
-            self.transfer_loads.append(on)
-            found.append((cycles, engines[shape[0]]["period"]))
+        for shape, on in zip(self.moves.shapes, self.transfer_loads, strict=True):
+            moving = max([1, *[-(-nbytes * rates[r][1] // rates[r][0]) for r, nbytes in on]])
+            found.append((self._latency(*shape, moving), engines[shape[0]]["period"]))
         for entry, number in zip(self.moves.entries, self.moves.numbers, strict=True):
             self.cycles[entry], self.period[entry] = found[number]
             self.occupies[entry] = found[number][0]
@@ -137,37 +138,39 @@ class _Run:
         numbers = [known.setdefault(shape, len(known)) for shape in zip(*columns, self.plan.on_channels, strict=True)]
         return _Moves(list(known), jobs["entry"].tolist(), numbers)
 
-    def _transfer_load(self, engine: int, memory: int, route: int, moved: tuple[int, ...]) -> tuple[int, On]:
-        """[cycle] The time of such a transfer without contention, and its bytes on each resource."""
-        machine, capacities = self.plan.machine, self.plan.capacities
-        if machine["memories"][memory].get("cache", -1) >= 0:
-            return self._load_over_cache(memory, route, sum(moved))
+    def _load(self, engine: int, memory: int, route: int, moved: tuple[int, ...]) -> On:
+        """The bytes of such a transfer on each resource.
+
+        A last-level cache may hit all bytes or none, so the bound assumes that every byte moves over the cache.
+        """
+        machine = self.plan.machine
+        cache = machine["memories"][memory].get("cache", -1)
+        if cache >= 0:
+            return ((machine["caches"][cache]["resource"], sum(moved)),)
+        start, path = machine["route_start"], machine["route_path"]
+        on: dict[int, int] = {}
+        for k, nbytes in enumerate(moved, route):
+            if nbytes:
+                for resource in path[start[k] : start[k + 1]].tolist():
+                    on[resource] = on.get(resource, 0) + nbytes
+        return tuple(on.items())
+
+    def _latency(self, engine: int, memory: int, route: int, moved: tuple[int, ...], moving: int) -> int:
+        """[cycle] The time of such a transfer without contention, if its resources need `moving` cycles for its bytes."""
+        machine = self.plan.machine
+        table = machine["memories"][memory]
+        setup: int = table["setup"]
+        if table.get("cache", -1) >= 0:  # the shorter of the head latencies of a hit and of a miss
+            last = route + table["channels"]
+            latencies: list[int] = machine["route_latency"][route : last + 1].tolist()
+            hit: int = machine["caches"][table["cache"]]["latency"] + latencies[-1]
+            return moving + min(setup + min(latencies[:-1]), hit)
         pad = machine["spm"][machine["dma"][engine]["spm"]]
         row = pad["banks"] * pad["line"]  # the limit of the requests of a flow in a cycle
         ratio = 1 if self.plan.ratios is None else self.plan.ratios[memory]  # [B] requested for each byte on the channels
-        start, path, latencies = (machine[f"route_{name}"] for name in ("start", "path", "latency"))
-        on: dict[int, int] = {}
-        latency, moving = 0, 1
-        for k, nbytes in enumerate(moved, route):
-            if nbytes:
-                resources = path[start[k] : start[k + 1]].tolist()
-                latency = max(latency, int(latencies[k]))
-                moving = max(moving, int(-(-nbytes * ratio // row)))
-                for resource in resources:
-                    on[resource] = on.get(resource, 0) + nbytes
-        moving = max([moving, *(ceil_div(nbytes, capacities[r]) for r, nbytes in on.items())])
-        return machine["memories"][memory]["setup"] + latency + moving, tuple(on.items())
-
-    def _load_over_cache(self, memory: int, route: int, nbytes: int) -> tuple[int, On]:
-        """The same with a last-level cache. The cache may hit all bytes or none, so the bound assumes that every byte moves
-        over the cache, after the shorter of the head latencies of a hit and of a miss."""
-        machine = self.plan.machine
-        table = machine["caches"][machine["memories"][memory]["cache"]]
-        last = route + machine["memories"][memory]["channels"]
-        latencies = machine["route_latency"][route : last + 1].tolist()
-        missed = machine["memories"][memory]["setup"] + min(latencies[:-1])
-        moving = max(1, ceil_div(nbytes, self.plan.capacities[table["resource"]]))
-        return min(missed, table["latency"] + latencies[-1]) + moving, ((table["resource"], nbytes),)
+        latencies = machine["route_latency"][route : route + len(moved)].tolist()
+        latency = max((at for at, nbytes in zip(latencies, moved, strict=True) if nbytes), default=0)
+        return setup + latency + max(moving, ceil_div(max(moved, default=0) * ratio, row))
 
     def _resources(self, counts: Counter[int], numbers: range, *, idle: bool = False) -> dict[str, int]:
         """The cycles of resources for a number of transfers of each shape; `idle`: include resources without traffic."""

@@ -10,6 +10,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 
 import kernbench_core
 from kernbench.bounds import Bounds
@@ -369,6 +371,18 @@ class Machine:
             EntryTimes(entry.id, entry.opcode, issue, start, end)
             for entry, issue, start, end in zip(entries, *columns, strict=True)
         ]
+
+    def time_table(self) -> npt.NDArray[np.int64]:
+        """A row for each entry: its id, and the cycles in which it was issued, started and ended; -1: this has not happened."""
+        columns = self._core.entries()
+        if self._core.status != Status.DONE:
+            columns = tuple(np.maximum(column, -1) for column in columns)
+        issue, start, end = columns
+        jobs = self.plan.jobs
+        if jobs is not None:
+            issue, start, end = issue[list(jobs.first)], start[list(jobs.first)], end[list(jobs.last)]
+        ids = self.plan.kept("ids", lambda: np.array([entry.id for entry in self.program.entries], dtype=np.int64))
+        return np.stack([ids, issue, start, end], axis=1)
 
     def _of_commands(self, times: list[EntryTimes]) -> list[EntryTimes]:
         """The times of commands: the first issue and start of their jobs, and the end of the last job."""

@@ -7,19 +7,18 @@ from __future__ import annotations
 import hashlib
 import math
 import sqlite3
-import struct
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
-from itertools import chain
-from operator import attrgetter
 from typing import Any
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 
 from kernbench.common import naming
 from kernbench.common.units import cycles_to_ns, parse_rational, plain_number
 from kernbench.sim_engine.op_log import OpRecord
-from kernbench.sim_engine.result import EntryTimes, Result
+from kernbench.sim_engine.result import Result
 from kernbench.sim_engine.summary import bank_conflicts, bound_share, engine_uses
 
 ENDED = ("done", "aborted", "deadlock")  #: a result of the model, which a second run would repeat
@@ -110,15 +109,9 @@ def ordered(metrics: dict[str, Any]) -> dict[str, Any]:
     return {name: metrics[name] for name in METRICS if name in metrics}
 
 
-_TIMES = attrgetter("id", "issue", "start", "end")
-
-
-def hash_of_entries(entries: Iterable[EntryTimes]) -> tuple[int, str]:
-    """The number of entries, and the hash of their ids and times; a time is -1 if the event did not happen."""
-    table = list(chain.from_iterable(map(_TIMES, entries)))
-    if None in table:
-        table = [-1 if value is None else value for value in table]
-    return len(table) // 4, hashlib.sha256(struct.pack(f"<{len(table)}q", *table)).hexdigest()
+def hash_of_times(table: npt.NDArray[np.int64]) -> tuple[int, str]:
+    """The number of entries, and the hash of their ids and times; `table`: of `Machine.time_table`."""
+    return len(table), hashlib.sha256(table.astype("<i8", copy=False).tobytes()).hexdigest()
 
 
 def hash_of_records(records: Iterable[OpRecord]) -> tuple[int, str]:

@@ -14,7 +14,7 @@ from kernbench.common.units import cycles_to_ns, plain_number
 from kernbench.config import MachineConfig, NpuConfig
 from kernbench.sim_engine.machine import Machine
 from kernbench.sim_engine.result import Result
-from kernbench.sweep.store.tables import hash_of_entries, measured
+from kernbench.sweep.store.tables import hash_of_times, measured
 from kernbench.workloads.llm.emitted import Emitted
 from kernbench.workloads.llm.known import Kept
 from kernbench.workloads.llm.params import checked_params, llm_programs
@@ -176,7 +176,7 @@ class _Run:
         machine.run()
         result: Result = machine.result()
         fields = measured(result, self.programs.target.freq_ghz)
-        jobs, times = hash_of_entries(result.entries)
+        jobs, times = hash_of_times(machine.time_table())
         bounds = {name: cycles for name, cycles in result.metrics["bounds"].items() if name not in ("cycles", "limit")}
         return Simulated(result.status, result.cycles, jobs, times, fields["metrics"], bounds)
 

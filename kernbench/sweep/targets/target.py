@@ -24,7 +24,7 @@ from kernbench.config import MachineConfig, NpuConfig
 from kernbench.config.allowed_code import AllowCode
 from kernbench.config.kinds import as_npu
 from kernbench.sim_engine.machine import Machine
-from kernbench.sweep.store.tables import hash_of_entries, measured, with_bound
+from kernbench.sweep.store.tables import hash_of_times, measured, with_bound
 from kernbench.workloads.catalogue import WORKLOADS
 
 #: The sections against which a program is checked and lowered; clock, allocation, control, limits and energy are not among
@@ -110,7 +110,7 @@ def _ran(machine: Machine) -> Fields:
     result = machine.result()
     fields = measured(result, machine.config.freq_ghz)
     fields["metrics"] |= with_bound(result)
-    fields["jobs"], fields["jobs_hash"] = hash_of_entries(result.entries)
+    fields["jobs"], fields["jobs_hash"] = hash_of_times(machine.time_table())
     return fields
 
 

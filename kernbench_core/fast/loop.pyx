@@ -76,6 +76,7 @@ cdef void begin_fast(Sim* s, bint skip) noexcept nogil:
     cdef int32_t k
     s.skip = skip and (s.trace == NULL or s.trace.level < TRACE_FULL)       # a trace of requests needs every request
     s.share.touch = touch_flow
+    s.share.whole = s.groups.n == 1
     s.share.sim = s
     s.changing = scratchpad_touch
     restore_back_offs(s)
@@ -99,6 +100,7 @@ cdef void catch_up(Sim* s) noexcept nogil:
     reset_horizons(s)
     save_back_offs(s)
     memset(&s.share.pace, 0, sizeof(s.share.pace))
+    s.share.whole = False
     s.changing = NULL
     s.skip = False
 

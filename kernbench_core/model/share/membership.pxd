@@ -9,6 +9,8 @@ cdef struct Resource:         # a DRAM channel, or one direction of a link
     slot_t first              # its list of member nodes
     int32_t members           # number of flows that share it now
     bint dirty                # whether its membership changed since the last P4
+    bint binds                # whether it may limit the rate of a member that is also on a channel (shared_bw.pxd)
+    int32_t off_channels      # members that are on no channel
     cycle_t since             # the counters are valid up to this cycle
     int64_t busy              # @past cycles with a member
     int64_t member_cycles     # @count
@@ -104,6 +106,7 @@ cdef struct Share:
     touch_fn touch            # called with `sim` before the state of a flow changes in a cycle; NULL: no callback
     void* sim                 # the run: the first argument of `touch`
     Pace pace                 # the pace that was computed last
+    bint whole                # whether all resources belong to one group of a fast run: nothing else changes them (fast/groups.pyx)
     bint plain                # whether the plain model runs: flows test their carry in every cycle
     bint overflow             # @flag a max-min share needed terms of more than 128 bits, or was below 2^-31 B/cycle
 

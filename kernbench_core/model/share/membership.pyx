@@ -42,12 +42,18 @@ cdef void settle(Share* s, slot_t flow, cycle_t now) noexcept nogil:
     s.requester[flow].ends_at = 0
 
 
+cdef inline bint off_channels(Share* s, Flow* f) noexcept nogil:
+    """Whether the route of a flow begins with a link."""
+    return f.route.length > 0 and s.path[f.route.first] >= s.channels
+
+
 cdef void share_join(Share* s, slot_t flow, cycle_t now) noexcept nogil:
     """Make the flow a member from cycle `now` on."""
     cdef Flow* f = &s.flow[flow]
     cdef Resource* r
     cdef int32_t h
     cdef slot_t node, res
+    cdef int32_t off = off_channels(s, f)
     settle(s, flow, now)
     f.member = True
     f.raw_den = 0                       # forces the rate to be set again, whatever it was
@@ -57,6 +63,7 @@ cdef void share_join(Share* s, slot_t flow, cycle_t now) noexcept nogil:
         share_accrue(r, now)
         r.weight += f.weight
         r.members += 1
+        r.off_channels += off
         node = (flow << s.hop_shift) + h
         s.node_prev[node] = NONE
         s.node_next[node] = r.first
@@ -72,6 +79,7 @@ cdef void share_leave(Share* s, slot_t flow, cycle_t now) noexcept nogil:
     cdef Resource* r
     cdef int32_t h
     cdef slot_t node, res
+    cdef int32_t off = off_channels(s, f)
     settle(s, flow, now)
     f.member = False
     if s.requester[flow].first_denied == NEVER:
@@ -82,6 +90,7 @@ cdef void share_leave(Share* s, slot_t flow, cycle_t now) noexcept nogil:
         share_accrue(r, now)
         r.weight -= f.weight
         r.members -= 1
+        r.off_channels -= off
         node = (flow << s.hop_shift) + h
         if s.node_prev[node] != NONE:
             s.node_next[s.node_prev[node]] = s.node_next[node]
@@ -172,13 +181,16 @@ cdef void pace_rebuild(Flow* f) noexcept nogil:
 
 
 cdef void share_rebuild(Share* s) noexcept nogil:
-    """Recompute the backward lists of members after a snapshot was restored."""
+    """Recompute what follows from the lists of members after a snapshot was restored."""
     cdef int32_t k
     cdef slot_t node, before
     for k in range(s.n_res):
+        s.res[k].binds = True
+        s.res[k].off_channels = 0
         before = NONE
         node = s.res[k].first
         while node != NONE:
+            s.res[k].off_channels += off_channels(s, &s.flow[node >> s.hop_shift])
             s.node_prev[node] = before
             before = node
             node = s.node_next[node]

@@ -1,4 +1,9 @@
-"""`shared_bw_v1` of docs/model/sharing.md, P4: the rate of a flow is the smallest of its shares by weight along its route."""
+"""`shared_bw_v1` of docs/model/sharing.md, P4: the rate of a flow is the smallest of its shares by weight along its route.
+
+Most flows get their rate from their DRAM channel, and a link that changes limits none of its members. The plain model visits the members of
+every resource that changed. On machines with few channels, fast runs leave out a link that limited no member, and whose share is not below
+the largest share of a channel.
+"""
 from libc.string cimport memset
 
 from kernbench_core.model.share.membership cimport Flow, Resource, Share, set_rate
@@ -19,6 +24,7 @@ cdef inline void find_rate(Share* s, Flow* f, KnownRate* rate) noexcept nogil:
     cdef int64_t num = 0, den = 1, n, d
     cdef int32_t h
     cdef Resource* r
+    cdef Resource* least = NULL
     for h in range(f.route.length):
         r = &s.res[s.path[f.route.first + h]]
         n = r.num * f.weight
@@ -26,6 +32,9 @@ cdef inline void find_rate(Share* s, Flow* f, KnownRate* rate) noexcept nogil:
         if h == 0 or n * den < num * d:     # both sides are below 2**62: the terms are checked when the machine is loaded
             num = n
             den = d
+            least = r
+    if least != NULL:
+        least.binds = True
     rate.first = f.route.first
     rate.length = f.route.length
     rate.weight = f.weight
@@ -43,13 +52,38 @@ cdef inline void equal_share(Share* s, slot_t flow, cycle_t now, KnownRate* know
         find_rate(s, f, rate)
     set_rate(s, flow, rate.num, rate.den, now)
 
+cdef inline Resource* widest_channel(Share* s) noexcept nogil:
+    """The channel whose share for each unit of weight is the largest; NULL if no channel has members."""
+    cdef Resource* most = NULL
+    cdef Resource* r
+    cdef int32_t k
+    for k in range(s.channels):
+        r = &s.res[k]
+        if r.members and (most == NULL or r.num * (most.den * most.weight) > most.num * (r.den * r.weight)):
+            most = r
+    return most
+
+cdef inline bint may_limit(Resource* r, Resource* channel) noexcept nogil:
+    """Whether a link that changed limited the rate of a member before, or may limit it now."""
+    if r.binds or r.off_channels or channel == NULL:
+        return True
+    return r.num * (channel.den * channel.weight) < channel.num * (r.den * r.weight)
+
 cdef inline void shared_bw_rates(Share* s, cycle_t now) noexcept nogil:
     """Set the rates of all flows on resources whose membership changed."""
     cdef KnownRate[KNOWN] known
-    cdef int32_t i
-    cdef slot_t node
+    cdef int32_t i, n = 0
+    cdef slot_t node, res
+    cdef Resource* channel = widest_channel(s) if s.whole and s.devices == NULL and s.channels <= KNOWN else NULL
     memset(known, -1, sizeof(known))
-    for i in range(s.n_dirty):
+    for i in range(s.n_dirty):              # those whose members are visited come first
+        res = s.dirty[i]
+        if res < s.channels or s.res[res].members and may_limit(&s.res[res], channel):
+            s.res[res].binds = False        # set again when the rates of its members are found
+            s.dirty[i] = s.dirty[n]
+            s.dirty[n] = res
+            n += 1
+    for i in range(n):
         node = s.res[s.dirty[i]].first
         while node != NONE:
             equal_share(s, node >> s.hop_shift, now, known)

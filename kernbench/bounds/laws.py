@@ -49,7 +49,7 @@ class Ran(msgspec.Struct, frozen=True):
     compute: Array  #: by engine: busy, stalled by banks [cycle]
     work: list[int]  #: by engine: MACs, operations or launches
     resources: Array  #: by resource: [B] in each direction, cycles with a member, member-cycles
-    banks: list[tuple[Array, Array]]  #: by scratchpad: grants and denials of each bank
+    banks: Array  #: by scratchpad: grants and denials of each bank
     plugged: bool  #: the run had components, whose jobs count too
     foreign: int  #: [byte] bytes of flows that components opened
     #: for each last-level cache: its table, and the number of lines that it wrote back
@@ -95,7 +95,7 @@ def what_ran(plan: Plan, cycles: int, status: str, core: Any, components: Sequen
         compute=compute,
         work=[] if components else [engine["work"] for engine in core.counters()["compute"]],
         resources=resources,
-        banks=banks,
+        banks=plan.bank_counts(banks),
         plugged=bool(components),
         foreign=sum(one["bytes"] for one in core.component_counters()),
         written_back=written_back,
@@ -232,7 +232,7 @@ def _float(ran: Ran, name: str) -> npt.NDArray[np.float64]:
 
 
 def _ports(ran: Ran) -> Iterator[str]:
-    for k, (grants, denials) in enumerate(ran.banks[: len(ran.plan.scratchpads)]):
+    for k, (grants, denials) in enumerate(ran.banks):
         table = ran.plan.machine["spm"][k]
         most = (sum(table["ports"]) if table["split"] else table["ports"][0]) * ran.cycles
         for bank in np.flatnonzero((grants > most) | (grants < 0) | (denials < 0)).tolist():
@@ -247,7 +247,7 @@ def _conserving(ran: Ran) -> Iterator[str]:
         return
     if ran.plan.ratios is not None:  # the unused capacity at the end of a flow depends on its ratio
         return
-    if ran.plugged or not ran.done or any(denials.any() for _, denials in ran.banks) or not _uncut(ran):
+    if ran.plugged or not ran.done or ran.banks[:, 1].any() or not _uncut(ran):
         return
     moved, busy = (ran.resources[:, 0] + ran.resources[:, 1]).astype(np.float64), ran.resources[:, 2]
     spare = _spare(ran)

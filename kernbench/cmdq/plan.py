@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from kernbench.cmdq.entries import Entry, TeEntry, VeEntry
 from kernbench.cmdq.footprint import bytes_on_channels
@@ -82,6 +83,11 @@ class Plan(msgspec.Struct, frozen=True, dict=True):
     def with_scratchpad(self) -> int:
         """The number of DMA engines with a scratchpad; the others are those of PCIe endpoints."""
         return sum(engine["spm"] < len(self.scratchpads) for engine in self.machine["dma"])
+
+    def bank_counts(self, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Grants and denials of each bank of each scratchpad, (..., scratchpads, 2, banks), from the core's totals of banks."""
+        n, banks = len(self.scratchpads), self.pe.spm.num_banks
+        return counts[..., : 2 * n * banks].reshape(*counts.shape[:-1], n, 2, banks)
 
     def transfer(self, entry: int) -> dict[str, int]:
         """The columns of an entry's transfer."""

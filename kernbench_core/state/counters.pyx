@@ -4,6 +4,7 @@ The loop keeps some counters as intervals. A report closes open intervals in cop
 """
 import numpy as np
 
+from libc.string cimport memcpy
 from kernbench_core.state.arrays cimport writable_int64s
 from kernbench_core.model.cache cimport Cache
 from kernbench_core.model.cache_flows cimport cache_pending
@@ -145,15 +146,10 @@ cdef list live_flows(Sim* s):
     return found
 
 
-cdef object bank_counts(Tally* t):
+cdef const int64_t* bank_counts(Tally* t) noexcept nogil:
     """The totals of a counter of each bank."""
-    cdef int32_t k
-    counts = np.empty(t.banks, dtype=np.int64)
-    cdef int64_t* c = writable_int64s(counts)
     tally_drain(t)                      # the totals stay the same, but more of them are in `count`
-    for k in range(t.banks):
-        c[k] = t.count[k]
-    return counts
+    return t.count
 
 
 cdef inline cycle_t open_cycles(Sim* s, Resource* r) noexcept nogil:
@@ -167,6 +163,8 @@ cdef dict counters_of(Sim* s):
     cdef Resource* r
     cdef Flow* f
     cdef slot_t flow
+    cdef const int64_t* granted
+    cdef const int64_t* denied
     dma = [dma_counters(s, k) for k in range(s.n_dma)]
     resources = []
     for k in range(s.share.n_res):
@@ -185,8 +183,8 @@ cdef dict counters_of(Sim* s):
             resources[s.share.path[f.route.first + h]]["bytes"] += moved_at(s, flow, h)
     spms = []
     for k in range(s.n_spm):
-        grants = bank_counts(&s.spm[k].grants).tolist()
-        denials = bank_counts(&s.spm[k].denials).tolist()
+        granted, denied = bank_counts(&s.spm[k].grants), bank_counts(&s.spm[k].denials)
+        grants, denials = [granted[h] for h in range(s.spm[k].grants.banks)], [denied[h] for h in range(s.spm[k].grants.banks)]
         spms.append({"requests": [g + d for g, d in zip(grants, denials)], "grants": grants, "denials": denials})
     return {
         "dma": dma, "compute": [compute_counters(s, k) for k in range(s.n_compute)],
@@ -270,24 +268,41 @@ cdef object resource_totals(Sim* s):
     return totals
 
 
-cdef list queue_depths(Sim* s):
-    """(queued, active): for each DMA engine by channel, and for each TE and VE. Without queues between PEs, the channel COMM is left
-    out."""
+cdef object queue_depths(Sim* s):
+    """The jobs in queues: for each DMA engine, the waiting jobs by channel and the active jobs by channel; for each TE and VE, the number
+    of waiting jobs and of active jobs. Without queues between PEs, the channel COMM is left out."""
     cdef int32_t k, c, channels = CHANNELS if s.peer_transfers != NULL else COMM
     cdef slot_t job
-    out = []
+    depths = np.zeros(2 * (s.n_dma * channels + s.n_compute), dtype=np.int64)
+    cdef int64_t* d = writable_int64s(depths)
     for k in range(s.n_dma):
-        waiting = [0] * channels
         for c in range(channels):
             job = s.dma[k].channel[c].first
             while job != NONE:
-                waiting[c] += 1
+                d[c] += 1
                 job = s.dma_job[job].next
-        out.append((waiting, [s.dma[k].channel[c].outstanding for c in range(channels)]))
+            d[channels + c] = s.dma[k].channel[c].outstanding
+        d += 2 * channels
     for k in range(s.n_compute):
-        active = int(s.compute[k].job != NONE) + (s.array[k].draining if s.compute[k].overlaps else 0)
-        out.append(([s.compute[k].queued], [active]))
-    return out
+        d[2 * k] = s.compute[k].queued
+        d[2 * k + 1] = (s.compute[k].job != NONE) + (s.array[k].draining if s.compute[k].overlaps else 0)
+    return depths
+
+
+cdef object bank_totals(Sim* s):
+    """The grants of all banks and then the denials of all banks, for each scratchpad."""
+    cdef int32_t k
+    cdef int64_t n = 0
+    for k in range(s.n_spm):
+        n += 2 * s.spm[k].grants.banks
+    totals = np.empty(n, dtype=np.int64)
+    cdef int64_t* t = writable_int64s(totals)
+    for k in range(s.n_spm):
+        n = s.spm[k].grants.banks
+        memcpy(t, bank_counts(&s.spm[k].grants), n * sizeof(int64_t))
+        memcpy(t + n, bank_counts(&s.spm[k].denials), n * sizeof(int64_t))
+        t += 2 * n
+    return totals
 
 
 cdef tuple router_queues(Sim* s):
@@ -317,7 +332,6 @@ cdef tuple router_queues(Sim* s):
 
 
 cdef tuple totals_of(Sim* s):
-    """The totals that only grow, as int64 arrays: DMA engines (busy, backpressure, bank conflict, bytes), TEs and VEs (busy, bank
-    conflict), resources, and banks (grants, denials) of each scratchpad; and the depths of queues."""
-    banks = [(bank_counts(&s.spm[k].grants), bank_counts(&s.spm[k].denials)) for k in range(s.n_spm)]
-    return dma_totals(s), compute_totals(s), resource_totals(s), banks, queue_depths(s)
+    """int64 arrays: the totals of DMA engines (busy, backpressure, bank conflict, bytes), of TEs and VEs (busy, bank conflict), of
+    resources and of banks, which only grow; and the depths of queues."""
+    return dma_totals(s), compute_totals(s), resource_totals(s), bank_totals(s), queue_depths(s)

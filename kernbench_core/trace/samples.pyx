@@ -21,23 +21,25 @@ cdef class Samples:
     """Lines of one form.
 
     `start`: before the cycle. `units`: for each row, the text after the cycle, which names the unit. `texts`: the texts before the
-    window's length, before each number, and at the end. `kept`: which rows are written, one byte each.
+    window's length, before each number, and at the end. `kept`: which rows are written, one byte each. `timed`: whether the lines
+    contain the window's length; if not, its text is left out too.
     """
     cdef list keep                # references to all objects to which pointers exist
     cdef Piece start
     cdef Piece* unit              # [rows]
-    cdef Piece* text              # [numbers + 2]
+    cdef Piece* text              # [numbers + timed + 1]
+    cdef bint timed
     cdef const unsigned char* kept
     cdef int32_t rows, numbers
     cdef int64_t longest          # [B] of a line, at most
 
-    def __init__(self, bytes start not None, list units not None, list texts not None, bytes kept not None):
+    def __init__(self, bytes start not None, list units not None, list texts not None, bytes kept not None, *, bint timed=True):
         cdef int32_t k
         if self.unit != NULL:
             raise RuntimeError("Samples are made once")
         if len(kept) != len(units):
             raise ValueError(f"{len(units)} units, and {len(kept)} bytes that say which are kept")
-        self.rows, self.numbers = len(units), len(texts) - 2
+        self.rows, self.numbers, self.timed = len(units), len(texts) - 1 - timed, timed
         self.keep = [kept]
         self.kept = <const unsigned char*>PyBytes_AS_STRING(kept)
         self.unit = <Piece*>malloc((self.rows + 1) * sizeof(Piece))
@@ -64,23 +66,35 @@ cdef class Samples:
         free(self.unit)
         free(self.text)
 
-    def lines(self, cycle_t cycle, int64_t length, numbers not None):
-        """`(lines, how many, works)` of a window of `length` cycles that ends with `cycle`: of each row of numbers that is not all zeros.
-        `works`: which rows these are, one byte each, also those that are not kept.
+    def windows(self, list cycles not None, list lengths not None, numbers not None):
+        """`(lines, how many, works)` of each window: the lines of its rows of numbers that are not all zeros. `works`: which rows these
+        are, one byte each, also those that are not kept.
 
-        ValueError where there are not as many rows, or numbers in one, as this was made for.
+        `cycles`: the last cycle of each window. `lengths`: their lengths in cycles. `numbers`: an int64 array of all rows of the first
+        window, then of the second, and so on. ValueError if it has another shape.
         """
         cdef Buffer b
-        cdef int32_t k, i, n = 0
-        cdef int64_t some
+        cdef int64_t k
+        cdef int64_t each = self.rows * self.numbers
         cdef const int64_t* number = int64_rows(numbers, ANY, ANY)
-        cdef bytearray works = bytearray(self.rows)
-        if numbers.shape[0] != self.rows or numbers.shape[1] != self.numbers:
-            raise ValueError(f"{numbers.shape[0]} x {numbers.shape[1]} numbers, where {self.rows} x {self.numbers} are written")
+        rows = len(cycles) * self.rows
+        if tuple(numbers.shape) != (rows, self.numbers) or len(lengths) != len(cycles):
+            raise ValueError(f"{numbers.shape[0]} x {numbers.shape[1]} numbers, where {rows} x {self.numbers} are written")
         b.data = <char*>malloc(self.rows * self.longest + CHUNK)
-        b.n = 0
         if b.data == NULL:
             raise MemoryError(f"no memory for the samples of {self.rows} units")
+        try:
+            return [self.window(&b, cycles[k], lengths[k], number + k * each) for k in range(len(cycles))]
+        finally:
+            free(b.data)
+
+    cdef tuple window(self, Buffer* b, cycle_t cycle, int64_t length, const int64_t* number):
+        """The lines of one window."""
+        cdef int32_t k, i, n = 0
+        cdef int64_t some
+        cdef Piece* text
+        cdef bytearray works = bytearray(self.rows)
+        b.n = 0
         for k in range(self.rows):
             some = 0
             if k:
@@ -90,17 +104,17 @@ cdef class Samples:
             works[k] = some != 0
             if some == 0 or self.kept[k] == 0:
                 continue
-            put_text(&b, self.start.data, self.start.length)
-            put_int(&b, cycle)
-            put_text(&b, self.unit[k].data, self.unit[k].length)
-            put_text(&b, self.text[0].data, self.text[0].length)
-            put_int(&b, length)
+            put_text(b, self.start.data, self.start.length)
+            put_int(b, cycle)
+            put_text(b, self.unit[k].data, self.unit[k].length)
+            text = self.text
+            if self.timed:
+                put_text(b, text.data, text.length)
+                put_int(b, length)
+                text += 1
             for i in range(self.numbers):
-                put_text(&b, self.text[i + 1].data, self.text[i + 1].length)
-                put_int(&b, number[i])
-            put_text(&b, self.text[self.numbers + 1].data, self.text[self.numbers + 1].length)
+                put_text(b, text[i].data, text[i].length)
+                put_int(b, number[i])
+            put_text(b, text[self.numbers].data, text[self.numbers].length)
             n += 1
-        try:
-            return PyBytes_FromStringAndSize(b.data, b.n), n, bytes(works)
-        finally:
-            free(b.data)
+        return PyBytes_FromStringAndSize(b.data, b.n), n, bytes(works)

@@ -15,7 +15,7 @@ ROWS = np.ones((2, 2), dtype=np.int64)
 
 
 def lines(numbers: Any) -> bytes:
-    return Samples(b"at ", [b" of A", b" of B"], [b", in ", b": ", b" + ", b".\n"], b"\1\1").lines(0, 1, numbers)[0]
+    return Samples(b"at ", [b" of A", b" of B"], [b", in ", b": ", b" + ", b".\n"], b"\1\1").windows([0], [1], numbers)[0][0]
 
 
 @pytest.mark.parametrize(

@@ -17,25 +17,38 @@ def samples(kept: bytes = b"\1\1") -> Samples:
     return Samples(b"at ", [b" of A", b" of " + LONG.encode()], [b", in ", b": ", b" + ", b".\n"], kept)
 
 
-@given(NUMBERS, NUMBERS, st.lists(st.tuples(NUMBERS, NUMBERS), min_size=2, max_size=2))
-def test_numbers_and_texts_are_whole(cycle: int, length: int, rows: list[tuple[int, int]]) -> None:
-    lines, count, works = samples().lines(cycle, length, np.array(rows, dtype=np.int64))
+ROWS = st.lists(st.tuples(NUMBERS, NUMBERS), min_size=2, max_size=2)
+
+
+def window(cycle: int, length: int, rows: list[tuple[int, int]]) -> str:
     named = zip(("A", LONG), rows, strict=True)
-    want = [f"at {cycle} of {name}, in {length}: {a} + {b}.\n" for name, (a, b) in named if a or b]
-    assert lines.decode() == "".join(want)
-    assert count == len(want)
-    assert works == bytes(bool(a or b) for a, b in rows)
+    return "".join(f"at {cycle} of {name}, in {length}: {a} + {b}.\n" for name, (a, b) in named if a or b)
+
+
+@given(st.lists(st.tuples(NUMBERS, NUMBERS, ROWS), max_size=3))
+def test_numbers_and_texts_are_whole(windows: list[tuple[int, int, list[tuple[int, int]]]]) -> None:
+    cycles, lengths = [cycle for cycle, _, _ in windows], [length for _, length, _ in windows]
+    numbers = np.array([rows for *_, rows in windows], dtype=np.int64).reshape(-1, 2)
+    for found, (cycle, length, rows) in zip(samples().windows(cycles, lengths, numbers), windows, strict=True):
+        lines, count, works = found
+        assert lines.decode() == window(cycle, length, rows)
+        assert count == sum(bool(a or b) for a, b in rows)
+        assert works == bytes(bool(a or b) for a, b in rows)
+
+
+def test_lines_without_the_length_of_the_window() -> None:
+    found = Samples(b"at ", [b" of A"], [b": ", b" + ", b".\n"], b"\1", timed=False)
+    assert found.windows([7], [4], np.array([[1, 2]])) == [(b"at 7 of A: 1 + 2.\n", 1, b"\1")]
 
 
 def test_rows_that_are_left_out_are_still_said_to_work() -> None:
-    lines, count, works = samples(b"\0\1").lines(7, 4, np.array([[1, 0], [0, 0]], dtype=np.int64))
-    assert (lines, count, works) == (b"", 0, b"\1\0")
+    assert samples(b"\0\1").windows([7], [4], np.array([[1, 0], [0, 0]], dtype=np.int64)) == [(b"", 0, b"\1\0")]
 
 
-@pytest.mark.parametrize("shape", [(1, 2), (2, 1), (3, 2)])
+@pytest.mark.parametrize("shape", [(1, 2), (2, 1), (3, 2), (4, 2)])
 def test_numbers_of_another_shape_are_refused(shape: tuple[int, int]) -> None:
     with pytest.raises(ValueError, match=rf"^{shape[0]} x {shape[1]} numbers, where 2 x 2 are written$"):
-        samples().lines(0, 1, np.ones(shape, dtype=np.int64))
+        samples().windows([0], [1], np.ones(shape, dtype=np.int64))
 
 
 def test_units_and_what_is_kept_belong_together() -> None:

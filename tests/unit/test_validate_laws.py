@@ -75,7 +75,7 @@ MISTAKES: dict[str, tuple[str, Any]] = {
     "a product that was too fast": ("work", lambda one: replace(one, compute=changed(one.compute, 0, 0, -1))),
     "operations that were left out": ("work", lambda one: replace(one, work=[one.work[0] - 1, *one.work[1:]])),
     "a channel that was too fast": ("capacity", lambda one: replace(one, resources=changed(one.resources, 0, 2, -1))),
-    "a bank with a port too many": ("ports", lambda one: replace(one, banks=[(one.banks[0][0] + one.cycles, one.banks[0][1])])),
+    "a bank with a port too many": ("ports", lambda one: replace(one, banks=one.banks + np.array([[one.cycles], [0]]))),
     "a channel that idled": ("conserving", lambda one: replace(one, resources=idled(one))),
 }
 

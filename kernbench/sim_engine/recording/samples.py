@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
 from math import lcm
 from typing import Any
 
@@ -22,6 +24,8 @@ from kernbench_core.numbers import EngineType
 
 SATURATED_WINDOWS = 8
 COMPONENTS = {EngineType.TE: "TE", EngineType.VE: "VE", EngineType.COMPONENT: "M_CPU"}
+BANK_COUNTS = 2  #: grants and denials
+ENGINES = 3  #: place of the samples of engines among the forms
 ENERGY_PARTS = ("dram", "noc", "spm", "mac", "ve", "static")
 
 
@@ -32,19 +36,21 @@ def _form(event: str, only: Collection[str] = (), **kinds: str) -> str:
     return f'{{"event_type":"{event}","t_cycle":%d{"".join(fields)}}}\n'
 
 
+def _list(n: int) -> str:
+    """The format of a list of numbers."""
+    return f"[{','.join(['%d'] * n)}]"
+
+
 _TEXT = '"%s"'
-#: Formats of the queue depths of a TE or VE (one number), and of a DMA engine (one for each channel).
-_DEPTHS = {n: f"[{','.join(['%d'] * n)}]" for n in (1, 3, 4)}
 WARN_FIELDS = dict.fromkeys(("component", "code", "msg", "unit"), _TEXT)
 WARN = _form("WARN", WARN_FIELDS, **WARN_FIELDS)
-QUEUES = {n: _form("QUEUE_SAMPLE", unit=_TEXT, queued=depths, active=depths) for n, depths in _DEPTHS.items()}
-NO_JOBS = {n: [0] * n for n in _DEPTHS}
 POWER = _form("POWER_STATE", unit=_TEXT, state=_TEXT)
-BANK = _form("BANK_SAMPLE", unit=_TEXT, requests="%s", grants="%s", denials="%s")
 ROUTERS = _form("NOC_QUEUE_DEPTH", ("unit", "window_cycles", "depth", "flit_cycles"), unit=_TEXT, depth="%s")
 TERMINALS = _form("NOC_QUEUE_DEPTH", unit=_TEXT, depth="%s")
 ENERGY = _form("ENERGY_SAMPLE", **{f"{part}_pj": "%s" for part in ENERGY_PARTS})
-Totals = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64], list[Any], list[Any], tuple[Any, ...]]
+Counts = npt.NDArray[np.int64]
+Made = tuple[bytes, int, bytes]  #: lines, their number, and which rows are not all zeros
+Totals = tuple[Counts, Counts, Counts, Counts, Counts, tuple[Any, ...]]
 
 
 class Energy:
@@ -97,8 +103,22 @@ class Energy:
         return [travelled, noc_bytes * rate["noc"], accessed, macs, self.ops + ops * self.op, cycles * rate["static"]]
 
 
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A window of `length` cycles, which ends with cycle `cycles - 1`."""
+
+    cycles: int
+    length: int
+    totals: Totals
+    by_parts: Work  #: work of component jobs so far
+    jobs: list[int]  #: positions of entries whose jobs ended in it
+
+
 class Windows:
-    """Closes windows; the values of a window are differences of the totals of the core."""
+    """Makes the lines of windows; the values of a window are differences of the totals of the core.
+
+    The lines of several windows are made at once, because calls of numpy and of the core take longer than their work.
+    """
 
     def __init__(
         self, program: Program, plan: Plan, length: int, totals: Totals, kept: Collection[str], samples: Any, *, banks: bool
@@ -117,6 +137,7 @@ class Windows:
         self.engines, self.compute, self.resources = list(plan.dma), list(plan.compute), plan.resources
         self.components = [COMPONENTS[engine["kind"]] for engine in plan.machine["compute"]]
         self.scratchpads = plan.scratchpads
+        self.bank_counts = plan.bank_counts
         self.with_scratchpad = plan.with_scratchpad
         self.saturated = [0] * self.channels  # number of consecutive windows
         self.asleep: set[str] = set()
@@ -125,11 +146,37 @@ class Windows:
         self.queues = router_queues(plan) if banks else []
         self.bandwidth = self._samples(samples, "BANDWIDTH_SAMPLE", self.resources)
         self.engine = self._samples(samples, "ENGINE_SAMPLE", self.units)
+        self.new_samples = samples
+        self.queue_forms: dict[int, tuple[Any, Any]] = {}  #: of DMA engines and of TEs and VEs, by channels of a DMA engine
+        counts = dict.fromkeys(("requests", "grants", "denials"), _list(plan.pe.spm.num_banks))
+        self.bank = self._samples(samples, "BANK_SAMPLE", self.scratchpads, **counts)
 
-    def _samples(self, samples: Any, event: str, units: Sequence[str]) -> Any:
-        """Lines of an event whose fields are a unit, the window's length and numbers."""
-        start, unit, *texts = (text.encode() for text in _form(event, unit=_TEXT).replace(_TEXT, "%d").split("%d"))
-        return samples(start, [unit + text(name) for name in units], texts, bytes(name in self.kept for name in units))
+    def _samples(self, samples: Any, event: str, units: Sequence[str], **kinds: str) -> Any:
+        """Lines of an event whose fields are a unit, and the window's length if the event has one, and numbers."""
+        start, unit, *texts = (text.encode() for text in _form(event, unit="%d", **kinds).split("%d"))
+        timed = any(field.name == "window_cycles" for field in BY_NAME[event].fields)
+        kept = bytes(name in self.kept for name in units)
+        return samples(start, [unit + text(name) for name in units], texts, kept, timed=timed)
+
+    def _queues_of(self, places: int) -> tuple[Any, Any]:
+        """The forms of samples of queues. Queues between PEs, which a run can open, are a further channel of DMA engines."""
+        if places not in self.queue_forms:
+            forms = [
+                self._samples(self.new_samples, "QUEUE_SAMPLE", units, queued=_list(n), active=_list(n))
+                for units, n in ((self.engines, places), (self.compute, 1))
+            ]
+            self.queue_forms[places] = forms[0], forms[1]
+        return self.queue_forms[places]
+
+    def _places(self, depths: Counts) -> int:
+        """The number of channels of a DMA engine."""
+        return (len(depths) // 2 - len(self.compute)) // max(len(self.engines), 1)
+
+    def depths_of(self, depths: Counts, engine: int) -> Counts:
+        """`(queued, active)` of a DMA engine by channel, or of a TE or VE: a view."""
+        places, engines = self._places(depths), len(self.engines)
+        first = 2 * (min(engine, engines) * places + max(engine - engines, 0))
+        return depths[first : first + 2 * (places if engine < engines else 1)].reshape(2, -1)
 
     def state(self) -> dict[str, Any]:
         """The state as JSON, with the totals at the end of the last window."""
@@ -137,7 +184,7 @@ class Windows:
         energy = [str(n) for n in (self.energy.macs, self.energy.ops, self.energy.region_bytes)]  # past 64 bits on long runs
         return {
             "totals": [column.tolist() for column in (dma, compute, resources)],
-            "banks": [[column.tolist() for column in pair] for pair in banks],
+            "banks": self.bank_counts(banks).tolist(),
             "energy": energy,
             "spent": [str(pj) for pj in self.spent],
             "saturated": self.saturated,
@@ -148,46 +195,68 @@ class Windows:
         """Restore the state. InputError if it is not before the current state of the run."""
         names = ("DMA engines", "engines", "resources")
         dma, compute, resources = (totals_of(*columns) for columns in zip(names, state.totals, self.before[:3], strict=True))
-        now = self.before[3]
+        now = self.bank_counts(self.before[3])
         if len(state.banks) != len(now) or len(state.saturated) != self.channels or not set(state.asleep) <= set(self.units):
             raise damaged("its windows are those of another machine")
-        banks = [
-            tuple(totals_of("banks", *column) for column in zip(saved, done, strict=True))
-            for saved, done in zip(state.banks, now, strict=True)
-        ]
-        self.before = (dma, compute, resources, banks, [], ())
+        for saved, done in zip(state.banks, now, strict=True):
+            for column in range(BANK_COUNTS):
+                done[column] = totals_of("banks", saved[column], done[column])
+        self.before = (dma, compute, resources, self.before[3], *self.before[4:])
         self.energy.macs, self.energy.ops, self.energy.region_bytes = (int(n) for n in state.energy)
         self.spent = [int(pj) for pj in state.spent]
         self.saturated, self.asleep = state.saturated, set(state.asleep)
         self.worked = bytes(unit not in self.asleep for unit in self.units)
 
-    def close(self, cycles: int, length: int, totals: Totals, by_parts: Work) -> tuple[bytes, int]:
-        """The window of `length` cycles that ends with cycle `cycles - 1`: its lines, and their number.
+    def close(self, ended: Sequence[Ended]) -> list[tuple[bytes, int]]:
+        """The lines of each window and their number; the windows follow each other."""
+        groups = groupby(ended, lambda window: len(window.totals[4]))
+        return [lines for _, windows in groups for lines in self._close(list(windows))]
 
-        `by_parts`: the work of components' jobs so far.
-        """
-        dma, compute, resources = (now - then for now, then in zip(totals[:3], self.before[:3], strict=True))
-        pairs = zip(totals[3], self.before[3], strict=True)
-        banks = [(now[0] - then[0], now[1] - then[1]) for now, then in pairs][: len(self.scratchpads)]
-        then = self.before[5]
-        self.before = totals
-        lines = _Lines(cycles - 1, length, self.kept)
-        if length == self.length:
-            self._warn(lines, compute, resources, banks)
-        lines.add(*self.bandwidth.lines(cycles - 1, length, resources)[:2])
-        for unit, (queued, active) in zip(self.units, totals[4], strict=True):
-            if queued != NO_JOBS[len(queued)] or active != NO_JOBS[len(active)]:
-                lines.put(unit, QUEUES[len(queued)], (unit, *queued, *active))
-        states = self._engines(lines, dma, compute)
-        for unit, (grants, denials) in zip(self.scratchpads, banks, strict=True) if self.banks else ():
-            if grants.any() or denials.any():
-                counts = (str(column.tolist()).replace(" ", "") for column in (grants + denials, grants, denials))
-                lines.put(unit, BANK, (unit, length, *counts))
-        self._queues(lines, totals[5], then)
-        self._energy(lines, cycles, totals, by_parts)
-        for unit, state in states if self.banks else ():
-            lines.put(unit, POWER, (unit, state))
-        return b"".join(lines.done), lines.count
+    def _close(self, ended: Sequence[Ended]) -> list[tuple[bytes, int]]:
+        """Likewise, of windows with equal numbers of queues."""
+        dma, _, resources, _ = totals = [self._totals(ended, kind) for kind in range(4)]
+        spent, work, moved, counted = (total[1:] - total[:-1] for total in totals)
+        banks = self.bank_counts(counted)
+        made = self._samples_of(ended, moved, self._busy(spent, work), banks)
+        energies = self._energies(ended, dma[1:], resources[1:])
+        busy, channels = work[:, :, 0].tolist(), (moved[:, : self.channels, 0] + moved[:, : self.channels, 1]).tolist()
+        by_scratchpad = banks.sum(axis=3).tolist()
+        found = []
+        for k, window in enumerate(ended):
+            lines = _Lines(window.cycles - 1, window.length, self.kept)
+            if window.length == self.length:
+                self._warn(lines, busy[k], channels[k], by_scratchpad[k])
+            for form in made:
+                lines.add(*form[k][:2])
+            self._queues(lines, window.totals[5], self.before[5])
+            lines.put(None, ENERGY, (window.length, *energies[k]))
+            for unit, state in self._changed(made[ENGINES][k][2]):
+                lines.put(unit, POWER, (unit, state))
+            self.before = window.totals
+            found.append((b"".join(lines.done), lines.count))
+        return found
+
+    def _totals(self, ended: Sequence[Ended], kind: int) -> Counts:
+        """The totals of a kind at the beginning of the first window and at the end of each window."""
+        columns: list[Any] = [self.before[kind], *(window.totals[kind] for window in ended)]
+        return np.concatenate(columns).reshape(len(columns), *columns[0].shape)
+
+    def _samples_of(self, ended: Sequence[Ended], moved: Counts, busy: Counts, banks: Counts) -> list[list[Made]]:
+        """The core's lines of each form, by window."""
+        n, places = len(ended), self._places(ended[0].totals[4])
+        middle, (dma_queues, compute_queues) = 2 * len(self.engines) * places, self._queues_of(places)
+        depths = np.concatenate([window.totals[4] for window in ended]).reshape(n, -1)
+        numbers = [
+            (self.bandwidth, moved),
+            (dma_queues, depths[:, :middle].reshape(n, len(self.engines), 2 * places)),
+            (compute_queues, depths[:, middle:].reshape(n, len(self.compute), 2)),
+            (self.engine, busy),
+        ]
+        if self.banks:
+            counts = banks.reshape(n, len(self.scratchpads), BANK_COUNTS * banks.shape[3])
+            numbers.append((self.bank, np.concatenate((banks.sum(axis=2), counts), axis=2)))
+        cycles, lengths = [window.cycles - 1 for window in ended], [window.length for window in ended]
+        return [form.windows(cycles, lengths, rows.reshape(-1, rows.shape[2])) for form, rows in numbers]
 
     def _queues(self, lines: _Lines, now: tuple[Any, ...], then: tuple[Any, ...]) -> None:
         """Samples of the buffers of routers that were not empty."""
@@ -204,50 +273,56 @@ class Windows:
                 else:
                     lines.put(unit, TERMINALS, (*values, waiting))
 
-    def _engines(self, lines: _Lines, dma: Any, compute: Any) -> list[tuple[str, str]]:
-        """Samples of engines, and engines that fell asleep or woke up."""
-        spent = np.zeros((len(self.units), 3), dtype=np.int64)
-        spent[: len(dma)] = dma[:, :3]
-        spent[len(dma) :, 0] = compute[:, 0]
-        spent[len(dma) :, 2] = compute[:, 1]
-        text, count, works = self.engine.lines(lines.last, lines.length, spent)
-        lines.add(text, count)
-        if works == self.worked:
+    def _busy(self, dma: Counts, compute: Counts) -> Counts:
+        """The numbers of an engine's sample, by window and engine."""
+        busy = np.zeros((len(dma), len(self.units), 3), dtype=np.int64)
+        busy[:, : len(self.engines)] = dma[:, :, :3]
+        busy[:, len(self.engines) :, ::2] = compute
+        return busy
+
+    def _changed(self, works: bytes) -> list[tuple[str, str]]:
+        """The power states of engines that fell asleep or woke up. `works`: whether each engine works in this window."""
+        if works == self.worked or not self.banks:
             return []
         changed = [(unit, now) for unit, now, then in zip(self.units, works, self.worked, strict=True) if now != then]
         self.asleep ^= {unit for unit, _ in changed}
         self.worked = works
         return [(unit, "ACTIVE" if now else "IDLE") for unit, now in changed]
 
-    def _energy(self, lines: _Lines, cycles: int, totals: Totals, by_parts: Work) -> None:
-        dma, _, resources = totals[:3]
-        moved = (resources[:, 0] + resources[:, 1]).tolist()
-        by_pes = sum(dma[: self.with_scratchpad, 3].tolist())
-        dram_bytes, noc_bytes = sum(moved[: self.channels]), sum(moved[self.channels : self.links_end])
-        now = self.energy.so_far(cycles, dram_bytes, noc_bytes, by_pes, by_parts)
-        # The quotient of two integers is the float nearest to it.
-        sample = [(new - old) / self.energy.unit for new, old in zip(now, self.spent, strict=True)]
-        self.spent = now
-        lines.put(None, ENERGY, (lines.length, *map(repr, sample)))
+    def _energies(self, ended: Sequence[Ended], dma: Counts, resources: Counts) -> list[list[str]]:
+        """The energy of each window by part."""
+        moved = resources[:, :, 0] + resources[:, :, 1]
+        by_pes = dma[:, : self.with_scratchpad, 3].sum(axis=1).tolist()
+        dram_bytes = moved[:, : self.channels].sum(axis=1).tolist()
+        noc_bytes = moved[:, self.channels : self.links_end].sum(axis=1).tolist()
+        found = []
+        for window, dram, noc, spm in zip(ended, dram_bytes, noc_bytes, by_pes, strict=True):
+            self.energy.ended(window.jobs)
+            now = self.energy.so_far(window.cycles, dram, noc, spm, window.by_parts)
+            # The quotient of two integers is the float nearest to it.
+            found.append([repr((new - old) / self.energy.unit) for new, old in zip(now, self.spent, strict=True)])
+            self.spent = now
+        return found
 
-    def _warn(self, lines: _Lines, compute: Any, resources: Any, banks: list[tuple[Any, Any]]) -> None:
+    def _warn(self, lines: _Lines, busy: list[int], moved: list[int], banks: list[list[int]]) -> None:
+        """`busy`: the cycles of each TE and VE. `moved`: the bytes of each channel. `banks`: grants and denials of each
+        scratchpad."""
         length = self.length
-        for unit, component, busy in zip(self.compute, self.components, compute[:, 0].tolist(), strict=True):
-            if 0 < 2 * busy < length:
-                lines.warn(unit, component, "LOW_UTIL", f"{unit} worked in {busy} of {length} cycles, less than half")
-        for k, moved in enumerate((resources[: self.channels, 0] + resources[: self.channels, 1]).tolist()):
+        for unit, component, cycles in zip(self.compute, self.components, busy, strict=True):
+            if 0 < 2 * cycles < length:
+                lines.warn(unit, component, "LOW_UTIL", f"{unit} worked in {cycles} of {length} cycles, less than half")
+        for k, nbytes in enumerate(moved):
             unit = self.resources[k]
-            self.saturated[k] = self.saturated[k] + 1 if moved >= self.much[k] else 0
+            self.saturated[k] = self.saturated[k] + 1 if nbytes >= self.much[k] else 0
             if self.saturated[k] != SATURATED_WINDOWS:
                 continue
             text = (
                 f"{unit} moved at least 95% of what it can in each of {SATURATED_WINDOWS} windows of {length} cycles, "
-                f"{moved} bytes in the last"
+                f"{nbytes} bytes in the last"
             )
             lines.warn(unit, "DRAM", "CHANNEL_SATURATED", text)
-        for unit, (grants, denials) in zip(self.scratchpads, banks, strict=True):
-            denied = int(denials.sum())
-            requests = denied + int(grants.sum()) if denied else 0
+        for unit, (granted, denied) in zip(self.scratchpads, banks, strict=True):
+            requests = granted + denied
             if requests >= length and 4 * denied > requests:
                 text = f"{unit} denied {denied} of {requests} bank requests in {length} cycles, more than a quarter"
                 lines.warn(unit, "SRAM", "HIGH_CONFLICT", text)

@@ -6,11 +6,9 @@ import base64
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from kernbench.bounds.energy import Work
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.interrupts import interrupts_held, no_interrupt
 from kernbench.sim_engine.recording.metadata import (
@@ -24,7 +22,7 @@ from kernbench.sim_engine.recording.metadata import (
     units,
 )
 from kernbench.sim_engine.recording.options import FOREVER, Sink, TraceOptions
-from kernbench.sim_engine.recording.samples import Totals, Windows
+from kernbench.sim_engine.recording.samples import Counts, Ended, Totals, Windows
 from kernbench.sim_engine.recording.templates import COLUMNS, TABLES, Columns, kinds, line
 from kernbench.sim_engine.run.commands import Command
 from kernbench.trace.schema import LEVELS
@@ -40,17 +38,6 @@ FEW = 1 << 11  #: records; with more, writing is worthwhile
 MAX_NAMES = 40  #: limit of units that an error message lists one by one
 
 OPEN_ENDS = {"aborted": "TIMEOUT", "deadlock": "DEADLOCK", "failed": "CANCELLED", "interrupted": "CANCELLED"}
-
-
-@dataclass(frozen=True, slots=True)
-class _Ended:
-    """A window of `length` cycles, of this many cycles of the run."""
-
-    cycles: int
-    length: int
-    totals: Totals
-    by_parts: Work  #: work of component jobs so far
-    jobs: list[int]  #: positions of entries whose jobs ended in it
 
 
 def _told(names: list[str]) -> str:
@@ -90,7 +77,7 @@ class Tracing:
         self.edge = options.window  # the next end of a window [cycle]
         self.counted = 0  # jobs that ended up to this cycle are counted
         self.jobs: list[int] = []  # positions of those that ended after the end of the last window
-        self.ended: list[_Ended] = []  # windows whose lines are not written yet
+        self.ended: list[Ended] = []  # windows whose lines are not written yet
         self.arrived: set[int] = set()  # positions of entries that the host has written, since the trace began or continued
         self.closed = False
         self.inside = False  #: whether `run` is active: after an interrupt there, the trace cannot continue
@@ -201,7 +188,7 @@ class Tracing:
         if self.machine.status == "failed":
             self._take_back(totals[4], cycles)
         self._not_yet(totals[4], cycles)
-        self.ended.append(_Ended(cycles, length, totals, self.core.submitted_work(), self.jobs))
+        self.ended.append(Ended(cycles, length, totals, self.core.submitted_work(), self.jobs))
         self.jobs = []
 
     def _totals(self) -> Totals:
@@ -209,10 +196,8 @@ class Tracing:
 
     def _write(self, before: int) -> None:
         """Write windows that ended, and lines of all records of earlier cycles."""
-        for window in self.ended:
+        for window, (lines, count) in zip(self.ended, self.windows.close(self.ended), strict=True):
             self._write_records(window.cycles)
-            self.windows.energy.ended(window.jobs)
-            lines, count = self.windows.close(window.cycles, window.length, window.totals, window.by_parts)
             if self.first < window.cycles <= self.last:
                 self.sink.write(lines)
                 self.format.count(count)
@@ -227,10 +212,10 @@ class Tracing:
         while lines := self.format.text(self.records, before, self):
             self.sink.write(lines)
 
-    def _take_back(self, depths: list[Any], cycle: int) -> None:
+    def _take_back(self, depths: Counts, cycle: int) -> None:
         """The cycle in which a run fails belongs to no window: undo the jobs that it queued and started."""
         issued, started, _ = self.core.entries()
-        units_of = {name: depths[k] for k, name in enumerate([*self.windows.engines, *self.windows.compute])}
+        units_of = {name: self.windows.depths_of(depths, k) for k, name in enumerate(self.windows.units)}
         for entry in self.machine.rows.entries:
             if entry.engine == "control" or cycle not in (issued[entry.index], started[entry.index]):
                 continue
@@ -242,7 +227,7 @@ class Tracing:
             if issued[entry.index] == cycle:
                 queued[place] -= 1
 
-    def _not_yet(self, depths: list[Any], cycle: int) -> None:
+    def _not_yet(self, depths: Counts, cycle: int) -> None:
         """Work that components submit at the end of a window, for the next cycle or in the cycle of a failure, belongs to no
         window.
         """
@@ -251,7 +236,8 @@ class Tracing:
                 continue
             if op in (Opkind.OP_DMA, Opkind.OP_COMPUTE):
                 place = channel if op == Opkind.OP_DMA else 0
-                queued, active = depths[engine if op == Opkind.OP_DMA else len(self.windows.engines) + engine]
+                number = engine if op == Opkind.OP_DMA else len(self.windows.engines) + engine
+                queued, active = self.windows.depths_of(depths, number)
                 if start == cycle:
                     active[place] -= 1
                     queued[place] += 1

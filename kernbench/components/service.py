@@ -10,15 +10,10 @@ import msgspec
 
 from kernbench.common.errors import InternalError
 from kernbench.common.units import ceil_div
+from kernbench.common.vector_ops import REDUCTIONS
 from kernbench.config.mma import Mma, MmaShape
 from kernbench.config.schema import Te, Ve
 
-# fmt: off
-REDUCTIONS = frozenset({
-    "sum", "prod", "mean", "max", "min", "argmax", "argmin", "any", "all",
-    "max_num", "min_num", "argmax_num", "argmin_num", "xor_sum",
-})
-# fmt: on
 WHOLE = Fraction(1)
 _PLAIN = frozenset({"add", "mul", "copy"})  # elementwise ops without an `sfu` entry
 

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
+from kernbench.common.spelling import nearest
 from kernbench.common.units import plain_number
+from kernbench.common.vector_ops import REDUCTIONS, VECTOR_OPS
 from kernbench.config.dram_device import RowBuffer
 from kernbench.config.schema import Dma, Dram, NpuConfig, Spm, Te, Ve
 from kernbench.config.system.dimensions import sip_links
@@ -91,6 +93,7 @@ def unused_values(machine: MachineConfig) -> Iterator[Unused]:
     """Every value without effect, whatever its source."""
     config = cast("NpuConfig | SystemConfig", machine)  # the only kinds
     yield from _of_engines(config.pe.te, config.pe.spm, config.pe_path)
+    yield from _of_vector_ops(config.pe.ve, config.pe_path)
     yield from _of_queues(config.pe.dma, config.comm_transfers, config.pe_path)
     yield from _of_memory(config.memory, config.slice_channels, config.memory_path.removesuffix("."))
     if isinstance(config, NpuConfig):
@@ -118,6 +121,19 @@ def _of_engines(te: Te, spm: Spm, at: str) -> Iterator[Unused]:
     if spm.arbiter != AGED:
         why = f"{at}spm.arbiter is {spm.arbiter}, which does not look at how long a request has waited"
         yield Unused(f"{at}spm.max_wait_cycles", why, f"set {at}spm.arbiter to {AGED}")
+
+
+def _of_vector_ops(ve: Ve, at: str) -> Iterator[Unused]:
+    """Entries for names of no op, and latencies of ops whose time has no term for them."""
+    for key, table in (("sfu", ve.sfu), ("op_cost", ve.op_cost)):
+        for op in table:
+            if op not in VECTOR_OPS:
+                near = nearest(op, VECTOR_OPS, cutoff=0.7)
+                instead = f"did you mean {near}?" if near else "use the name that the op has in kernels, such as exp or gelu"
+                yield Unused(f"{at}ve.{key}.{op}", f"no op of kernels or command queues is called {op}", instead)
+    for op in ve.sfu:
+        if op in REDUCTIONS or op == "sort":
+            yield Unused(f"{at}ve.sfu.{op}", f"the time of {op} has no sfu term", f"set {at}ve.op_cost.{op}")
 
 
 def _of_queues(dma: Dma, between_pes: int, at: str) -> Iterator[Unused]:

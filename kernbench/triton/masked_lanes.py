@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from kernbench.common.dtypes import Array
-from kernbench.sim_engine.replay.math_ops import REDUCTIONS, run_math
+from kernbench.common.vector_ops import REDUCTIONS
+from kernbench.sim_engine.replay.math_ops import run_math
 from kernbench.triton_emu.handle import KernelTensor
 
 Lanes = Callable[[], Array]  #: elements by truth values, made on first use

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kernbench.config import load_config, preset_names
-from kernbench.config.effects import unused_settings
+from kernbench.config.effects import unused_settings, unused_values
 from tests.cli.conftest import Kbsim
 
 ARRAY = ("--set", "te.timing=systolic", "--set", "te.rows=128", "--set", "te.cols=128", "--set", "te.dataflow=ws")
@@ -130,6 +130,10 @@ def test_what_a_file_says_of_bus_and_peak_together_is_no_mistake(kbsim: Kbsim) -
         ("npu_mobile", "dma.max_concurrent_transfers=13", "the channels' max_concurrent add up to 12"),
         ("npu_mobile", "dma.channels.kv_load.max_concurrent=9", "dma.max_concurrent_transfers (8) is reached first"),
         ("npu_mobile", "energy.noc_pj_per_byte_hop=3", "there is no noc"),
+        ("npu_mobile", "ve.op_cost.gemm=2", "no op of kernels or command queues is called gemm; use the name that the "),
+        ("npu_mobile", "ve.op_cost.softmx=2", "no op of kernels or command queues is called softmx; did you mean softmax?"),
+        ("npu_mobile", "ve.sfu.mean=2", "the time of mean has no sfu term; set ve.op_cost.mean"),
+        ("single_cube", "pe.ve.sfu.gellu=9", "no op of kernels or command queues is called gellu; did you mean gelu?"),
         ("npu_mobile", "spm.read_ports=50", "at most 36 flows and engines ask a bank at a time"),
         ("single_cube", "cube.hbm.peak_bw_bytes_per_cycle=65", "the bus moves cube.hbm.bus_width_bytes / "),
         ("single_cube", "system.link.cycles=3", "there is one SIP, and no link between SIPs"),
@@ -186,3 +190,23 @@ def test_an_axis_without_effect_is_told(kbsim: Kbsim) -> None:
         "dram.bus_width_bytes / dram.dram_burst_cycles = 32 bytes per cycle, and no more; widen the bus or shorten its bursts\n"
     )
     assert "warning" not in kbsim("sweep", "run", "s.yaml", "-j", "1", "-q").err
+
+
+def test_ops_of_kernels_and_queues_may_have_a_latency(kbsim: Kbsim) -> None:
+    text = "ve: {sfu: {sqrt: 3, cyl_bessel_i0: 9}, op_cost: {softmax: 4, mean: 2, sort: 2}}\n"
+    Path("ops.yaml").write_text(text, encoding="utf-8")
+    assert kbsim("config", "check", "ops.yaml").err == ""
+
+
+def test_a_misspelled_op_of_a_file_has_its_place(kbsim: Kbsim) -> None:
+    """It changed no time, without a word."""
+    Path("ops.yaml").write_text("ve:\n  sfu: {exp: 8, sigmiod: 8}\n", encoding="utf-8")
+    assert kbsim("config", "check", "ops.yaml").err == (
+        "warning: ops.yaml:2:26: ve.sfu.sigmiod = 8 has no effect: no op of kernels or command queues is called sigmiod; did "
+        "you mean sigmoid?\n"
+    )
+
+
+@pytest.mark.parametrize("machine", preset_names())
+def test_machines_of_kernbench_name_ops(machine: str) -> None:
+    assert not [one for one in unused_values(load_config(machine)) if ".sfu." in one.path or ".op_cost." in one.path]

@@ -12,18 +12,12 @@ from kernbench.common.dtypes import Array, narrow
 from kernbench.common.errors import InputError
 from kernbench.common.handles import TensorHandle
 from kernbench.common.pe_commands import MathCmd
+from kernbench.common.vector_ops import ARITY, MOVES, REDUCTIONS, SCANS, VECTOR_OPS
 from kernbench.sim_engine.data_executor import DataExecutor
 from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.op_log import OpLogger
-from kernbench.sim_engine.replay.math_ops import (
-    ARITY,
-    MOVES,
-    NAMES,
-    REDUCTIONS,
-    SCANS,
-    plain_pair,
-    run_math,
-)
+from kernbench.sim_engine.replay import math_ops
+from kernbench.sim_engine.replay.math_ops import plain_pair, run_math
 from tests.unit.test_math_ops_special import ONE, PAIRS
 
 A = np.array([[1, 2, 3], [4, 5, 6]], np.float16)
@@ -141,8 +135,14 @@ def test_ops_of_two_operands(op: str) -> None:
 
 def test_every_op_is_tried_here() -> None:
     logic, three = {"and", "or", "xor", "not", "shl", "shr"}, {"where", "fma", "clamp"}
-    assert set(NAMES) == {*UNARY, *ONE, *BINARY, *PAIRS, *logic, *three, "transpose", *REDUCTIONS, *SCANS, *MOVES}
-    assert set(ARITY) == set(NAMES) - {*REDUCTIONS, *SCANS, *MOVES}
+    assert set(VECTOR_OPS) == {*UNARY, *ONE, *BINARY, *PAIRS, *logic, *three, "transpose", *REDUCTIONS, *SCANS, *MOVES}
+    assert set(ARITY) == set(VECTOR_OPS) - {*REDUCTIONS, *SCANS, *MOVES}
+
+
+def test_every_name_has_values() -> None:
+    """The names are in a table that machine files can use; the values are in the replay."""
+    assert set(ARITY) == {*math_ops.FLOAT, *math_ops.ARITHMETIC, *math_ops.LOGIC, "where"}
+    assert set(MOVES) == set(math_ops.MOVES) and len(VECTOR_OPS) == len(set(VECTOR_OPS))
 
 
 def test_ops_of_three_operands() -> None:

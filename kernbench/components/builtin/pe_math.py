@@ -12,14 +12,15 @@ from kernbench.common.handles import TensorHandle
 from kernbench.common.naming import PE_MATH
 from kernbench.common.pe_commands import Stage, TileToken
 from kernbench.common.pe_ops import MathCmd
+from kernbench.common.vector_ops import REDUCTIONS, SCANS
 from kernbench.components.base import VE, Clock, Typed
 from kernbench.components.builtin.flight import Flight, Order
 from kernbench.components.builtin.part import PePart, Serving
-from kernbench.components.service import REDUCTIONS, ve_service
+from kernbench.components.service import ve_service
 from kernbench.config.schema import Ve
 
 # Results with the shape of the input, although the ops reduce whole rows.
-ROW_OPS = frozenset({"softmax", "layernorm", "rmsnorm", "cumsum", "cumprod", "sort"})
+ROW_OPS = frozenset({*SCANS, "sort"})
 MAX_INPUTS = 3  # regions of a job that are read
 
 

@@ -12,9 +12,10 @@ from kernbench.common.dtypes import DTYPES, dtype_of
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.lanes import Lanes
 from kernbench.common.pe_ops import LAYOUTS
+from kernbench.common.vector_ops import ARITY, MOVES, SCANS, VECTOR_OPS
 from kernbench.sim_engine.memory_store import LAST
 from kernbench.sim_engine.op_log import OpRecord
-from kernbench.sim_engine.replay.math_ops import ARITY, LOGIC, MOVES, REDUCTIONS, SCANS
+from kernbench.sim_engine.replay.math_ops import LOGIC
 
 LARGEST = 1 << 30  #: [B] of one tensor
 RANKS = 32  #: most axes of a tensor, as in numpy
@@ -226,8 +227,7 @@ def _math(params: Params, name: str) -> None:
     _axis(params)
     op = params.get("math_op") or params.get("op") or name
     field = next((key for key in ("math_op", "op") if params.get(key)), "op_name")
-    known = isinstance(op, str) and (op in ARITY or op in REDUCTIONS or op in SCANS or op in MOVES)
-    _need(op, known, field, "there is no such math op")
+    _need(op, isinstance(op, str) and op in VECTOR_OPS, field, "there is no such math op")
     scalars = _scalars(params, len(inputs), moves=op in MOVES)
     masked = bool(params.get("masked"))
     least = 0 if op in ARITY else 1 + (op == "gather")

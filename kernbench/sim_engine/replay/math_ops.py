@@ -16,6 +16,7 @@ import numpy as np
 
 from kernbench.common.dtypes import Array, dtype_of, narrow, widen
 from kernbench.common.halves import F16, combined
+from kernbench.common.vector_ops import ARITY, REDUCTIONS, SCANS, VECTOR_OPS
 from kernbench.sim_engine.replay.bessel import BESSEL
 from kernbench.sim_engine.replay.fused import fused, tf32
 
@@ -209,16 +210,6 @@ _NUMBERS: dict[str, Callable[..., Value]] = {
     "argmin_num": lambda x, axis, keepdims: np.argmin(np.where(np.isnan(x), np.inf, x), axis, keepdims=keepdims),
     "xor_sum": lambda x, axis, keepdims: np.bitwise_xor.reduce(x, axis=axis, keepdims=keepdims),
 }
-REDUCTIONS = ("sum", "prod", "mean", "max", "min", "argmax", "argmin", "any", "all", *_NUMBERS)
-SCANS = ("cumsum", "cumprod", "softmax", "layernorm", "rmsnorm")
-NAMES = (*FLOAT, *ARITHMETIC, *LOGIC, "where", *REDUCTIONS, *SCANS, *MOVES)
-_ONE = (*FLOAT, "copy", "cast", "transpose", "neg", "abs", "relu", "floor", "ceil", "full", "not")
-#: The number of operands of an elementwise op.
-ARITY = {
-    **dict.fromkeys((*ARITHMETIC, *LOGIC), 2),
-    **dict.fromkeys(_ONE, 1),
-    **dict.fromkeys(("where", "fma", "clamp"), 3),
-}
 
 
 def evaluate(op: str, operands: Sequence[Value], odd: bool = False) -> Value:
@@ -228,7 +219,7 @@ def evaluate(op: str, operands: Sequence[Value], odd: bool = False) -> Value:
     Raises ValueError for an op that is none of these, for another number of operands, and for shapes that do not fit.
     """
     if op not in ARITY:
-        raise ValueError(f"there is no math op {op}; there are {', '.join(NAMES)}")
+        raise ValueError(f"there is no math op {op}; there are {', '.join(VECTOR_OPS)}")
     if len(operands) != ARITY[op]:
         raise ValueError(f"{op} takes {ARITY[op]} operands, and not {len(operands)}")
     if op == "where":

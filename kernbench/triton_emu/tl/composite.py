@@ -11,6 +11,7 @@ from kernbench.common.dtypes import dtype_of
 from kernbench.common.handles import TensorHandle
 from kernbench.common.pe_commands import CompositeCmd, Epilogue, GemmCmd, MathCmd
 from kernbench.common.units import ceil_div
+from kernbench.common.vector_ops import ARITY
 from kernbench.components.builtin.pe_math import ROW_OPS
 from kernbench.components.builtin.tile_plan import (
     BUFFERS,
@@ -22,7 +23,6 @@ from kernbench.components.builtin.tile_plan import (
     choose_tile,
     tile_bytes,
 )
-from kernbench.sim_engine.replay.math_ops import ARITY
 from kernbench.triton_emu.errors import KernelError, line_of
 from kernbench.triton_emu.memory.tensor import MemoryTensor
 from kernbench.triton_emu.op_types import elementwise_type, product_shape

@@ -121,7 +121,7 @@ class Slow(MachineStep):
     def device_ns(self, sequences: Sequence[Sequences]) -> float:
         return 1e6 + sum(one.count * (1e4 * one.tokens**0.5 + 7.3 * one.context) for one in sequences)
 
-    def host_ns(self, sequences: int) -> int:
+    def host_ns(self, sequences: int, *, prompt: bool) -> int:
         return 0
 
     def weight_bytes(self) -> int:

@@ -24,7 +24,7 @@ class Steps(MachineStep):
     def device_ns(self, sequences: Sequence[Sequences]) -> float:
         return 10e6
 
-    def host_ns(self, sequences: int) -> int:
+    def host_ns(self, sequences: int, *, prompt: bool) -> int:
         return 0
 
     def weight_bytes(self) -> int:

@@ -302,7 +302,7 @@ def test_a_table_is_exact_at_its_entries_and_linear_between_them() -> None:
             context = sum(one.count for one in sequences if one.tokens == 1) * 3
             return 5000.0 + 70 * rows + 0.25 * pairs + context
 
-        def host_ns(self, sequences: int) -> int:
+        def host_ns(self, sequences: int, *, prompt: bool) -> int:
             return 0
 
         def weight_bytes(self) -> int:

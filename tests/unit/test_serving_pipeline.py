@@ -138,7 +138,7 @@ def test_the_bottleneck_of_steps_of_about_one_size_is_found_once() -> None:
             self.asked.append(tuple(sequences))
             return {"DRAM bandwidth": 0.75, "links": 0.5}
 
-        def host_ns(self, sequences: int) -> int:
+        def host_ns(self, sequences: int, *, prompt: bool) -> int:
             return 0
 
         def weight_bytes(self) -> int:

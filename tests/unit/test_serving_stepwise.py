@@ -170,7 +170,7 @@ def test_a_step_costs_its_drafts_and_their_verification() -> None:
         def device_ns(self, sequences: Any) -> float:
             return self.ns + sum(one.count * (10 * one.tokens + one.context) for one in sequences)
 
-        def host_ns(self, sequences: int) -> int:
+        def host_ns(self, sequences: int, *, prompt: bool) -> int:
             return 0
 
         def weight_bytes(self) -> int:

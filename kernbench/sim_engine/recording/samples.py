@@ -256,7 +256,8 @@ class Windows:
             counts = banks.reshape(n, len(self.scratchpads), BANK_COUNTS * banks.shape[3])
             numbers.append((self.bank, np.concatenate((banks.sum(axis=2), counts), axis=2)))
         cycles, lengths = [window.cycles - 1 for window in ended], [window.length for window in ended]
-        return [form.windows(cycles, lengths, rows.reshape(-1, rows.shape[2])) for form, rows in numbers]
+        # The core reads contiguous rows, and slices of the depths of queues are not contiguous.
+        return [form.windows(cycles, lengths, np.ascontiguousarray(rows.reshape(-1, rows.shape[2]))) for form, rows in numbers]
 
     def _queues(self, lines: _Lines, now: tuple[Any, ...], then: tuple[Any, ...]) -> None:
         """Samples of the buffers of routers that were not empty."""

@@ -96,7 +96,8 @@ def ccl_table(rows: list[CclRow], sends: list[SendRow]) -> str:
     costs = ", ".join(f"{one.us_a_send:.1f} {one.us_a_send.about} at {one.ranks:,}" for one in sends)
     ratio = sends[-1].us_a_send / sends[0].us_a_send
     held = "holds" if ratio <= FLAT_MARK else "DOES NOT HOLD"
-    lines.append(f"us a send of {MESSAGE:,} bytes, by ranks: {costs}; last over first {ratio:.2f}, mark {FLAT_MARK}: {held}")
+    lines.append(f"us a send of {MESSAGE:,} bytes, by ranks: {costs}")
+    lines.append(f"  {sends[-1].ranks:,} ranks over {sends[0].ranks}: {ratio:.2f}, mark {FLAT_MARK}: {held}")
     return "\n".join(lines)
 
 

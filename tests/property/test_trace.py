@@ -72,6 +72,15 @@ def test_trace_is_that_of_the_reference(system: System, level: str, window: int)
     compare(system, level, window)
 
 
+@pytest.mark.parametrize("level", ["summary", "full"])
+def test_windows_of_a_machine_with_one_engine_of_each_kind(level: str) -> None:
+    """The lines of several windows are made at once, from columns that are slices where a kind has one engine."""
+    tile = {"opcode": "DMA_LOAD_TILE", "tensor_role": "weight", "qbits": 8, "num_elements": 4096, "dram_addr": 0}
+    tiles = [tile | {"dma_id": 0, "spm_bank": 0, "spm_offset": 0, "deps_before": [k - 1] if k else []} for k in range(3)]
+    machine = {"dma": {"engines": 1}, "te": {"engines": 1}, "ve": {"engines": 1}, "spm": {"bank_size_bytes": 8192}}
+    compare((machine, {"metadata": {"version": "1.0", "name": "one"}, "cmdq": tiles}), level, 16)
+
+
 @pytest.mark.nightly
 @settings(max_examples=3000, deadline=None)
 @given(traced_systems(), LEVELS, WINDOWS)

@@ -21,9 +21,10 @@ DEFAULT_MACHINE = "single_cube"
 def evaluate(kernel: Callable[..., Any], *arrays: Any, config: str | MachineConfig = DEFAULT_MACHINE) -> Any:
     """Run a kernel as one program on one PE, and return its result; a tensor is returned as a numpy array.
 
-    `kernel`: a function that takes a pointer for each of `arrays`, and then `tl`. `arrays`: arguments of `np.asarray`; float64
-    becomes f32. `config`: a machine, by name, as a file or as an object. Phase 2 computes the elements of the tensor, as it
-    does when a bench with this kernel is verified. Any other result is returned unchanged.
+    `kernel`: a function that takes a pointer for each of `arrays`, and then `tl`. `arrays`: arguments of `np.asarray`,
+    which keep their element types: Python floats are f64. `config`: a machine, by name, as a file or as an object. Phase 2
+    computes the elements of the tensor, as it does when a bench with this kernel is verified. Any other result is returned
+    unchanged.
 
     Raises KernelFailed if the kernel raises an exception, and InputError if it returns a tensor without elements.
 

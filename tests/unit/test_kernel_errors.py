@@ -13,6 +13,8 @@ import pytest
 
 from kernbench.common.errors import InputError
 from kernbench.components.builtin.pe_dma import TransferError
+from kernbench.sim_engine.engine import KernelFailed
+from kernbench.testing.evaluate import evaluate
 from kernbench.triton_emu.errors import KernelError
 from kernbench.triton_emu.launch import PeWork
 from tests.kernels import Run, at
@@ -310,3 +312,32 @@ def test_a_host_program_that_exits_or_yields_is_told_so() -> None:
 
     error = f"{at(exits, 1)}: the host's program called exit('enough'); it ends when it returns"
     assert str(Run(body=exits).fail()) == error
+
+
+OTHER_TYPE = (
+    "tensor0 has elements of type f64, but is accessed as f32; use its type (f64) and convert tiles with tl.cast, or create "
+    "the tensor with type f32. To reinterpret its bytes, pass a plain address, int(pointer)"
+)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        lambda x, tl: tl.load(x, (4,), "f32"),
+        lambda x, tl: tl.store(x, tl.zeros((4,), "f32")),
+        lambda x, tl: tl.composite("math", tl.ref(x, (4,), "f64"), out_ptr=x, math_op="exp", out_dtype="f32"),
+        lambda x, tl: tl.composite("math", tl.ref(x, (4,), "f32"), out_ptr=x, math_op="exp"),
+    ],
+)
+def test_a_pointer_has_an_element_type(kernel: Any) -> None:
+    """A load of f32 from an array of f64 returned the halves of its elements."""
+    with pytest.raises(KernelFailed) as caught:
+        evaluate(kernel, np.ones(4))
+    assert str(caught.value).endswith(f"{Path(__file__).name}:{kernel.__code__.co_firstlineno}: {OTHER_TYPE}")
+
+
+def test_other_names_of_the_type_and_plain_addresses_are_not_refused() -> None:
+    ones = np.ones(4, np.float32)
+    assert evaluate(lambda x, tl: tl.load(x, (4,), "float32"), ones).tolist() == [1, 1, 1, 1]
+    for plain in (int, lambda x: x + 0):
+        assert evaluate(lambda x, tl: tl.load(plain(x), (4,), "i32"), ones).tolist() == [0x3F800000] * 4  # noqa: B023

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kernbench.common.dtypes import dtype_of
 from kernbench.common.handles import TensorHandle
 from kernbench.common.pe_commands import CompositeCmd, Epilogue, GemmCmd, MathCmd
+from kernbench.common.pointers import DevicePointer
 from kernbench.common.units import ceil_div
 from kernbench.common.vector_ops import ARITY
 from kernbench.components.builtin.pe_math import ROW_OPS
@@ -26,6 +27,7 @@ from kernbench.components.builtin.tile_plan import (
 from kernbench.triton_emu.errors import KernelError, line_of
 from kernbench.triton_emu.memory.tensor import MemoryTensor
 from kernbench.triton_emu.op_types import elementwise_type, product_shape
+from kernbench.triton_emu.tl.memory import check_type
 from kernbench.triton_emu.tl.products import check_acc
 
 if TYPE_CHECKING:
@@ -56,7 +58,7 @@ class TlComposite:
         >>> evaluate(lambda x, tl: tl.ref(x, x.shape, x.dtype).nbytes, [[1, 2], [3, 4]])
         32
         """
-        return self._memory_tensor(int(addr), tuple(shape), dtype, line_of(sys._getframe(1)))
+        return self._memory_tensor(addr, tuple(shape), dtype, line_of(sys._getframe(1)))
 
     def composite(
         self,
@@ -95,7 +97,7 @@ class TlComposite:
         array([[32., 32.]], dtype=float32)
         """
         line = line_of(sys._getframe(1))
-        wanted = _wanted(line, int(out_ptr), tile, buffers, channel)
+        wanted = _wanted(line, out_ptr, tile, buffers, channel)
         if op == "gemm":
             steps = [self._epilogue(one, line) for one in epilogue]
             pair, swapped = (self._whole(a, line), self._whole(b, line)), (transpose_a, transpose_b)
@@ -257,6 +259,8 @@ class TlComposite:
         self._count += 1
         if not prod(shape):
             raise KernelError(f"{line}: a tensor of {dtype}{list(shape)} has no elements, and a command needs one at least")
+        if isinstance(addr, DevicePointer):
+            check_type(addr, dtype, line)
         at = self._physical(addr, _size(prod(shape), dtype), line)
         return MemoryTensor(f"t{self._count}", at, shape, dtype, self._runner.memory.space_of(at), line)
 

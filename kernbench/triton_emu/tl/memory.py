@@ -13,6 +13,7 @@ from kernbench.common.dtypes import DTYPES, Array, dtype_of
 from kernbench.common.errors import InputError
 from kernbench.common.pe_commands import MemoryWriteMsg
 from kernbench.common.pe_ops import DmaReadCmd, DmaWriteCmd, Repeated
+from kernbench.common.pointers import DevicePointer
 from kernbench.components.builtin.flight import Flight
 from kernbench.components.builtin.transfers import footprint, rows_of
 from kernbench.sim_engine.memory.strides import span_of
@@ -98,12 +99,14 @@ class TlMemory(TlTiles):
     ) -> KernelTensor:
         """Load a tensor from memory into the scratchpad.
 
-        `addr`: [B] a pointer, plus an offset. `shape`: lengths of the axes. `dtype`: the element type. `strides`: [B] distance
-        from one index of each axis to the next; None for contiguous rows. `wait`: if False, the call returns immediately, and
-        the tensor is in flight. `channel`: act_weight, kv_load or kv_store. `out`: a tile to load into. The elements are known
-        when the transfer ends, unless the memory has pending elements.
+        `addr`: [B] a pointer, plus an offset. `shape`: lengths of the axes. `dtype`: the element type, which must be that of
+        the pointer; at a plain address, such as `int(x)`, bytes are read as any type. `strides`: [B] distance from one index of
+        each axis to the next; None for contiguous rows. `wait`: if False, the call returns immediately, and the tensor is in
+        flight. `channel`: act_weight, kv_load or kv_store. `out`: a tile to load into. The elements are known when the transfer
+        ends, unless the memory has pending elements.
 
-        Raises KernelError for an address outside of the tensors or not aligned to its element type, and for an empty tensor.
+        Raises KernelError for an address outside of the tensors or not aligned to its element type, for a pointer to elements
+        of another type, and for an empty tensor.
 
         >>> evaluate(lambda x, tl: tl.load(x + 8, (2,), "i64"), [1, 2, 3])
         array([2, 3])
@@ -316,6 +319,8 @@ class TlMemory(TlTiles):
         self, addr: Any, shape: tuple[int, ...], steps: tuple[int, ...] | None, dtype: str, nbytes: int, line: str
     ) -> int:
         """The physical address of the first element of a tensor."""
+        if type(addr) is DevicePointer and addr.dtype != dtype:
+            check_type(addr, dtype, line)
         at = _number(addr, line)
         align = _ALIGN.get(dtype) or dtype_of(dtype).align
         if at % align:
@@ -374,6 +379,17 @@ class TlMemory(TlTiles):
             if step % align and size > 1:
                 raise KernelError(f"{line}: the stride {step} is not a multiple of the {align} bytes of a {dtype}")
         return steps
+
+
+def check_type(pointer: DevicePointer, dtype: str, line: str) -> None:
+    """Refuse an access to a tensor, by its pointer, as elements of another type: this would reinterpret its bytes."""
+    own, kind = pointer.dtype, dtype_of(dtype).name
+    if kind != own:
+        raise KernelError(
+            f"{line}: {pointer.name or 'the tensor'} has elements of type {own}, but is accessed as {kind}; use its type "
+            f"({own}) and convert tiles with tl.cast, or create the tensor with type {kind}. To reinterpret its bytes, pass a "
+            "plain address, int(pointer)"
+        )
 
 
 def _number(addr: Any, line: str) -> int:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import wraps
+from types import MappingProxyType
 from typing import Any, ParamSpec, TypeVar
 
-from kernbench.common.errors import InputError, Problem
+from kernbench.common.errors import InputError, Problem, shown
 from kernbench.common.spelling import nearest
 
 P = ParamSpec("P")
@@ -70,8 +71,29 @@ SYNONYMS = {
     **dict.fromkeys(("max_cycles", "limit", "budget", "atmost"), "at_most"),
 }
 
-#: Options of commands that another function has as an argument: the call that takes it, by the function and the name.
-OF_OTHERS = {("llm", "runtime"): 'kernbench.serving.generate("llama2-7b", "a100", "vllm", prompt=128, tokens=16)'}
+#: Arguments of `llm` that `kernbench.serving.generate` takes: the first by position, the others by these names.
+_GENERATE_FIRST = ("model", "config", "runtime")
+_GENERATE = {
+    **{name: name for name in ("prompt", "tokens", "batch", "tp")},
+    "w": "weight_bits", "a": "activation_bits", "kv": "kv_bits",
+}
+
+
+def generate_call(given: Mapping[str, Any]) -> str:
+    """The call of `kernbench.serving.generate` for a call of `llm` with a runtime profile."""
+    named = {"prompt": 128, "tokens": 16} | {name: value for name, value in given.items() if value is not None}
+    first = {"model": "llama2-7b", "config": "a100"} | named
+    texts = [shown(os.fspath(one)) if isinstance(one := first[name], (str, os.PathLike)) else name for name in _GENERATE_FIRST]
+    texts += [f"{other}={shown(named[name])}" for name, other in _GENERATE.items() if name in named]
+    if named.get("phase", "both") != "both":
+        texts.append(f"phases=[{shown(named['phase'])}]")
+    rest = [name for name in named if name not in (*_GENERATE_FIRST, *_GENERATE, "phase")]
+    left_out = f", without {', '.join(rest)}" if rest else ""
+    return f"for the kernels of a chip under a runtime profile, call kernbench.serving.generate({', '.join(texts)}){left_out}"
+
+
+#: Options of commands that another function has as an argument: the remedy, by the function and the name.
+OF_OTHERS: dict[tuple[str, str], Callable[[Mapping[str, Any]], str]] = {("llm", "runtime"): generate_call}
 
 
 def argument_meant(name: str, function: Callable[..., Any]) -> str:
@@ -104,14 +126,18 @@ def names_checked(function: Callable[P, T]) -> Callable[P, T]:
         __tracebackhide__ = True  # pytest shows the caller of `assert_cycles`
         for name, value in given.items():
             if name not in known:
-                raise InputError(_no_argument(function, name, value, argument_meant(name, function)))
+                near, named = argument_meant(name, function), dict(zip(known, args, strict=False)) | given
+                raise InputError(_no_argument(function, name, value, near, named))
         return function(*args, **given)
 
     return checked
 
 
-def _no_argument(function: Callable[..., Any], name: str, value: Any, near: str) -> Problem:
+def _no_argument(
+    function: Callable[..., Any], name: str, value: Any, near: str, given: Mapping[str, Any] = MappingProxyType({})
+) -> Problem:
+    """`given`: all arguments of the call, by name."""
     remedy = f"did you mean {near}?" if near else f"the arguments are {', '.join(_arguments(function))}"
     if other := OF_OTHERS.get((function.__name__, name)):
-        remedy = f"a runtime profile is an argument of another function: {other}"
+        remedy = other(given)
     return Problem(f"kernbench.{function.__name__}", "there is no such argument", name, value, remedy)

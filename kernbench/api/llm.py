@@ -216,7 +216,7 @@ def llm(
     - `reuse`: if False, every layer of every step is simulated.
 
     The function raises InputError for a model or machine that does not exist or is not valid, and for a model that does not fit
-    the machine.
+    the machine. `kernbench.serving.generate` is for the kernels of a chip under a runtime profile.
 
     >>> import kernbench as kb
     >>> four, eight = (kb.llm("llama2-7b", layers=1, prompt=8, tokens=1, w=bits).cycles for bits in (4, 8))

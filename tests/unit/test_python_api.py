@@ -6,12 +6,15 @@ import doctest
 import inspect
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import kernbench as kb
+from kernbench import serving
 from kernbench.common.extras import frame_of, optional
 from tests.cli.samples import MACHINE, tiles, write_samples
 
@@ -220,6 +223,34 @@ def test_wrong_types_are_errors_of_the_user(call: object, says: str) -> None:
     with pytest.raises(kb.InputError) as refused:
         call()  # type: ignore[operator]
     assert str(refused.value) == says
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: kb.llm(runtime="vllm"), 'generate("llama2-7b", "a100", "vllm", prompt=128, tokens=16)'),
+        (
+            lambda: kb.llm("llama3-8b", "h100", runtime="trtllm", tokens=4, w=8, phase="decode"),
+            'generate("llama3-8b", "h100", "trtllm", prompt=128, tokens=4, weight_bits=8, phases=["decode"])',
+        ),
+        (
+            lambda: kb.llm("llama3-8b", kb.load_config("h100"), runtime="vllm", prompt=64, layers=2, pp=2),
+            'generate("llama3-8b", config, "vllm", prompt=64, tokens=16), without layers, pp',
+        ),
+    ],
+)
+def test_a_runtime_profile_is_for_generate(call: Callable[[], object], says: str) -> None:
+    """The error has the call that does what was meant."""
+    with pytest.raises(kb.InputError) as refused:
+        call()
+    assert str(refused.value).endswith(f"under a runtime profile, call kernbench.serving.{says}")
+
+
+def test_the_call_of_a_runtime_profile_runs() -> None:
+    with pytest.raises(kb.InputError) as refused:
+        kb.llm("llama3-8b", "h100", runtime="vllm", tokens=2, w=8, a=8, kv=8, batch=2, tp=2, phase="decode")  # type: ignore[call-arg]
+    run = eval(str(refused.value).partition(", call ")[2], {"kernbench": SimpleNamespace(serving=serving)})
+    assert run.phases[0].tokens == 4
 
 
 def test_a_misspelt_function_is_not_taken_for_a_class() -> None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from kernbench.config import SystemConfig, load_config
 from kernbench.sim_engine.recording import TraceOptions
+from kernbench.trace.exporters.write import Format, export
 from kernbench.trace.reader import open_trace
 from kernbench.trace.why import explain
 from kernbench.triton_emu.launch import PeWork
@@ -50,6 +51,26 @@ def test_commands_are_named_and_say_their_line() -> None:
         "TE_GEMM_TILE": at(kernel, 2),
         "VE_EXP_TILE": at(kernel, 2),
         "DMA_STORE_TILE": at(kernel, 2),
+    }
+
+
+def test_slices_of_a_viewer_have_the_line(tmp_path: Path) -> None:
+    trace, chrome = tmp_path / "kernel.jsonl", tmp_path / "kernel.json"
+    trace.write_text("".join(json.dumps(one) + "\n" for one in events(Run(kernel, memory={0: A}))), encoding="utf-8")
+    export(open_trace(trace), Format.CHROME, chrome)
+    slices = [one for one in json.loads(chrome.read_text(encoding="utf-8"))["traceEvents"] if one["ph"] == "B"]
+    found = {(one["cat"], one["name"]): one["args"]["marker"] for one in slices if one["cat"] in ("commands", "jobs")}
+    assert found == {
+        ("commands", "KERNEL"): "kernel",
+        ("commands", "DMA_LOAD_TILE"): at(kernel, 1),
+        ("commands", "TE_GEMM_TILE"): at(kernel, 2),
+        ("commands", "VE_EXP_TILE"): at(kernel, 2),
+        ("commands", "DMA_STORE_TILE"): at(kernel, 2),
+        ("jobs", "KERNEL"): "kernel",
+        ("jobs", "DMA_READ"): at(kernel, 1),
+        ("jobs", "TE_GEMM"): at(kernel, 2),
+        ("jobs", "VE_EXP"): at(kernel, 2),
+        ("jobs", "DMA_WRITE"): at(kernel, 2),
     }
 
 

@@ -82,6 +82,31 @@ def test_one_of_each_event_comes_through(form: Format, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
+def test_the_marker_of_a_command_is_in_its_slices(form: Format, tmp_path: Path) -> None:
+    """A command of a kernel has its source line as marker; the implicit waits of a kernel are not its marker."""
+    ids, move = {"cmd_id": 0, "unit": "dma0"}, {"channel": 0, "tx_id": 0, "job_id": 0}
+    load = {"direction": "DRAM_TO_SRAM", "src_addr": 0, "dst_addr": 0, "size_bytes": 8, "head_cycles": 0, "weight": 1}
+    records = [
+        record("CMD_ENQUEUE", 0, cmd_type="DMA_LOAD_TILE", **ids),
+        record("CMD_START", 0, **ids),
+        record("DMA_START", 0, **load, **move, **ids),
+        record("CMD_START", 0, cmd_id=1, unit="te0"),
+        record("MARKER", 2, marker="implicit_wait=9", cmd_id=1),
+        record("CMD_END", 5, status="OK", **ids),
+        record("DMA_END", 5, latency_cycles=5, **move, **ids),
+        record("MARKER", 5, marker="kernel.py:3", cmd_id=0),
+        record("CMD_END", 6, cmd_id=1, unit="te0", status="OK"),
+    ]
+    read = exported(run(*records), form, tmp_path)
+    assert [(args["cmd_id"], args.get("marker")) for *_, args in read.slices] == [
+        (0, "kernel.py:3"),
+        (0, "kernel.py:3"),
+        (1, None),
+    ]
+    assert [args["marker"] for *_, args in read.instants if "marker" in args] == ["implicit_wait=9", "kernel.py:3"]
+
+
+@pytest.mark.parametrize("form", FORMS)
 def test_same_input_same_bytes(form: Format, tmp_path: Path) -> None:
     exported(lawful(), form, tmp_path)
     first = (tmp_path / f"x.{form.value}").read_bytes()

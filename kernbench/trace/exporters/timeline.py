@@ -41,17 +41,19 @@ _FIELDS = {
     "CMD_ENQUEUE": ("t_cycle", "cmd_id", "deps"),
     "CMD_START": ("t_cycle", "cmd_id"),
     "CMD_END": ("t_cycle", "cmd_id"),
+    "MARKER": ("t_cycle", "marker", "cmd_id"),
 }
 
 
 class Dependencies:
     """The arrows of a trace, numbered from 1 on; each begins at the dependency's slice and ends at the other command's.
 
-    The file is read once for this, so that no arrow begins that never ends.
+    The file is read once for this, so that no arrow begins that never ends. The same pass finds the marker of each command,
+    which the trace has after the end of the command.
     """
 
     def __init__(self, trace: Trace) -> None:
-        deps, spans = _read(trace)
+        deps, spans, self.markers = _read(trace)
         self._leaving: dict[int, list[tuple[int, int]]] = {}
         self._arriving: dict[int, list[tuple[int, int]]] = {}
         self._drawn: set[int] = set()
@@ -95,11 +97,13 @@ class Dependencies:
                     yield last
 
 
-def _read(trace: Trace) -> tuple[dict[int, list[int]], dict[int, tuple[int, int]]]:
-    """Dependencies by command, and first start and end of every command that is drawn."""
+def _read(trace: Trace) -> tuple[dict[int, list[int]], dict[int, tuple[int, int]], dict[int, str | int]]:
+    """Dependencies by command, first start and end of every command that is drawn, and markers by command."""
     deps: dict[int, list[int]] = {}
     spans: dict[int, tuple[int, int]] = {}
     open_since: dict[int, int] = {}
+    markers: dict[int, str | int] = {}
+    once: dict[str | int, str | int] = {}  # many commands have the same marker
     for records in trace.batches(only=_FIELDS):
         for record in records:
             name = record.event.name
@@ -111,9 +115,11 @@ def _read(trace: Trace) -> tuple[dict[int, list[int]], dict[int, tuple[int, int]
             elif name == "CMD_END":
                 start = open_since.pop(record.cmd_id, record.t_cycle)
                 spans.setdefault(record.cmd_id, (start, record.t_cycle))
+            elif name == "MARKER" and record.cmd_id in spans:  # markers before the end of a command are of other things
+                markers[record.cmd_id] = once.setdefault(record.marker, record.marker)
     for command, start in open_since.items():
         spans.setdefault(command, (start, _NEVER))
-    return deps, spans
+    return deps, spans, markers
 
 
 _NEVER = 1 << 200
@@ -546,7 +552,13 @@ class Timeline:
         queued = self._queued.pop(record.cmd_id, None)
         name = "command" if queued is None else queued.cmd_type
         args = arguments(record, ("unit",)) | ({} if queued is None else arguments(queued, ("unit", "cmd_type")))
+        args |= self._marker(record.cmd_id)
         self._begin(("commands", record.cmd_id), _Open(record.unit, "commands", name, record.t_cycle, args))
+
+    def _marker(self, command: int | None) -> dict[str, Any]:
+        """The marker of a command as an argument; the commands of a kernel have its source line."""
+        marker = None if command is None else self._arrows.markers.get(command)
+        return {} if marker is None else {"marker": _argument(marker)}
 
     def _command_ends(self, record: Record) -> None:
         key = ("commands", record.cmd_id)
@@ -558,14 +570,15 @@ class Timeline:
         issued = self._issued.pop(record.job_id, None)
         name = record.event.component if issued is None else issued.job_type
         more = {} if issued is None else {"issue_cycle": issued.t_cycle, **arguments(issued, ("unit", "job_type"))}
-        args = more | arguments(record, ("unit",))
+        args = more | arguments(record, ("unit",)) | self._marker(record.cmd_id)
         self._begin(("jobs", record.job_id), _Open(record.unit, "jobs", name, record.t_cycle, args))
 
     def _job_ends(self, record: Record) -> None:
         key = ("jobs", record.job_id)
         if key not in self._open:  # the trace began after its start
             start = max(record.t_cycle - record.latency_cycles, 0)
-            self._begin(key, _Open(record.unit, "jobs", record.event.component, start, arguments(record, ("unit",))))
+            args = arguments(record, ("unit",)) | self._marker(record.cmd_id)
+            self._begin(key, _Open(record.unit, "jobs", record.event.component, start, args))
         self._ended.add(record.job_id)
         self._end(record, key)
 
@@ -574,7 +587,8 @@ class Timeline:
             return
         issued = self._issued.pop(record.job_id, None)
         name = "job" if issued is None else issued.job_type
-        opened = _Open(record.unit, "jobs", name, record.start_cycle, arguments(record, ("unit", "start_cycle", "end_cycle")))
+        args = arguments(record, ("unit", "start_cycle", "end_cycle")) | self._marker(record.cmd_id)
+        opened = _Open(record.unit, "jobs", name, record.start_cycle, args)
         key = ("jobs", record.job_id, "whole")
         self._open[key] = opened
         self._close(key, record.end_cycle, {})

@@ -72,7 +72,7 @@ BOARDS = (
     *((name, ranks) for name in ("a100_8x", "h100_8x") for ranks in (8, 4)),
     *(("tpuv5e_2x4", 8), ("tpuv6e_2x4", 8), ("wormhole_n300", 2)),
 )
-ON_BOARDS = (4 * KIB, 32 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB)
+ON_BOARDS = (4 * KIB, 32 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB)
 DIGITS = (1, 3, 2, 3, 3, 2, 2)  #: of the weights, as they are written
 LARGEST = 0.5  #: weight of the largest error beside the mean
 

@@ -114,6 +114,8 @@ SEGMENT = 8  #: messages of a chunk that go over further rings together
 LEAST_BYTES = 2048  #: a smaller message is not cut,
 LEAST_MOVED_BYTES = 16384  #: nor this if nothing is added, because then no computation overlaps with other messages,
 LEAST_FAR_BYTES = 5120  #: nor this on a ring over several SIPs, where a sender has a message's long way to wait before the next
+#: Longer slots follow from links with many bytes in flight (`queue_sizes`). A chunk that fits into such a slot is not cut.
+LONG_SLOT = 1 << 15
 
 
 def cut(whole: Range, parts: int) -> list[Range]:
@@ -134,10 +136,15 @@ def pieces(most: int, itemsize: int, slot_bytes: int, far: bool = False, adds: b
     The number is as small as the slots allow. But up to `WIDTH` messages are in flight at the same time if each has at least
     `LEAST_BYTES`. The bound is `LEAST_FAR_BYTES` on a ring over SIPs (`far`), and `LEAST_MOVED_BYTES` for messages that are
     only forwarded (not `adds`).
+
+    Over SIPs with slots longer than `LONG_SLOT`, the result is 1 or at least `WIDTH`. A message over such a link takes about
+    its latency. Two messages in turn would take two latencies in each step.
     """
-    fit = max(1, slot_bytes // itemsize)
+    fewest = max(1, -(-most // max(1, slot_bytes // itemsize)))
+    if far and slot_bytes > LONG_SLOT:
+        return fewest if fewest == 1 else max(fewest, WIDTH)
     least = LEAST_FAR_BYTES if far else LEAST_BYTES if adds else LEAST_MOVED_BYTES
-    return max(1, -(-most // fit), min(WIDTH, most * itemsize // least))
+    return max(fewest, min(WIDTH, most * itemsize // least))
 
 
 def segments(most: int, itemsize: int, slot_bytes: int) -> int:

@@ -20,7 +20,8 @@ from kernbench.ccl.call import Call, Launcher, Outcome, Queues, _random, run_cal
 from kernbench.ccl.collectives import COLLECTIVES
 from kernbench.ccl.contract import Shape
 from kernbench.ccl.group import group_of, shape_for
-from kernbench.ccl.measure import CclRequest, row
+from kernbench.ccl.group_routes import latencies_of
+from kernbench.ccl.measure import CclRequest, queues_of, row
 from kernbench.ccl.registry import read_registry
 from kernbench.common.errors import InputError
 from kernbench.config import SystemConfig, load_config
@@ -105,6 +106,23 @@ def test_a_ring_over_sips_sends_longer_messages(chunk: int, monkeypatch: pytest.
     short = call("all_reduce_ring", "two_sips", shape, chunk * shape.ranks // 2)
     assert (taken.wrong, short.wrong) == (0, 0)
     assert taken.cycles < 0.92 * short.cycles
+
+
+@pytest.mark.parametrize("name", ["all_reduce_recursive_doubling", "all_reduce_ring", "broadcast_ring"])
+def test_longer_messages_over_long_links_take_no_latency_more(name: str) -> None:
+    """The links of a board have many bytes in flight: parts of a message in turn would take a latency each."""
+    entry, config = ENTRIES[name], load_config("h200_8x", kind=SystemConfig)
+    group = group_of(config, shape_for(config, 4))
+    given = queues_of(REGISTRY, entry, config=config, group=group)
+    assert given.slots is not None and given.slot_bytes is not None
+    taken = []
+    for nbytes in (2 << 10, 20 << 10, given.slot_bytes // 8):
+        found = call(name, "h200_8x", 4, nbytes // 4, "f32", slots=given.slots, slot_bytes=given.slot_bytes)
+        assert found.wrong == 0
+        taken.append(found.cycles)
+    latency = latencies_of(config).sip
+    assert taken[1] < taken[0] + latency / 8
+    assert taken[2] < taken[0] + latency / 2
 
 
 @pytest.mark.parametrize("name", [name for name in ENTRIES if not name.startswith("barrier")])

@@ -39,6 +39,17 @@ def test_a_rank_uses_its_own_rail() -> None:
     assert switches(config, 2, 7) in ([0, 9, 5, 13], [8, 4, 12, 1])  # over a neighbour that has the rail of the other side
 
 
+def test_latencies_of_the_links_of_a_nic_are_those_of_the_model() -> None:
+    far = ("system.switch.cycles=7", "system.rails.link.cycles=31", "system.rails.link.mm=45", "wires.board_mm_per_cycle=20")
+    edges = {(edge.source, edge.target): edge for edge in build_topology(machine(*far)).edges}
+    sip, nic, rail = "sip2.io0.io_noc", "switch8", "switch4"  # of column 2 in node 0
+    assert [edges[sip, nic].cycles, edges[nic, sip].cycles] == [17, 17]  # 31 + ceil(45 / 20) = 34 on the whole way
+    assert [edges[nic, rail].cycles, edges[rail, nic].cycles] == [17, 17]
+    odd = {(edge.source, edge.target): edge for edge in build_topology(machine(*far, "system.rails.link.cycles=30")).edges}
+    assert [odd[sip, nic].cycles, odd[nic, rail].cycles] == [16, 17]
+    assert edges[sip, "switch0"].cycles == edges["switch0", sip].cycles + 7  # of the node's switch
+
+
 def test_ranks_share_nics_as_the_map_says() -> None:
     config = machine("system.rails.nics=[0, 0, 1, 1]")
     assert switches(config, 0, 4) == switches(config, 1, 5) == switches(config, 0, 5) == [4, 2, 6]

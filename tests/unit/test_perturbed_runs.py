@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from hashlib import blake2b
 from types import SimpleNamespace
 from typing import Any
 
@@ -64,6 +65,28 @@ def test_a_composite_op_acts_before_a_hidden_store_of_bytes_that_it_writes_or_re
     memory.opened.append(_Open(memory, store, 0, 100, 200, True))
     memory._before(_Open(memory, composite, 1, low, low + 10, False, reads))
     assert (store.dependency_ids, composite.dependency_ids) == ((2,) if ordered else (), ())
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "most"), [("latency", "entry", 1024), ("start", "pe0", 4096), ("ties", "issue", 1 << 31)]
+)
+def test_draws_are_those_of_the_page(kind: str, name: str, most: int) -> None:
+    def hashed(*parts: object) -> int:
+        return int.from_bytes(blake2b(repr(parts).encode(), digest_size=8).digest(), "little")
+
+    def mix(value: int) -> int:
+        value = (value ^ value >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+        value = (value ^ value >> 27) * 0x94D049BB133111EB % 2**64
+        return value ^ value >> 31
+
+    for seed in range(40):
+        form, base = hashed(seed, kind), hashed(seed, kind, name)
+        share, names = (1, 2, 8, 32)[form & 3], (1, 1, 1, 4)[form >> 4 & 3]
+        shift = 0 if kind == "ties" else (0, 0, 3, 6)[form >> 2 & 3]
+        for ordinal, draw in enumerate(SeededDraws(seed).values(kind, name, 20, most)):
+            bits = mix((base + (ordinal + 1) * 0x9E3779B97F4A7C15) % 2**64)
+            drawn = (base >> 8) % names == 0 and (bits & 0xFFFF) % share == 0
+            assert draw == ((bits >> 16) % max(1, most >> shift) + 1 if drawn else 0)
 
 
 def test_run_without_draws_is_that_of_the_model() -> None:

@@ -77,7 +77,9 @@ cdef int lay_out_share(Sim* s, Arena a, dict m) except -1:
     s.share.n_res = resources
     s.share.channels = m["channels"]
     a.own(<void**>&s.share.res, s.share.n_res, sizeof(Resource))
-    if s.n_plugs == 0:                              # components may set capacities
+    if s.n_plugs:                                   # components may set capacities: these are state
+        a.keep_before(&s.share.res[0].binds)
+    else:
         a.keep_before(&s.share.res[0].num)
     a.own(<void**>&s.share.dirty, s.share.n_res, sizeof(slot_t))
     a.own(<void**>&s.share.line, s.share.channels, sizeof(slot_t))

@@ -9,8 +9,6 @@ cdef struct Resource:         # a DRAM channel, or one direction of a link
     slot_t first              # its list of member nodes
     int32_t members           # number of flows that share it now
     bint dirty                # whether its membership changed since the last P4
-    bint binds                # whether it may limit the rate of a member that is also on a channel (shared_bw.pxd)
-    int32_t off_channels      # members that are on no channel
     cycle_t since             # the counters are valid up to this cycle
     int64_t busy              # @past cycles with a member
     int64_t member_cycles     # @count
@@ -18,6 +16,8 @@ cdef struct Resource:         # a DRAM channel, or one direction of a link
     nbytes_t stored           # of those, bytes moved to DRAM
     int64_t num               # capacity num/den [B/cycle], constant
     int64_t den               # the denominator of that capacity
+    bint binds                # derived: whether it may limit the rate of a member that is also on a channel (shared_bw.pxd)
+    int32_t off_channels      # derived: members that are on no channel
 
 cdef struct Route:
     int32_t first             # index of its first resource in Share.path

@@ -40,8 +40,8 @@ cdef struct Array:            # a TE whose jobs overlap, besides its Compute
     int32_t draining          # number of these jobs
     cycle_t since             # since when the engine has had a job; valid if it has one
     cycle_t free_from         # the last cycle in which the array became free; 0: it never did
-    cycle_t last              # `last` and `spare` of the job that left it then
-    cycle_t spare
+    cycle_t last              # `last` of the job that left it then
+    cycle_t spare             # `spare` of that job
 
 cdef struct Stream:  # the progress of a region in its body: the fields up to `per_cycle` are state, the others follow from the job;
     # the fields that most body cycles read are in one line of the processor's cache

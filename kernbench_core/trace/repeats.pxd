@@ -28,13 +28,13 @@ cdef extern from *:
 
 cdef struct Repeat:
     Kind* kind                # NULL: the place is empty
-    int64_t entry
+    int64_t entry             # entry of the record
     int64_t[SHARED] shared    # values of the records
     uint64_t[OWN + 1] own     # numbers that the lines contain, the first of which is the cycle
     int32_t[OWN + 1] digits   # how many digits these numbers have
     int32_t[(OWN + 1) * LINES] end  # where each number ends in each line [B]; 0: it is not in the line
     int64_t length            # [B] of the lines
-    int32_t lines
+    int32_t lines             # number of lines
 
 cdef struct Repeats:
     Repeat* place             # [PLACES]

@@ -15,31 +15,31 @@ cdef enum:
     OWN = 5                   # limit of the other values of such a record
 
 cdef struct Item:
-    int32_t kind
+    int32_t kind              # P_TEXT ... P_TEXT_OF_COLUMN
     int32_t at                # index of the value or column
     int32_t table             # index of the table of texts
     int64_t base              # added to the value before a text is looked up
     const char* text          # for TEXT, the text; else text written before the value, unless the value is missing
-    int64_t length
+    int64_t length            # [B] of `text`
 
 cdef struct Template:
     int32_t first             # of its parts
-    int32_t n
+    int32_t n                 # number of its parts
     int32_t only_if           # a column that must not be MISSING, ALWAYS or TOKEN_ENDS
     int32_t unit              # NO_UNIT, UNIT_OF_ENTRY, -3 - the column of the unit, or the number of the unit of value 0 ...
     int32_t unit_value        # ... plus this value of the record; -1: no addition
 
 cdef struct Kind:             # of records
     int32_t first             # of its templates
-    int32_t n
+    int32_t n                 # number of its templates
     bint repeats              # whether lines are stored (`trace/repeats.pxd`)
     int32_t[SHARED] shared    # indices of values that many records of an entry have in common
     int32_t n_own             # number of the values that differ, besides the cycle; they are numbers
     int32_t[OWN] own          # their indices
 
 cdef struct Text:
-    const char* data
-    int64_t length
+    const char* data          # its bytes
+    int64_t length            # [B]
 
 
 cdef inline void put_item(Buffer* b, Item* p, Event* e, const int64_t** columns, Text** tables) noexcept nogil:

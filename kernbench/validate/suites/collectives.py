@@ -9,7 +9,7 @@ from typing import cast
 
 from kernbench.ccl.call import Call, Queues, run_call
 from kernbench.ccl.collectives import COLLECTIVES, Collective
-from kernbench.ccl.contract import Algorithm, Shape
+from kernbench.ccl.contract import LONG_SLOT, Algorithm, Shape
 from kernbench.ccl.group import group_of
 from kernbench.ccl.registry import read_registry
 from kernbench.common import naming
@@ -30,7 +30,7 @@ TURNS_ALLOWED = Fraction(2, 100)
 TENTH, HUNDREDTH = Fraction(1, 10), Fraction(1, 100)
 FAST = 1 << 20  #: elements that a vector engine adds in a cycle, so that each addition takes one cycle
 DTYPE, ITEM = "f16", 2
-SLOTS, SLOT_BYTES = 16, 1 << 19  #: queues in which all messages of a segment have space, for the comparison with the derivation
+SLOTS, SLOT_BYTES = 16, LONG_SLOT  #: in which all messages of a segment have space, for the comparison with the derivation
 #: How often a segment of n ranks travels around the ring except for its last hop, and the number of directions in which
 #: segments travel.
 FORMS = {("all_reduce", "ring"): (2, 1), ("all_reduce", "bidirectional"): (2, 2), ("reduce_scatter", "ring"): (1, 1),

@@ -134,7 +134,8 @@ def test_a_job_says_what_it_is() -> None:
     assert [tuple(region) for region in transfer.regions] == [(0, 512, True)]
     # 240 products at 64 * f_w(4) = 96 a cycle: 3 cycles.
     assert named("te", product) == {
-        "init": 8, "body": 3, "finalize": 4, "work": 240, "m": 4, "n": 6, "k": 10, "qbits_weight": 4, "qbits_activation": 8
+        "init": 8, "body": 3, "finalize": 4, "work": 240, "m": 4, "n": 6, "k": 10, "qbits_weight": 4, "qbits_activation": 8,
+        "load": 0, "port": 0, "last": 0, "spare": 0, "drain": 0,
     }  # fmt: skip
     assert [region[1:] for region in product.regions] == [(40, False), (30, False), (24, True)]
     dma = run.result().counters["dma0"]

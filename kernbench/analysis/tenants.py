@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from graphlib import TopologicalSorter
 from math import lcm
 from typing import Any, Protocol
 
 import msgspec
 
 from kernbench.cmdq import Program, load_program
+from kernbench.cmdq.dependencies import predecessors
 from kernbench.cmdq.entries import DmaEntry, Entry, HostEntry, KvEntry, PairEntry
 from kernbench.cmdq.footprint import bytes_of, flat_address, regions_of, transfer_of
 from kernbench.cmdq.plan import Plan, plan_program
@@ -269,6 +271,7 @@ def _own_entries(number: int, tenant: Tenant, parts: _Parts) -> Iterator[dict[st
     """The entries of a tenant; its barriers and its END become NOPs, and the entries after them depend on these NOPs."""
     count = parts.count
     plan_program(tenant.program, parts.config)  # check that the program alone is valid on the machine
+    _check_gates(tenant.program)
     gate: list[int] = []
     before: list[int] = []
 
@@ -293,6 +296,25 @@ def _own_entries(number: int, tenant: Tenant, parts: _Parts) -> Iterator[dict[st
         parts.move(one, entry, number, f"{tenant.program.source}: {entry.where}")
         before.append(one["id"])
         yield one
+
+
+def _check_gates(program: Program) -> None:
+    """InputError if a BARRIER or END waits for an entry that it holds back. Alone, such a program ends in a deadlock."""
+    entries = program.entries
+    waits = predecessors(entries)
+    latest = list(range(len(entries)))  #: the last position among an entry and all entries that it waits for
+    for place in TopologicalSorter(dict(enumerate(waits))).static_order():
+        latest[place] = max([place, *(latest[other] for other in waits[place])])
+    end = len(entries) - 1
+    for place, entry in enumerate(entries):
+        if entry.opcode == "BARRIER" and latest[place] > place:
+            gate, held = entry, entries[latest[place]]
+        elif entry.opcode != "END" and latest[place] == end and entries[end].opcode == "END":
+            gate, held = entries[end], entry
+        else:
+            continue
+        rule = f"it waits for {held.where}, which waits for it, so the program never ends"
+        raise InputError(Problem(f"{program.source}: {gate.where}", rule, remedy="remove one of the two dependencies"))
 
 
 class _Parts:

@@ -64,7 +64,11 @@ def compare(data: st.DataObject) -> None:
     status, wanted = ref_tenants.simulate(machine, given, quotas)
     config = load_config(machine)
     tenants = [Tenant(load_program(program), *quota) for program, quota in zip(given, quotas, strict=True)]
-    run = shared_machine(tenants, config)
+    try:
+        run = shared_machine(tenants, config)
+    except InputError as error:
+        assert "so the program never ends" in str(error) and status != "done"
+        return
     run.run()
     result = run.result()
     assert result.status == status
@@ -103,7 +107,11 @@ def compare_on_system(data: st.DataObject) -> None:
     config = load_config(system)
     status, wanted = ref_tenants.simulate_system(system, given, quotas, PlainRoads(config))
     tenants = [Tenant(load_program(program), *quota) for program, quota in zip(given, quotas, strict=True)]
-    run = shared_machine(tenants, config)
+    try:
+        run = shared_machine(tenants, config)
+    except InputError as error:
+        assert "so the program never ends" in str(error) and status != "done"
+        return
     run.run()
     result = run.result()
     assert result.status == status
@@ -112,6 +120,23 @@ def compare_on_system(data: st.DataObject) -> None:
         found[entry.id % count].append((times.issue, times.start, times.end))
     if status == "done":
         assert found == wanted
+
+
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        ([("NOP", [2]), ("BARRIER", [2]), ("NOP", [])], r"cmdq\[1\] .*: it waits for cmdq\[2\] .*, which waits for it"),
+        ([("BARRIER", [1]), ("NOP", [2]), ("NOP", [])], r"cmdq\[0\] .*: it waits for cmdq\[2\] .*, which waits for it"),
+        ([("NOP", [2]), ("NOP", []), ("END", [])], r"cmdq\[2\] .*: it waits for cmdq\[0\] .*, which waits for it"),
+    ],
+)
+def test_a_program_that_waits_for_what_it_holds_back_is_refused(entries: list[tuple[str, list[int]]], message: str) -> None:
+    queue = [{"opcode": opcode, "deps_before": waits} for opcode, waits in entries]
+    program = load_program({"metadata": {"version": "1.0", "name": "held"}, "cmdq": queue})
+    config = load_config(CHANNEL)
+    assert simulate(program, config).status == "deadlock"
+    with pytest.raises(InputError, match=message):
+        shared_machine([Tenant(program), Tenant(stream())], config)
 
 
 def test_a_tenant_alone_has_the_times_of_its_program() -> None:

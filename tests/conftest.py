@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.draws import ignore_constants_of_modules
 from tests.forked import Forked
 
 # `make test` draws the same examples every time: the same code gets the same answer. `make nightly` searches for new ones.
@@ -41,7 +42,11 @@ def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # A shell's background job ignores Ctrl-C, and so would every process that a test starts and interrupts.
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    settings.load_profile("searching" if config.getoption("--nightly") else "repeatable")
+    if config.getoption("--nightly"):
+        settings.load_profile("searching")
+    else:
+        settings.load_profile("repeatable")
+        ignore_constants_of_modules()
 
 
 @pytest.hookimpl(wrapper=True)

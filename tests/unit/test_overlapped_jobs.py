@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
-from kernbench import InputError, Machine, Result, load_config, load_program, simulate
+from kernbench import GraphEngine, InputError, Machine, Result, load_config, load_program, simulate
 from kernbench.bounds import lower_bounds
 from kernbench.cmdq.plan import plan_program
 from kernbench.components.service import chained_body
+from kernbench.runtime_api import bench
 from kernbench.sim_engine.summary import summarise_run
 
 ARRAY = {
@@ -120,6 +123,92 @@ def test_the_operands_stream_while_the_job_holds_the_array() -> None:
     result = run([(20, 4, 16)] * 3, {"spm_traffic": True})
     assert result.cycles == 8 + 3 * 40 + DRAIN
     assert sum(result.counters["spm"]["requests"]) > 0
+
+
+def test_an_array_of_one_element_hides_a_load_only_while_it_streams() -> None:
+    """Load and stream have 3 cycles, but the body has 2: the stream is one cycle, and its operands need the port."""
+    one = {"rows": 1, "cols": 1, "operand_bytes_per_cycle": 1}
+    product = {"opcode": "TE_GEMM_TILE", "m": 2, "n": 1, "k": 1, "qbits_weight": 8, "qbits_activation": 4, **PLACES}
+    program = load_program({"metadata": {"version": "1.0", "name": "chain"}, "cmdq": [product, product]})
+    assert spans(simulate(program, load_config({"te": {**ARRAY, **one}}))) == [(0, 2), (2, 4)]
+
+
+@pytest.mark.parametrize("tile", [{"tile_k": 16}, {"tile_k": 16, "tile_m": 20, "tile_n": 4}])
+def test_jobs_of_one_command_overlap(tile: dict[str, int]) -> None:
+    """Five jobs of depth 16 take as long as five commands. The command has the start of the first and the end of the last."""
+    product = {"opcode": "TE_GEMM_TILE", "qbits_weight": 8, "qbits_activation": 8, "m": 20, "n": 4, "k": 80, **PLACES}
+    program = load_program({"metadata": {"version": "1.0", "name": "one"}, "cmdq": [product]})
+    result = simulate(program, load_config({"te": ARRAY, "control": {"micro_scheduler": tile}}))
+    assert spans(result) == [(0, 8 + 5 * 40 + DRAIN)]
+    assert result.counters["te0"]["jobs"] == 5
+
+
+def test_a_job_whose_issue_waits_hides_only_a_part_of_its_load() -> None:
+    """Each job streams 6 cycles, so it holds the array for 6 after its load; one job is issued per cycle.
+
+    The second job is issued in cycle 1, and the array is free in cycle 14: 6 of the 8 cycles of its load are hidden.
+    """
+    product = {"opcode": "TE_GEMM_TILE", "qbits_weight": 8, "qbits_activation": 8, "m": 6, "n": 4, "k": 24, **PLACES}
+    program = load_program({"metadata": {"version": "1.0", "name": "one"}, "cmdq": [product]})
+    control = {"micro_scheduler": {"tile_k": 8}, "issue_width": 1}
+    result = simulate(program, load_config({"te": ARRAY, "control": control}))
+    assert spans(result) == [(0, 14 + 8 + 8 + DRAIN)]
+
+
+def kernel_products(kernel: Callable[..., None], *shapes: tuple[int, ...], **keys: int) -> list[tuple[int, int]]:
+    """Start and end of the products of a kernel, from the start of the first one; tensors with one axis are floats."""
+
+    @bench(name="products", description="products on one array", reference=lambda inputs, params: {})
+    def run(ctx: Any) -> None:
+        tensors = [
+            ctx.from_numpy(np.ones(shape, np.int8 if len(shape) == 2 else np.float32), name=f"t{i}")
+            for i, shape in enumerate(shapes)
+        ]
+        ctx.launch("products", kernel, *tensors, ctx.empty((20, 8), "i32", name="out"), grid=1)
+
+    values = {**{f"pe.te.{key}": value for key, value in ARRAY.items()}, **keys}
+    texts = [f"{key}={str(value).lower()}" for key, value in values.items()]
+    engine = GraphEngine(load_config("single_cube", texts))
+    engine.run(run)
+    found = [(int(one.t_start), int(one.t_end)) for one in engine.op_log if one.component_id.endswith("pe_gemm")]
+    return [(start - found[0][0], end - found[0][0]) for start, end in found]
+
+
+def test_products_of_a_kernel_overlap() -> None:
+    def kernel(a: Any, b: Any, out: Any, tl: Any) -> None:
+        x, y = tl.load(a, a.shape, a.dtype), tl.load(b, b.shape, b.dtype)
+        tl.wait(*[tl.dot(x, y) for _ in range(3)])
+
+    assert kernel_products(kernel, (20, 16), (16, 4)) == [(0, 48 + DRAIN), (48, 88 + DRAIN), (88, 128 + DRAIN)]
+
+
+@pytest.mark.parametrize(("init", "hidden"), [(15, 8), (20, 3), (22, 1), (40, 0)])
+def test_a_product_of_a_kernel_waits_in_the_queue_from_when_its_engine_sees_it(init: int, hidden: int) -> None:
+    """The kernel calls the second product when a vector op of `init + 1` cycles has ended, and the scheduler takes 4 cycles.
+
+    The array is free after 28 cycles: a product that its engine sees at `init + 5` loads for 28 - (init + 5) cycles before.
+    """
+
+    def kernel(a: Any, b: Any, c: Any, out: Any, tl: Any) -> None:
+        x, y, v = (tl.load(one, one.shape, one.dtype) for one in (a, b, c))
+        tl.dot(x, y)
+        tl.wait(v + v)
+        tl.wait(tl.dot(x, y))
+
+    keys = {"pe.scheduler.cycles": 4, "pe.ve.spm_traffic": False, "pe.ve.init_cycles": init, "pe.ve.finalize_cycles": 0}
+    start = max(28, init + 5)
+    wanted = [(0, 28 + DRAIN), (start, start + 8 - hidden + 20 + DRAIN)]
+    assert kernel_products(kernel, (20, 8), (8, 4), (8,), **keys) == wanted
+
+
+def test_tiles_of_a_composite_op_overlap() -> None:
+    def kernel(a: Any, b: Any, out: Any, tl: Any) -> None:
+        x, y = tl.load(a, a.shape, a.dtype), tl.load(b, b.shape, b.dtype)
+        tl.composite("gemm", x, y, out, tile=(20, 4, 8), wait=True)
+
+    assert kernel_products(kernel, (20, 16), (16, 8)) == [
+        (0, 28 + DRAIN), (28, 48 + DRAIN), (48, 68 + DRAIN), (68, 88 + DRAIN),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("te", [{"fill": "exposed"}, {"timing": "macs", "rows": None, "cols": None, "dataflow": None}])

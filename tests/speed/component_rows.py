@@ -8,9 +8,9 @@ from typing import Any
 
 from kernbench import NEVER, Component, load_config, load_program
 from kernbench.sim_engine.machine import Machine
+from tests.speed.goals import Goal
 
-MARK_CALL_US = 0.2  # a Python step takes at most that,
-MARK_SLEEP_NS = 3.0  # and a cycle of a sleeping component
+GOALS_NS = {"a Python step": 200.0, "a sleeping component": 3.0}  # of a cycle, at most
 
 
 class Every(Component):
@@ -70,16 +70,10 @@ def _seconds(components: dict[str, Any], cycles: int) -> float:
 
 
 def component_table(rows: list[ComponentRow]) -> str:
-    """One line a row, and the marks."""
-    by_name = {row.what: row.ns_per_cycle for row in rows}
-    call, sleep = by_name["a Python step"] / 1000, by_name["a sleeping component"]
-    lines = [f"  {row.what:24} {row.ns_per_cycle:8.2f} ns a cycle" for row in rows]
-    marks = [
-        f"  a Python step takes <= {MARK_CALL_US} us: {_holds(call <= MARK_CALL_US)} ({call:.3f})",
-        f"  a sleeping component takes <= {MARK_SLEEP_NS:g} ns a cycle: {_holds(sleep <= MARK_SLEEP_NS)} ({sleep:.2f})",
-    ]
-    return "\n".join([*lines, *marks])
+    """One line a row."""
+    return "\n".join(f"  {row.what:24} {row.ns_per_cycle:8.2f} ns a cycle" for row in rows)
 
 
-def _holds(holds: bool) -> str:
-    return "holds" if holds else "DOES NOT HOLD"
+def component_goals(rows: list[ComponentRow]) -> list[Goal]:
+    """Of components in Python."""
+    return [Goal(f"{row.what}, a cycle", row.ns_per_cycle, GOALS_NS[row.what], "ns") for row in rows if row.what in GOALS_NS]

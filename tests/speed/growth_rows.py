@@ -1,7 +1,8 @@
-"""How time and memory grow with the machine and with the program."""
+"""How time and memory grow with the machine and with the program. `python -m tests.speed.growth_rows`."""
 
 from __future__ import annotations
 
+import sys
 import time
 from dataclasses import dataclass
 
@@ -11,6 +12,8 @@ from kernbench.cmdq import load_program
 from kernbench.cmdq.lower import lower_machine, lower_program
 from kernbench.config import load_config
 from kernbench_core import Core, Status
+from tests.speed.allocated import allocated_bytes
+from tests.speed.goals import Goal, goal_lines
 from tests.speed.measure import core_jobs, engine_ticks
 from tests.speed.sample import Sample
 from tests.speed.workloads import GROUP, LOADS, Jobs, Tables, cmdq, jobs_for, machine_of_groups, npu_machine, program_of_groups
@@ -18,7 +21,9 @@ from tests.speed.workloads import GROUP, LOADS, Jobs, Tables, cmdq, jobs_for, ma
 LOAD = LOADS["compute"]
 CYCLES = 2000  # of each machine, in which no engine runs out of work
 LINEAR = 1.5  #: cost for each PE or entry grows at most so many times
-PE_BYTES, ENTRY_BYTES = 1500, 200
+PE_BYTES, ENTRY_BYTES = 1500, 200  #: of a snapshot
+FEW, MANY = Jobs(4, 2, 2), Jobs(40, 20, 20)  #: of a PE: what one more entry takes is counted between them
+BUSY = jobs_for(LOAD, GROUP, CYCLES)  #: of a PE: no engine runs out of work
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +33,21 @@ class Growth:
     what: str  #: "PEs" or "entries"
     size: int
     cost: Sample  #: PEs: ns per engine-tick of stepping; entries: ns per entry, skipping
-    nbytes: float  #: of state, for each more PE or entry
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What one more PE or entry takes."""
+
+    what: str  #: "PE" or "entry"
+    snapshot: float  #: [B] of a snapshot, in which a number takes as many bytes as it needs
+    allocated: float | None  #: [B] that the core holds; None where the C library does not say
 
 
 def growth_rows(quick: bool) -> list[Growth]:
-    """PEs 64 to 4,096; entries 1,000 to 10 million (quick: 100,000)."""
+    """PEs 64 to 4,096; entries 1,000 to 2 million (quick: 100,000)."""
     config = load_config(npu_machine(LOAD, GROUP))
-    sizes = (1_000, 100_000) if quick else (1_000, 100_000, 10_000_000)
+    sizes = (1_000, 100_000) if quick else (1_000, 100_000, 2_000_000)
     return [*_pes(config, (64, 512, 4096), 3 if quick else 5), *_entries(config, sizes)]
 
 
@@ -43,9 +56,8 @@ def _lowered(config: object, jobs: Jobs) -> Tables:
 
 
 def _pes(config: object, sizes: tuple[int, ...], repeats: int) -> list[Growth]:
-    one, program = lower_machine(config), _lowered(config, jobs_for(LOAD, GROUP, CYCLES))  # type: ignore[arg-type]
+    one, program = lower_machine(config), _lowered(config, BUSY)  # type: ignore[arg-type]
     rows: list[Growth] = []
-    before = (0, 0.0)
     for pes in sizes:
         tables = machine_of_groups(one, pes // GROUP, GROUP), program_of_groups([program] * (pes // GROUP), GROUP)
         spent = []
@@ -55,18 +67,39 @@ def _pes(config: object, sizes: tuple[int, ...], repeats: int) -> list[Growth]:
             core.run(CYCLES, skip=False)
             spent.append(time.process_time() - began)
         ticks = engine_ticks(core_jobs(core), [r["busy"] for r in core.counters()["resources"]], core.cycle)
-        state = len(core.snapshot()) - pes * len(program["op"]) / GROUP * _entry_bytes(config)
-        rows.append(Growth("PEs", pes, Sample(one / ticks * 1e9 for one in spent), (state - before[1]) / (pes - before[0])))
-        before = (pes, state)
+        rows.append(Growth("PEs", pes, Sample(seconds / ticks * 1e9 for seconds in spent)))
     return rows
 
 
-def _entry_bytes(config: object) -> float:
-    """Of state, for an entry: half of them transfers, half TE and VE jobs."""
-    one = lower_machine(config)  # type: ignore[arg-type]
-    few, many = (_lowered(config, jobs) for jobs in (Jobs(4, 2, 2), Jobs(40, 20, 20)))
-    tables = machine_of_groups(one, 1, GROUP)
-    return (len(Core(tables, many).snapshot()) - len(Core(tables, few).snapshot())) / (len(many["op"]) - len(few["op"]))
+def memory_rows() -> list[Memory]:
+    """In the middle of a run: differences of programs, and of machines. Half of the entries are transfers."""
+    config = load_config(npu_machine(LOAD, GROUP))
+    few, many, busy = (_entries_of(jobs) for jobs in (FEW, MANY, BUSY))
+    entry = _slope(_sizes(config, 512, FEW), _sizes(config, 512, MANY), 512 * (many - few))
+    whole = _slope(_sizes(config, 64, BUSY), _sizes(config, 512, BUSY), 512 - 64)
+    pe = [nbytes - busy * one for nbytes, one in zip(whole, entry, strict=True)]
+    known = allocated_bytes() is not None
+    return [Memory(what, one[0], one[1] if known else None) for what, one in (("PE", pe), ("entry", entry))]
+
+
+def _entries_of(jobs: Jobs) -> int:
+    """Of a PE."""
+    return jobs.transfers + jobs.gemms + jobs.vectors
+
+
+def _slope(small: tuple[int, int], large: tuple[int, int], more: int) -> list[float]:
+    """[B] for each of so many more."""
+    return [(b - a) / more for a, b in zip(small, large, strict=True)]
+
+
+def _sizes(config: object, pes: int, jobs: Jobs) -> tuple[int, int]:
+    """[B] of a snapshot and of the memory of a core with these jobs for each PE, after some cycles."""
+    program = program_of_groups([_lowered(config, jobs)] * (pes // GROUP), GROUP)
+    tables = machine_of_groups(lower_machine(config), pes // GROUP, GROUP), program  # type: ignore[arg-type]
+    before = allocated_bytes() or 0
+    core = Core(*tables)
+    core.run(CYCLES)
+    return len(core.snapshot()), (allocated_bytes() or 0) - before
 
 
 def _entries(config: object, sizes: tuple[int, ...]) -> list[Growth]:
@@ -82,7 +115,7 @@ def _entries(config: object, sizes: tuple[int, ...]) -> list[Growth]:
             spent.append((time.process_time() - began) / n * 1e9)
             assert core.status == Status.DONE
             del core
-        rows.append(Growth("entries", n, Sample(spent), _entry_bytes(config)))
+        rows.append(Growth("entries", n, Sample(spent)))
     return rows
 
 
@@ -100,11 +133,30 @@ def _repeated(program: Tables, times: int) -> Tables:
     return out
 
 
-def growth_table(rows: list[Growth]) -> str:
-    """As text, with the goals."""
-    out = [f"growth (goals: linear within {LINEAR:g} times, under {PE_BYTES} bytes a PE and {ENTRY_BYTES} a CMDQ entry)"]
+def growth_table(rows: list[Growth], memory: list[Memory]) -> str:
+    """As text."""
+    out = []
     for row in rows:
-        unit = "ns an engine-tick, stepping" if row.what == "PEs" else "ns an entry, skipping"
-        cost = f"{row.cost:8.2f} {row.cost.about:7} {unit:28}"
-        out.append(f"  {row.size:10,} {row.what:8} {cost} {row.nbytes:7.0f} bytes of state each")
+        unit = "ns per engine-tick, stepping" if row.what == "PEs" else "ns per entry, skipping"
+        out.append(f"  {row.size:10,} {row.what:8} {row.cost:9.2f} {row.cost.about:7} {unit}")
+    for one in memory:
+        held = "" if one.allocated is None else f", {one.allocated:,.0f} bytes of memory of the core"
+        out.append(f"  one more {one.what}: {one.snapshot:,.1f} bytes of a snapshot{held}")
     return "\n".join(out)
+
+
+def growth_goals(rows: list[Growth], memory: list[Memory]) -> list[Goal]:
+    """Linear growth, and the sizes of snapshots."""
+    limits = {"PE": PE_BYTES, "entry": ENTRY_BYTES}
+    goals = []
+    for what in ("PEs", "entries"):
+        costs = [row.cost for row in rows if row.what == what]
+        goals.append(
+            Goal(f"cost by the number of {what}: the largest over the smallest", max(costs) / min(costs), LINEAR, "times")
+        )
+    return goals + [Goal(f"a snapshot, for each {one.what}", one.snapshot, limits[one.what], "B") for one in memory]
+
+
+if __name__ == "__main__":
+    FOUND = growth_rows("--quick" in sys.argv), memory_rows()
+    print(f"{growth_table(*FOUND)}\n{goal_lines(growth_goals(*FOUND))}")

@@ -1,7 +1,10 @@
-"""Instructions an op, by callgrind: no clock, cache or load changes them. `python -m tests.speed.instructions`.
+"""Instructions of one more op, counted by callgrind. `python -m tests.speed.instructions`.
 
-Each figure is a long run less a short one, both in processes of their own, without garbage collection: its passes fall
-where they fall.
+Neither the clock nor other work of the computer changes these figures.
+
+An op costs the difference of a long and a short run, without garbage collection. Both runs are in one process, after a run that
+fills the caches of the process. Between the runs, the process calls a function that nobody else calls; callgrind writes what it
+has counted whenever this function begins. Programs of several kinds run at the same time, on all cores.
 """
 
 from __future__ import annotations
@@ -14,14 +17,19 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.speed.ccl_rows import FLAT, SENDS, sends
-from tests.speed.kernel_rows import PES, dots, loads, run
+from tests.speed.ccl_rows import sends
+from tests.speed.goals import Goal, goal_lines
+from tests.speed.kernel_rows import PES, PRELOADED, dots, loads, run
 
-FLAT_MARK = 1.1  #: a send's instructions at the most ranks over those at the fewest
-OPS = (32, 96)  #: a PE, of the short and the long run of a kernel: the short one has loaded each tile once
+FLAT_GOAL = 1.1  #: a send's instructions at the most ranks over those at the fewest
+RANKS = (16, 256)
+SENDS = 2048  #: in all, whatever the ranks, that the long run has more than the short one
+OPS = (PRELOADED, 2 * PRELOADED)  #: a PE, of the short and the long run of a kernel: the short one has loaded each tile once
+MARK = "getsid"  #: of the C library; `os.getsid` calls it
 
 
 @dataclass(frozen=True)
@@ -33,61 +41,100 @@ class Cost:
     instructions: float
 
 
+@dataclass(frozen=True)
+class Kind:
+    """An op, and how to run some of it."""
+
+    name: str
+    ranks: int
+    counts: tuple[int, int]  #: ops of a rank, in the short and in the long run
+    run: Callable[[int], object]
+
+
+def _kernel(name: str, kernel: Callable[..., None], logged: bool) -> Kind:
+    return Kind(name, PES, OPS, lambda count: run(kernel, count, logged))
+
+
+KINDS = (
+    *(Kind("send", ranks, (1, 1 + SENDS // ranks), lambda count, ranks=ranks: sends(ranks, count)) for ranks in RANKS),  # type: ignore[misc]
+    _kernel("load, with the op log", loads, True),
+    _kernel("load, without", loads, False),
+    _kernel("product, with the op log", dots, True),
+    _kernel("product, without", dots, False),
+)
+
+
+def missing() -> str:
+    """Why nothing can be counted here, or nothing."""
+    return "" if shutil.which("valgrind") else "there is no valgrind"
+
+
 def instruction_rows() -> list[Cost]:
-    """Costs of a send by ranks, of a load and a product with the op log and without; none where there is no valgrind."""
-    if shutil.which("valgrind") is None:
+    """Costs of a send by ranks, of a load and a product with the op log and without; none where nothing can be counted."""
+    if missing():
         return []
-    found = [_cost("send", count, 1, 1 + SENDS // (8 * count)) for count in (FLAT[0], FLAT[-1])]
-    return [*found, *(_cost(name, PES, *OPS) for name in KERNELS)]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(_cost, range(len(KINDS))))
+
+
+def _cost(number: int) -> Cost:
+    """Of one kind, in a process of its own under callgrind."""
+    kind = KINDS[number]
+    with tempfile.TemporaryDirectory() as folder:
+        tool = [
+            "valgrind",
+            "--tool=callgrind",
+            f"--dump-before={MARK}",
+            "--dump-line=no",
+            f"--callgrind-out-file={folder}/counts",
+        ]
+        told = [*tool, sys.executable, "-m", "tests.speed.instructions", str(number)]
+        done = subprocess.run(told, check=False, capture_output=True, text=True, env={**os.environ, "PYTHONHASHSEED": "0"})
+        if done.returncode:
+            raise RuntimeError(f"{' '.join(told)} failed:\n{done.stderr}")
+        short, long = (_total(Path(folder) / f"counts.{part}") for part in (2, 3))
+    few, many = kind.counts
+    return Cost(kind.name, kind.ranks, (long - short) / ((many - few) * kind.ranks))
+
+
+def _total(counts: Path) -> int:
+    """Of the part of the run that callgrind wrote into this file."""
+    total = re.search(r"^(?:summary|totals): (\d+)", counts.read_text(encoding="utf-8"), re.MULTILINE)
+    assert total is not None, counts
+    return int(total[1])
+
+
+def count(number: int) -> None:
+    """Run a kind three times, with marks between the runs: part 1 fills the caches, 2 is the short run, 3 is the long run."""
+    kind = KINDS[number]
+    gc.disable()
+    kind.run(kind.counts[0])
+    for ops in kind.counts:
+        os.getsid(0)
+        kind.run(ops)
+    os.getsid(0)
 
 
 def instruction_table(rows: list[Cost]) -> str:
     """The rows for a person."""
     if not rows:
-        return "instructions an op: not counted, as there is no valgrind here"
-    lines = ["instructions an op (callgrind), a long run less a short one"]
-    for row in rows:
-        kind = "ranks" if row.name == "send" else "PEs"
-        lines.append(f"  {row.name:28} {row.ranks:6,} {kind:5} {row.instructions:10,.0f}")
+        return f"  not counted: {missing()}"
+    kinds = {True: "ranks", False: "PEs"}
+    return "\n".join(
+        f"  {row.name:26} {row.ranks:6,} {kinds[row.name == 'send']:5} {row.instructions:10,.0f} instructions" for row in rows
+    )
+
+
+def instruction_goals(rows: list[Cost]) -> list[Goal]:
+    """A send takes as many instructions on many ranks as on few."""
     counts = [row.instructions for row in rows if row.name == "send"]
-    ratio = counts[-1] / counts[0]
-    held = "holds" if ratio <= FLAT_MARK else "DOES NOT HOLD"
-    return "\n".join([*lines, f"  a send, last over first: {ratio:.2f}, mark {FLAT_MARK}: {held}"])
-
-
-def _kernel(kernel: Callable[..., None], logged: bool) -> Callable[[int, int], None]:
-    return lambda _, count: run(kernel, count, logged)
-
-
-KERNELS: dict[str, Callable[[int, int], None]] = {
-    "load, with the op log": _kernel(loads, True),
-    "load, without": _kernel(loads, False),
-    "product, with the op log": _kernel(dots, True),
-    "product, without": _kernel(dots, False),
-}
-KINDS: dict[str, Callable[[int, int], None]] = {"send": sends, **KERNELS}
-
-
-def _cost(name: str, ranks: int, few: int, many: int) -> Cost:
-    short, long = (_count(name, ranks, count) for count in (few, many))
-    return Cost(name, ranks, (long - short) / ((many - few) * ranks))
-
-
-def _count(name: str, ranks: int, count: int) -> int:
-    """Instructions of a whole process."""
-    with tempfile.TemporaryDirectory() as folder:
-        kept = Path(folder) / "counts"
-        tool = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={kept}"]
-        told = [*tool, sys.executable, "-m", "tests.speed.instructions", name, str(ranks), str(count)]
-        subprocess.run(told, check=True, stderr=subprocess.DEVNULL, env={**os.environ, "PYTHONHASHSEED": "0"})
-        total = re.search(r"^(?:summary|totals): (\d+)", kept.read_text(encoding="utf-8"), re.MULTILINE)
-    assert total is not None
-    return int(total[1])
+    ratio = f"instructions of a send between {RANKS[-1]} ranks over {RANKS[0]}"
+    return [Goal(ratio, counts[-1] / counts[0], FLAT_GOAL, "times")] if counts else []
 
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:  # in a process under callgrind
-        gc.disable()
-        KINDS[sys.argv[1]](int(sys.argv[2]), int(sys.argv[3]))
+        count(int(sys.argv[1]))
     else:
-        print(instruction_table(instruction_rows()))
+        FOUND = instruction_rows()
+        print(f"{instruction_table(FOUND)}\n{goal_lines(instruction_goals(FOUND))}")

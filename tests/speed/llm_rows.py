@@ -8,8 +8,10 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.speed.goals import Goal
+
 ROOT = Path(__file__).resolve().parents[2]
-MARK_S, MARK_MIB = 30.0, 1000.0  # all layers of Llama-2-7B, 128 tokens of prompt, 16 decoded
+GOAL_S, GOAL_MIB = 30.0, 1000.0  # all layers of Llama-2-7B, 128 tokens of prompt, 16 decoded
 _SCRIPT = """
 import time
 from kernbench.config import load_config
@@ -48,14 +50,22 @@ def llm_row(*, reuse: bool = True) -> LlmRow:
     return LlmRow(int(segments), int(simulated), int(cycles), float(seconds), float(peak))
 
 
-def reuse_line(once: LlmRow, whole: LlmRow) -> str:
-    """Whether simulating every layer of every step makes a difference, and what it costs."""
-    same = "the same cycles" if once.cycles == whole.cycles else f"{whole.cycles:,} CYCLES, NOT THE SAME"
-    return f"  without reuse of layers: {same}: {whole.seconds:.1f} s, {whole.peak_mib:.0f} MiB (mark: the same)"
+def llm_table(rows: list[LlmRow]) -> str:
+    """The run, and then the run in which nothing is reused."""
+    lines = ["  layers            segments  simulated        cycles   CPU time   memory"]
+    for row, name in zip(rows, ("are reused", "are not reused"), strict=False):
+        counts = f"{row.segments:8,} {row.simulated:10,} {row.cycles:13,}"
+        lines.append(f"  {name:17} {counts} {row.seconds:8.1f} s {row.peak_mib:4.0f} MiB")
+    return "\n".join(lines)
 
 
-def llm_line(row: LlmRow) -> str:
-    """The row with its marks."""
-    did = f"{row.segments} segments, {row.simulated} of them simulated, {row.cycles:,} cycles"
-    marks = f"marks: <= {MARK_S:g} s, <= {MARK_MIB:g} MiB"
-    return f"Llama-2-7B, 128 tokens of prompt and 16 decoded: {did}: {row.seconds:.1f} s, {row.peak_mib:.0f} MiB ({marks})"
+def llm_goals(rows: list[LlmRow]) -> list[Goal]:
+    """Of the run that reuses layers. A run that simulates every layer must give the same cycles."""
+    once = rows[0]
+    goals = [
+        Goal("Llama-2-7B: CPU time", once.seconds, GOAL_S, "s"),
+        Goal("Llama-2-7B: memory", once.peak_mib, GOAL_MIB, "MiB"),
+    ]
+    return goals + [
+        Goal("Llama-2-7B: cycles that reuse of layers changes", abs(row.cycles - once.cycles), 0) for row in rows[1:]
+    ]

@@ -16,11 +16,12 @@ from kernbench.common.pe_commands import CompositeCmd, DmaReadCmd, DmaWriteCmd, 
 from kernbench.sim_engine.data_executor import DataExecutor
 from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.op_log import OpLogger
+from tests.speed.goals import Goal
 from tests.speed.sample import Sample
 
 SIZE, TILE = 2048, 128
 ROUNDS = 5
-MARK_TIMES, MARK_BYTES = 2.0, 500  # of one numpy matmul with its casts; of a record without its payload
+GOAL_TIMES, GOAL_BYTES = 2.0, 500  # of one numpy matmul with its casts; of a record without its payload
 BYTES_A, BYTES_B, BYTES_C = 0, 16 << 20, 32 << 20
 
 
@@ -131,13 +132,24 @@ def _log_many(log: OpLogger, ops: int) -> None:
 def replay_table(rows: dict[str, Any]) -> str:
     """The rows for a person."""
     what = f"replay of a GEMM of {rows['size']} cubed, tiles of {rows['tile']}"
-    lines = [f"{what:43}   ops     CPU s   of numpy (mark {MARK_TIMES:g})"]
+    lines = [f"  {what:42}   ops     CPU s   of numpy"]
     lines.append(f"  {'numpy, with its casts':42} {'':5} {rows['numpy_s']:9.3f}")
     for name in ("dots", "composite"):
         seconds, times = rows[f"{name}_s"], rows[f"{name}_times"]
-        lines.append(f"  {name:42} {rows[f'{name}_ops']:5,} {seconds:9.3f} {times:9.2f}x")
+        lines.append(f"  {name:42} {rows[f'{name}_ops']:5,} {seconds:9.3f} {times:9.2f}x {times.about}")
     held, cost = rows["bytes_per_op"], rows["log_us_per_op"]
-    return "\n".join([*lines, f"  op log: {held:.0f} B a record (mark {MARK_BYTES}), {cost:.2f} us of CPU to log one"])
+    return "\n".join([*lines, f"  op log: {held:.0f} B a record, {cost:.2f} us of CPU to log one"])
+
+
+def replay_goals(rows: dict[str, Any]) -> list[Goal]:
+    """Both replays beside numpy, and the size of a record."""
+    size = rows["size"]
+    names = {"dots": "tile by tile", "composite": "as one composite op"}
+    times = [
+        Goal(f"replay of a GEMM of {size} cubed, {how}", rows[f"{name}_times"], GOAL_TIMES, "times numpy")
+        for name, how in names.items()
+    ]
+    return [*times, Goal("a record of the op log", rows["bytes_per_op"], GOAL_BYTES, "B")]
 
 
 if __name__ == "__main__":

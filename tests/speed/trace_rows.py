@@ -9,9 +9,11 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.speed.goals import Goal
 from tests.trace_samples import lawful_lines
 
 EVENTS_A_COPY = 73
+GOAL_METRICS, GOAL_MIB = 0.5, 300.0  # million events a second; memory, whatever the length
 ROOT = Path(__file__).resolve().parents[2]
 #: Each is run by itself: peak memory is that of a process. It prints CPU seconds and the peak in MB.
 _JOBS = {
@@ -64,3 +66,22 @@ def _row(job: str, path: Path) -> TraceRow:
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     events, seconds, peak = done.stdout.split()
     return TraceRow(job, int(events), float(seconds), float(peak))
+
+
+def trace_table(rows: list[TraceRow]) -> str:
+    """As text."""
+    lines = [f"  a trace of {rows[0].events:,} events"]
+    for row in rows:
+        lines.append(
+            f"  {row.job:9} {row.seconds:7.2f} s {row.events_per_second / 1e6:6.2f} M events/s {row.peak_mib:5.0f} MiB"
+        )
+    return "\n".join(lines)
+
+
+def trace_goals(rows: list[TraceRow]) -> list[Goal]:
+    """Of the metrics; `wait_rows` has the goal of `trace validate`."""
+    metrics = next(row for row in rows if row.job == "metrics")
+    return [
+        Goal("metrics of a trace", metrics.events_per_second / 1e6, GOAL_METRICS, "M events/s", more=True),
+        Goal("metrics of a trace: memory", metrics.peak_mib, GOAL_MIB, "MiB"),
+    ]

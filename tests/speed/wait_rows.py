@@ -12,7 +12,6 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -38,6 +37,7 @@ from kernbench.workloads.models.precision import uniform_precision
 from tests.speed.answer_rows import answer_rows
 from tests.speed.booksim_peer import booksim_clocks_a_second
 from tests.speed.ccl_rows import send_rows
+from tests.speed.goals import Goal, goal_lines
 from tests.speed.kept import results_kept_in, without_kept_results
 from tests.speed.kernel_rows import kernel_rows
 from tests.speed.replay_rows import replay_rows
@@ -65,18 +65,6 @@ CONTEXTS = (128, 512, 1024)  #: of a point of a sweep
 DDR4 = {"standard": "DDR4", "pattern": "rand", "read_pct": "100", "load_pct": "sat"}.items()  #: a row of the figures
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """One figure."""
-
-    work: str
-    value: float
-    unit: str
-    goal: float
-    more: bool = False  #: more is better
-    beside: str = ""  #: what another tool takes, or what the figure was
-
-
 def _cpu(work: Callable[[], Any], repeats: int = REPEATS) -> Sample:
     """[s] of CPU time."""
     found = []
@@ -94,7 +82,7 @@ def _forget() -> None:
         known.clear()
 
 
-def llm(quick: bool) -> Iterator[Wait]:
+def llm(quick: bool) -> Iterator[Goal]:
     """`kbsim llm` without the start of its process."""
     model, config = load_model("llama2-7b"), load_config(WIDE)
     job = Job(prompt=128, tokens=2, phases=("decode",))
@@ -105,10 +93,10 @@ def llm(quick: bool) -> Iterator[Wait]:
 
     with without_kept_results():
         found = _cpu(whole, 1 if quick else 3)
-    yield Wait("Llama-2-7B in 16 bit on a machine with 40 channels, two tokens", found, "s", 1)
+    yield Goal("Llama-2-7B in 16 bit on a machine with 40 channels, two tokens", found, 1, "s")
 
 
-def points(quick: bool) -> Iterator[Wait]:
+def points(quick: bool) -> Iterator[Goal]:
     """A point of a sweep: of contexts that nobody has run, of another bandwidth, of another scratchpad with the same plan."""
     target = LlmTarget("model", "llama2-7b", {"phase": "decode", "tokens": 1})
     base = {"spm.bank_size_bytes": 1 << 20}  # 64 MiB
@@ -128,25 +116,25 @@ def points(quick: bool) -> Iterator[Wait]:
             wider.append(point(dram__peak_bw_bytes_per_cycle=90 + turn))
             larger.append(point(spm__bank_size_bytes=(1 << 20) + 65536))
     what = "a point of a sweep of Llama-2-7B, three contexts"
-    yield Wait(f"{what}: the first", Sample(fresh), "s", 0.03)
-    yield Wait(f"{what}: another DRAM bandwidth", Sample(wider), "s", 0.03, beside="0.61 before")
-    yield Wait(f"{what}: another scratchpad, same plan", Sample(larger), "s", 0.03, beside="0.61 before")
+    yield Goal(f"{what}: the first", Sample(fresh), 0.03, "s")
+    yield Goal(f"{what}: another DRAM bandwidth", Sample(wider), 0.03, "s", beside="0.61 before")
+    yield Goal(f"{what}: another scratchpad, same plan", Sample(larger), 0.03, "s", beside="0.61 before")
     kept = []
     with TemporaryDirectory() as folder, results_kept_in(folder):
         for _ in range(REPEATS + 1):
             _forget()
             build_digest.cache_clear()
             kept.append(point())
-    yield Wait(f"{what}: the first of a process, results kept by an earlier one", Sample(kept[1:]), "s", 0.03)
+    yield Goal(f"{what}: the first of a process, results kept by an earlier one", Sample(kept[1:]), 0.03, "s")
 
 
-def decode(quick: bool) -> Iterator[Wait]:
+def decode(quick: bool) -> Iterator[Goal]:
     """The decoder layer."""
     row = next(one for one in skip_rows(REPEATS) if one.load == "decode")
-    yield Wait("decode layer of Llama-2-7B on npu_server", row.cycles_a_second / 1e6, "M cycles/s", 20, more=True)
+    yield Goal("decode layer of Llama-2-7B on npu_server", row.cycles_a_second / 1e6, 20, "M cycles/s", more=True)
 
 
-def wormhole(quick: bool) -> Iterator[Wait]:
+def wormhole(quick: bool) -> Iterator[Goal]:
     """Recorded traffic of a chip."""
     folder = DATA / "noc_traces"
     files = sorted(folder.rglob("*.json")) if folder.exists() else []
@@ -157,10 +145,10 @@ def wormhole(quick: bool) -> Iterator[Wait]:
     spent = _cpu(lambda: [replayed(trace, device, "recorded") for trace in traces], 1 if quick else REPEATS)
     scaled = Sample([spent * 1000 / len(traces)])
     scaled.spread = spent.spread
-    yield Wait("a Wormhole trace at its recorded times", scaled, "ms", 4, beside="tt-npe, one cycle a step: 224 ms")
+    yield Goal("a Wormhole trace at its recorded times", scaled, 4, "ms", beside="tt-npe, one cycle a step: 224 ms")
 
 
-def dram(quick: bool) -> Iterator[Wait]:
+def dram(quick: bool) -> Iterator[Goal]:
     """Random reads of 64 bytes, as fast as the queues take them."""
     if not (DATA / "dram" / "ramulator2.csv").exists():
         return
@@ -170,95 +158,86 @@ def dram(quick: bool) -> Iterator[Wait]:
     bursts = bursts_of(figure.preset, "rand", 100, "sat", clocks)
     spent = [clocks / _cpu(lambda: run_dram_load(table, bursts, 0, clocks), 1) / 1e6 for _ in range(REPEATS)]
     told = "Ramulator 2: 1.10"
-    yield Wait("DRAM controller alone, random 64 bytes of DDR4", Sample(spent), "M cycles/s", 2, more=True, beside=told)
+    yield Goal("DRAM controller alone, random 64 bytes of DDR4", Sample(spent), 2, "M cycles/s", more=True, beside=told)
 
 
-def flits(quick: bool) -> Iterator[Wait]:
+def flits(quick: bool) -> Iterator[Goal]:
     """A network of routers, and BookSim with the same routers and load where it is installed."""
     net, traffic, window = MeshSpec(columns=8, rows=8), Traffic(rate=0.2), Window(500, 4000 if quick else 10000, 5000)
     clocks = run_load(net, traffic, window).clocks
     rates = [clocks / _cpu(lambda: run_load(net, traffic, window), 1) / 1e3 for _ in range(REPEATS)]
     peer = booksim_clocks_a_second(net, traffic)
     told = "BookSim is not on the path" if peer is None else f"BookSim: {peer / 1e3:.3g}"
-    yield Wait("flit network 8x8, uniform 0.2", Sample(rates), "k clocks/s", FLIT_GOAL, more=True, beside=told)
+    yield Goal("flit network 8x8, uniform 0.2", Sample(rates), FLIT_GOAL, "k clocks/s", more=True, beside=told)
 
 
-def kernels(quick: bool) -> Iterator[Wait]:
+def kernels(quick: bool) -> Iterator[Goal]:
     """Kernels on 64 PEs with the op log."""
     rows = kernel_rows(quick)
     for name, what in (("loads", "load"), ("dots", "product")):
-        yield Wait(f"a kernel's {what} on 64 PEs, logged", rows[f"{name}_logged_us"], "us", 2)
+        yield Goal(f"a kernel's {what} on 64 PEs, logged", rows[f"{name}_logged_us"], 2, "us")
 
 
-def sends(quick: bool) -> Iterator[Wait]:
+def sends(quick: bool) -> Iterator[Goal]:
     """Messages of collectives."""
     row = send_rows(quick)[-1]
-    yield Wait(f"a send between {row.ranks:,} ranks", row.us_a_send, "us", 15)
+    yield Goal(f"a send between {row.ranks:,} ranks", row.us_a_send, 15, "us")
 
 
-def sweeps(quick: bool) -> Iterator[Wait]:
+def sweeps(quick: bool) -> Iterator[Goal]:
     """Beside the runs."""
     row = sweep_row(True)
-    yield Wait("overhead of a point of a sweep, 400 points", row.overhead_ms, "ms", 0.5, beside="3.7 before")
+    yield Goal("overhead of a point of a sweep, 400 points", row.overhead_ms, 0.5, "ms", beside="3.7 before")
     if not quick:
         row = sweep_row(False)
-        yield Wait("overhead of a point of a sweep, 10,000 points", row.overhead_ms, "ms", 0.5, beside="1.1 before")
+        yield Goal("overhead of a point of a sweep, 10,000 points", row.overhead_ms, 0.5, "ms", beside="1.1 before")
 
 
-def replay(quick: bool) -> Iterator[Wait]:
+def replay(quick: bool) -> Iterator[Goal]:
     """Phase 2."""
     rows = replay_rows(True)
-    yield Wait("replay of single ops, 1,024 cubed", rows["dots_times"], "times numpy", 1.2)
+    yield Goal("replay of single ops, 1,024 cubed", rows["dots_times"], 1.2, "times numpy")
 
 
-def loads(quick: bool) -> Iterator[Wait]:
+def loads(quick: bool) -> Iterator[Goal]:
     """Programs."""
     (row,) = load_rows((100_000,), 1 if quick else REPEATS)
-    yield Wait("a program of 100,000 entries, from JSON to the core", row.plain, "s", 0.5)
+    yield Goal("a program of 100,000 entries, from JSON to the core", row.plain, 0.5, "s")
 
 
-def traces(quick: bool) -> Iterator[Wait]:
+def traces(quick: bool) -> Iterator[Goal]:
     """Laws of a trace."""
     rates = []
     for _ in range(1 if quick else REPEATS):
         row = next(one for one in trace_rows(100_000 if quick else 300_000) if one.job == "validate")
         rates.append(row.events_per_second / 1e6)
-    yield Wait("trace validate", Sample(rates), "M events/s", 2, more=True)
+    yield Goal("trace validate", Sample(rates), 2, "M events/s", more=True)
 
 
-def starts(quick: bool) -> Iterator[Wait]:
+def starts(quick: bool) -> Iterator[Goal]:
     """Processes."""
     rows = {row.command: row for row in start_rows(3 if quick else 9)}
     value = rows["kbsim run"].seconds - rows["python"].seconds
-    yield Wait("kbsim run of 15 entries, over Python's own start", value, "s", 0.15)
+    yield Goal("kbsim run of 15 entries, over Python's own start", value, 0.15, "s")
 
 
-def answers(quick: bool) -> Iterator[Wait]:
+def answers(quick: bool) -> Iterator[Goal]:
     """Of interactive commands."""
     for row in answer_rows(1 if quick else REPEATS):
-        yield Wait(row.answer, row.ms, "ms", row.goal_ms)
+        yield Goal(row.answer, row.ms, row.goal_ms, "ms")
 
 
-ROWS: dict[str, Callable[[bool], Iterator[Wait]]] = {
+ROWS: dict[str, Callable[[bool], Iterator[Goal]]] = {
     "llm": llm, "points": points, "decode": decode, "wormhole": wormhole, "dram": dram, "flits": flits, "kernels": kernels,
     "sends": sends, "replay": replay, "loads": loads, "traces": traces, "starts": starts, "sweeps": sweeps, "answers": answers,
 }  # fmt: skip
 
 
-def wait_rows(quick: bool = False, only: str = "") -> Iterator[Wait]:
+def wait_rows(quick: bool = False, only: str = "") -> Iterator[Goal]:
     """All rows, one by one."""
     for name, row in ROWS.items():
         if only in name:
             yield from row(quick)
-
-
-def wait_line(row: Wait) -> str:
-    """A row for a person."""
-    holds = row.value >= row.goal if row.more else row.value <= row.goal
-    spread = f" {row.value.about}" if isinstance(row.value, Sample) else ""
-    told = f"{row.value:9.3g} {row.unit}{spread}"
-    beside = f" ({row.beside})" if row.beside else ""
-    return f"  {row.work:62} {told:27} goal {row.goal:g}{'' if holds else ', NOT MET'}{beside}"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -270,7 +249,7 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
     found = []
     for row in wait_rows(chosen.quick, chosen.only):
-        print(wait_line(row), flush=True)
+        print(goal_lines([row]), flush=True)
         found.append(plain(row))
     if chosen.json is not None:
         chosen.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")

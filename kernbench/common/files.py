@@ -7,9 +7,9 @@ import select
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from io import FileIO
+from io import BytesIO, FileIO, TextIOWrapper
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TextIO
 
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.spelling import file_meant
@@ -48,6 +48,35 @@ def read_bounded(
         stream = most < limit
         raise InputError(_too_large(source, what, most, "write it to a file first" if stream else remedy))
     return content
+
+
+def text_lines(path: str | os.PathLike[str], longest: int) -> Iterator[str]:
+    """Yield the lines of a UTF-8 file of any size, with their ends. A pipe or device is read whole, as by `read_bounded`.
+
+    InputError if the file cannot be read, is not UTF-8 text, or has a line of `longest` characters or more.
+    """
+    source = os.fspath(path)
+    try:
+        if stat.S_ISREG(os.stat(source).st_mode):
+            with open(source, encoding="utf-8-sig", newline="") as file:
+                yield from _short_lines(source, file, longest)
+        else:
+            content = BytesIO(read_bounded(source, STREAM_BYTES))
+            yield from _short_lines(source, TextIOWrapper(content, encoding="utf-8-sig", newline=""), longest)
+    except UnicodeDecodeError:
+        raise InputError(Problem(source, "it must be UTF-8 text")) from None
+    except (OSError, ValueError) as error:  # ValueError: the name contains NUL
+        near = near_file(source) if isinstance(error, FileNotFoundError) else ""
+        raise InputError(Problem(source, not_read(error), remedy=near)) from None
+
+
+def _short_lines(source: str, file: TextIO, longest: int) -> Iterator[str]:
+    number = 0
+    while line := file.readline(longest):
+        number += 1
+        if len(line) == longest:
+            raise InputError(Problem(f"{source}:{number}", f"a line must have fewer than {longest} characters"))
+        yield line
 
 
 def not_read(error: Exception, what: str = "the file") -> str:

@@ -29,6 +29,8 @@ READERS = {
     "trace": (("trace", "summary", "{}"), ".jsonl"),
     "packed trace": (("trace", "summary", "{}"), ".jsonl.zst"),
     "counters": (("trace", "align", "t.jsonl", "{}"), ".csv"),
+    "requests": (("serve", "run", "--dataset-path", "{}"), ".csv"),
+    "lines of requests": (("serve", "run", "--dataset-name", "custom", "--dataset-path", "{}"), ".jsonl"),
 }
 LIMIT = 1 << 20
 
@@ -54,7 +56,7 @@ def test_every_reader_refuses(kbsim: Kbsim, reader: str, kind: str) -> None:
         place.symlink_to(kind)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     said = kbsim(*(argument.format(place) for argument in arguments))
-    assert said.code == 2 and f"{place}: " in said.err, said.err
+    assert said.code == 2 and f"{place}:" in said.err, said.err
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300 << 10  # [KiB]
 
 

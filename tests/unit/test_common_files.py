@@ -14,7 +14,7 @@ import pytest
 
 from kernbench.common import files as files_module
 from kernbench.common.errors import InputError
-from kernbench.common.files import check_apart, check_writable, read_bounded, write_whole
+from kernbench.common.files import check_apart, check_writable, read_bounded, text_lines, write_whole
 
 
 def test_what_is_read_is_not_written_over(tmp_path: Path) -> None:
@@ -116,3 +116,28 @@ def test_process_substitution(tmp_path: Path) -> None:
         ["bash", "-c", f"{sys.executable} -c '{code}' <(sleep 0.3; seq 10000)"], capture_output=True, text=True, check=True
     )
     assert done.stdout == "48894\n"
+
+
+def test_lines_of_text_are_read_one_by_one(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_bytes(b"\xef\xbb\xbfa,b\r\n1,2\n\n3,4")
+    assert list(text_lines(file, 10)) == ["a,b\r\n", "1,2\n", "\n", "3,4"]
+    file.write_bytes(b"12345678\n" + b"x" * 10)
+    lines = text_lines(file, 10)
+    assert next(lines) == "12345678\n"
+    with pytest.raises(InputError) as error:
+        next(lines)
+    assert str(error.value) == f"{file}:2: a line must have fewer than 10 characters"
+    file.write_bytes(b"\xff")
+    with pytest.raises(InputError, match="it must be UTF-8 text"):
+        list(text_lines(file, 10))
+    with pytest.raises(InputError, match=r"the file does not exist; did you mean .*a.csv"):
+        list(text_lines(tmp_path / "a.cvs", 10))
+
+
+def test_a_sparse_file_of_a_terabyte_has_a_line_that_is_too_long(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    with file.open("wb") as made:
+        made.truncate(1 << 40)
+    with pytest.raises(InputError, match=r"a.csv:1: a line must have fewer than 1000 characters"):
+        next(text_lines(file, 1000))

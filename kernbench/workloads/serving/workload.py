@@ -9,10 +9,10 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import Any, Literal
 
 from kernbench.common.errors import ABSENT, InputError, Problem
-from kernbench.common.files import not_read, read_bounded
+from kernbench.common.files import read_bounded, text_lines
 from kernbench.common.spelling import meant, nearest
 from kernbench.workloads.serving.arrivals import Arrivals
 from kernbench.workloads.serving.draws import Draws
@@ -43,10 +43,11 @@ def dataset_of(path: str | os.PathLike[str] | None) -> Dataset:
     if name.lower().endswith(".json"):
         return "sharegpt"
     if name.lower().endswith(".csv"):
+        if not os.path.isfile(name):  # a pipe has its lines only once
+            return "custom"
         try:
-            with open(name, encoding="utf-8", errors="replace") as file:
-                head = file.readline(MAX_LINE)
-        except (OSError, ValueError):  # the reader of the file reports the error
+            head = next(text_lines(name, MAX_LINE), "")
+        except InputError:  # the reader of the file reports the error
             return "custom"
         return "burstgpt" if all(column in head for column in _BURSTGPT) else "custom"
     return "custom"
@@ -187,15 +188,7 @@ class Workload:
             raise InputError(
                 Problem(str(path), "the file name must end in .jsonl or .csv", remedy="convert the file, or rename it")
             )
-        try:
-            file = path.open(encoding="utf-8", newline="")
-        except OSError as error:
-            raise InputError(Problem(str(path), not_read(error))) from None
-        with file:
-            try:
-                yield from (_json_lines if kind == ".jsonl" else _csv_lines)(str(path), file, names)
-            except UnicodeDecodeError:
-                raise InputError(Problem(str(path), "it must be UTF-8 text")) from None
+        yield from (_json_lines if kind == ".jsonl" else _csv_lines)(str(path), text_lines(path, MAX_LINE), names)
 
     def _custom(self) -> Iterator[dict[str, Any]]:
         rated = self.arrivals.ramp_up is not None or not math.isinf(self.arrivals.request_rate)
@@ -268,13 +261,9 @@ class Workload:
                 yield {"where": where, "prompt": prompt, "output": output}
 
 
-def _json_lines(path: str, file: IO[str], names: tuple[str, ...]) -> Iterator[tuple[str, dict[str, Any]]]:
-    number = 0
-    while line := file.readline(MAX_LINE):
-        number += 1
+def _json_lines(path: str, lines: Iterator[str], names: tuple[str, ...]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for number, line in enumerate(lines, 1):
         where = f"{path}:{number}"
-        if len(line) == MAX_LINE:
-            raise InputError(Problem(where, f"a line must be shorter than {MAX_LINE} characters"))
         if not line.strip():
             continue
         try:
@@ -288,8 +277,8 @@ def _json_lines(path: str, file: IO[str], names: tuple[str, ...]) -> Iterator[tu
         yield where, row
 
 
-def _csv_lines(path: str, file: IO[str], names: tuple[str, ...]) -> Iterator[tuple[str, dict[str, Any]]]:
-    rows = csv.reader(file)
+def _csv_lines(path: str, lines: Iterator[str], names: tuple[str, ...]) -> Iterator[tuple[str, dict[str, Any]]]:
+    rows = csv.reader(lines)
     try:
         head = [name.strip() for name in next(rows, [])]
         _check_names(f"{path}:1", dict.fromkeys(head), names)

@@ -29,10 +29,13 @@ from tests.property.fuzz.formats.compiled import CompiledFormat
 from tests.property.fuzz.formats.energy import EnergyFormat
 from tests.property.fuzz.formats.findings import FindingFormat
 from tests.property.fuzz.formats.machine_files import MachineFormat, MeshFormat, ProgramFormat, SystemFormat
+from tests.property.fuzz.formats.measured import MeasuredFormat
 from tests.property.fuzz.formats.models import CclFormat, ModelFormat, PolicyFormat
 from tests.property.fuzz.formats.noc import DeviceFormat, NocFormat
 from tests.property.fuzz.formats.onnx_file import OnnxFormat
 from tests.property.fuzz.formats.op_log import OpLogFormat
+from tests.property.fuzz.formats.other_tools import AlgorithmFormat, ChakraFormat, NetworkFormat
+from tests.property.fuzz.formats.serving import RuntimeFormat, ServingFormat
 from tests.property.fuzz.formats.sweeps import SpecFormat, StoreFormat
 from tests.property.fuzz.formats.traces import CountersFormat, TraceFormat
 from tests.property.fuzz.harness import (
@@ -70,6 +73,12 @@ FORMATS: dict[str, tuple[Callable[[int, int], Format], int]] = {
     "noc": (NocFormat, 2),
     "device": (DeviceFormat, 1),
     "energy": (EnergyFormat, 2),
+    "algorithm": (AlgorithmFormat, 3),
+    "chakra": (ChakraFormat, 2),
+    "network": (NetworkFormat, 2),
+    "serving": (ServingFormat, 4),
+    "runtime": (RuntimeFormat, 2),
+    "measured": (MeasuredFormat, 2),
 }
 SPECIAL_SECONDS = 20.0  #: limit on the time of one of them: what is not a file is refused at once
 MARK = ".kernbench-fuzz"  #: in every folder of kept inputs

@@ -51,6 +51,7 @@ def largest_part(model: ModelShape, rows: int) -> int:
     return max(part.count for part in parts(model, rows))
 
 
+_DRAWS = 64  #: draws of all experts, some of which repeat an expert, before chosen experts are left out
 ROUTINGS = ("even", "uniform", "zipf:S", "FILE")
 
 
@@ -77,14 +78,24 @@ class Routing:
         generator = random.Random(self.seed)
         wanted = self.shares or _zipf(self.skew, experts)
         counts = [0] * experts
-        able = sum(1 for share in wanted if share)
+        top_k = min(top_k, sum(1 for share in wanted if share))
         for _ in range(rows):
-            chosen: set[int] = set()
-            while len(chosen) < min(top_k, able):
-                chosen.update(generator.choices(range(experts), wanted, k=top_k - len(chosen)))
-            for expert in chosen:
+            for expert in _chosen(generator, wanted, top_k):
                 counts[expert] += 1
         return tuple(counts)
+
+
+def _chosen(generator: random.Random, wanted: Sequence[float], top_k: int) -> set[int]:
+    """`top_k` different experts, drawn by their shares. After `_DRAWS` draws, chosen experts are left out of the next ones."""
+    experts, chosen = range(len(wanted)), set[int]()
+    for _ in range(_DRAWS):
+        if len(chosen) == top_k:
+            return chosen
+        chosen.update(generator.choices(experts, wanted, k=top_k - len(chosen)))
+    while len(chosen) < top_k:
+        rest = [0.0 if expert in chosen else share for expert, share in enumerate(wanted)]
+        chosen.update(generator.choices(experts, rest))
+    return chosen
 
 
 def _zipf(skew: float, experts: int) -> tuple[float, ...]:
@@ -109,7 +120,7 @@ def routing_of(text: str, seed: int = 0) -> Routing:
         shares = document.data.get("shares") if isinstance(document.data, dict) else None
         numbers = shares if isinstance(shares, list) else []
         if not any(numbers) or not all(type(one) in (int, Fraction, float) and one >= 0 for one in numbers):
-            rule = "it must be a list of numbers of at least 0, one of each expert, not all 0"
+            rule = "it must be a list of numbers of at least 0, one for each expert, not all 0"
             raise InputError(document.problem(("shares",), rule, shares))
         return Routing("file", shares=tuple(float(one) for one in numbers), seed=seed)
     raise InputError(Problem("kbsim llm", f"it must be one of {', '.join(ROUTINGS)}", "routing", text))

@@ -100,6 +100,15 @@ def test_routings_give_each_token_its_experts(tmp_path: Path) -> None:
             routing_of(wrong)
 
 
+def test_rare_experts_are_chosen_without_end_of_draws(tmp_path: Path) -> None:
+    """One expert is chosen by every token; the second one of each token is drawn among the others, by their own shares."""
+    assert routing_of("zipf:100").rows(4, 2, 50) == (50, 50, 0, 0)
+    path = tmp_path / "r.yaml"
+    path.write_text("shares: [1, 1.0e-9, 3.0e-9, 0]\n", encoding="utf-8")
+    always, one, three, never = routing_of(str(path)).rows(4, 2, 4000)
+    assert (always, never) == (4000, 0) and one + three == 4000 and 900 < one < 1100
+
+
 def test_the_distinct_experts_of_a_step_follow_from_the_routing() -> None:
     """Sixteen tokens that all want the same two experts load two of four; even routing loads all."""
     model = model_of(data_document(SMALL["shared"], "config.json"), "shared")

@@ -56,7 +56,7 @@ def check_diff(file: Path) -> None:
     """A run against itself is the same, and the parts of its commands are all of their cycles."""
     ran = read_run(open_trace(file))
     found = compare(ran, ran)
-    assert found.by_id and len(found.pairs) == len(ran.commands) and not found.changed and found.growth in (0, None)
+    assert found.by == "id" and len(found.pairs) == len(ran.commands) and not found.changed and found.growth in (0, None)
     for command in ran.commands:
         if command.cycles is not None:
             assert command.cycles == sum(command.parts[part] for part in PARTS), command

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from kernbench.common.units import parse_decimal
-from kernbench.trace.compare.matching import PARTS, Alignment, Command, Ran, align_commands
+from kernbench.trace.compare.matching import PARTS, By, Command, Ran, align_runs
 
 ENGINES = ("DMA", "TE", "VE")
 RESOURCES = ("DRAM", "NOC")
@@ -67,7 +67,7 @@ class Diff:
     pairs: list[Pair]
     only_a: list[Command]
     only_b: list[Command]
-    by_id: bool  #: whether they were aligned by id
+    by: By  #: what the two commands of a pair have in common
     open: int  #: pairs that did not end in both runs
     parts: list[Row]  #: of all pairs, with one row for each component
     kinds: list[Row]  #: by opcode and phase: `commands`, `cycles`
@@ -107,7 +107,7 @@ class Diff:
 
 def compare(a: Ran, b: Ran) -> Diff:
     """Compare two runs."""
-    aligned: Alignment = align_commands(*([(one.number, one.key) for one in run.commands] for run in (a, b)))
+    aligned = align_runs(a, b)
     pairs = [Pair(a.commands[i], b.commands[j]) for i, j in aligned.pairs]
     ended = [pair for pair in pairs if pair.a.cycles is not None and pair.b.cycles is not None]
     return Diff(
@@ -116,7 +116,7 @@ def compare(a: Ran, b: Ran) -> Diff:
         pairs=pairs,
         only_a=[a.commands[i] for i in aligned.only_a],
         only_b=[b.commands[j] for j in aligned.only_b],
-        by_id=aligned.by_id,
+        by=aligned.by,
         open=len(pairs) - len(ended),
         parts=[Row(part, {"cycles": _sums(ended, part)}) for part in PARTS],
         kinds=list(_kinds(ended)),

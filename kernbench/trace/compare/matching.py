@@ -1,31 +1,35 @@
-"""The alignment of the commands of two runs: by id if the programs agree, otherwise by the longest common alignment.
+"""The alignment of the commands of two runs: by id if the programs agree, otherwise by what the commands of kernels did, or by
+the longest common alignment.
 
 Two commands can be matched if their keys are equal: opcode, layer, phase, head and tile.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import isqrt
-from typing import Any
+from typing import Any, Literal
 
 from kernbench.common.units import cycles_to_ns
 from kernbench.trace.events import Record
 from kernbench.trace.reader import Break, Trace
 
 Key = Hashable
+#: What the pairs have in common: their ids; the work that commands of kernels did; their keys, in the same order.
+By = Literal["id", "work", "key"]
 
 
 @dataclass(frozen=True)
 class Alignment:
-    """Pairs of positions in the two lists, in ascending order, and the positions without a partner."""
+    """Pairs of positions in the two lists, in the order of the first list, and the positions without a partner."""
 
     pairs: list[tuple[int, int]]
     only_a: list[int]
     only_b: list[int]
-    by_id: bool  #: whether all common ids have equal keys
+    by: By
 
 
 def align_commands(a: Sequence[tuple[int, Key]], b: Sequence[tuple[int, Key]]) -> Alignment:
@@ -43,9 +47,24 @@ def align_commands(a: Sequence[tuple[int, Key]], b: Sequence[tuple[int, Key]]) -
     rest_b = [j for j in range(len(b)) if j not in taken_b]
     more = longest_common([a[i][1] for i in rest_a], [b[j][1] for j in rest_b])
     pairs = sorted([*pairs, *((rest_a[i], rest_b[j]) for i, j in more)])
+    return _alignment(a, b, pairs, "id" if by_id else "key")
+
+
+def align_work(a: Sequence[Key], b: Sequence[Key]) -> Alignment | None:
+    """Pair equal items in any order: of several equal items, the first with the first. None if each list has items that the
+    other does not have.
+    """
+    places: dict[Key, deque[int]] = defaultdict(deque)
+    for j, item in enumerate(b):
+        places[item].append(j)
+    pairs = [(i, places[item].popleft()) for i, item in enumerate(a) if places[item]]
+    return _alignment(a, b, pairs, "work") if pairs and len(pairs) == min(len(a), len(b)) else None
+
+
+def _alignment(a: Sequence[Any], b: Sequence[Any], pairs: list[tuple[int, int]], by: By) -> Alignment:
     mates_a, mates_b = {i for i, _ in pairs}, {j for _, j in pairs}
     only_a = [i for i in range(len(a)) if i not in mates_a]
-    return Alignment(pairs, only_a, [j for j in range(len(b)) if j not in mates_b], by_id)
+    return Alignment(pairs, only_a, [j for j in range(len(b)) if j not in mates_b], by)
 
 
 def longest_common(a: Sequence[Key], b: Sequence[Key]) -> list[tuple[int, int]]:
@@ -116,9 +135,9 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     "CMD_START": ("t_cycle", "cmd_id", "unit"),
     "CMD_END": ("t_cycle", "cmd_id", "unit", "status"),
     "JOB_ISSUE": ("t_cycle", "job_id", "cmd_id"),
-    "DMA_START": ("t_cycle", "job_id", "cmd_id", "head_cycles"),
-    "TE_START": ("t_cycle", "job_id", "cmd_id"),
-    "VE_START": ("t_cycle", "job_id", "cmd_id"),
+    "DMA_START": ("t_cycle", "job_id", "cmd_id", "head_cycles", "direction", "src_addr", "dst_addr", "size_bytes"),
+    "TE_START": ("t_cycle", "job_id", "cmd_id", "m", "n", "k"),
+    "VE_START": ("t_cycle", "job_id", "cmd_id", "op_type", "len", "batch"),
     "DMA_END": ("t_cycle", "job_id", "cmd_id", "latency_cycles"),
     "TE_END": ("t_cycle", "job_id", "cmd_id", "latency_cycles", "stall_cycles"),
     "VE_END": ("t_cycle", "job_id", "cmd_id", "latency_cycles", "stall_cycles"),
@@ -140,6 +159,12 @@ class Command:
     start: int | None = None
     end: int | None = None  #: [cycle] None if the command did not end normally
     parts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(PARTS, 0))
+    work: tuple[Any, ...] = ()  #: of each job: the shape, or the DRAM address and the bytes
+
+    @property
+    def identity(self) -> tuple[Any, ...]:
+        """What a command of a kernel did, and on which PE: the same if the kernel does it earlier or later."""
+        return *self.key, self.unit.rpartition(".")[0], self.work
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -167,6 +192,11 @@ class Ran:
     units: dict[str, str]  #: component by unit
     broken: Break | None
     filtered: bool  #: written with a filter: excluded commands cannot be compared
+
+    @property
+    def of_kernels(self) -> bool:
+        """Whether kernels issued the commands. Their ids are in the order of issue."""
+        return any(one.opcode == "KERNEL" for one in self.commands)
 
     @property
     def ns(self) -> Fraction:
@@ -236,6 +266,7 @@ class _Reader:
             command.issue = record.t_cycle if command.issue is None else command.issue
         elif name.endswith("_START"):
             parts["queue"] += record.t_cycle - self._issued.pop(record.job_id, record.t_cycle)
+            command.work += _work(record)
             if name == "DMA_START":
                 self._head[record.job_id] = record.head_cycles
         elif name == "DMA_END":
@@ -245,3 +276,28 @@ class _Reader:
         else:
             parts["bank"] += record.stall_cycles
             parts["work"] += record.latency_cycles - record.stall_cycles
+
+
+def _work(record: Record) -> tuple[Any, ...]:
+    """The shape of a started job; of a transfer, the address in DRAM and the bytes."""
+    if record.event.name == "TE_START":
+        return record.m, record.n, record.k
+    if record.event.name == "VE_START":
+        return record.op_type, record.len, record.batch
+    address = {"DRAM_TO_SRAM": record.src_addr, "SRAM_TO_DRAM": record.dst_addr}.get(record.direction)
+    return record.direction, address, record.size_bytes
+
+
+def align_runs(a: Ran, b: Ran) -> Alignment:
+    """Align the commands of two runs. If the ids of kernels' commands do not stand for the same work, and one run did all the
+    work of the other, commands with the same work are pairs.
+    """
+    lists = [[(one.number, one.key) for one in run.commands] for run in (a, b)]
+    if a.of_kernels and b.of_kernels:
+        identities = [{one.number: one.identity for one in run.commands} for run in (a, b)]
+        shared = identities[0].keys() & identities[1].keys()
+        if any(identities[0][number] != identities[1][number] for number in shared):
+            found = align_work(*(list(one.values()) for one in identities))
+            if found is not None:
+                return found
+    return align_commands(*lists)

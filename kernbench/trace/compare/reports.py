@@ -35,9 +35,16 @@ def verdict(diff: Diff) -> Literal["slower", "faster", "same"]:
     return "slower" if diff.b.ns > diff.a.ns else "faster"
 
 
+_HOW = {
+    "id": "by id",
+    "work": "by opcode, shape and DRAM address: kernels issued them in another order",
+    "key": "by opcode, layer, phase, head and tile",
+}
+
+
 def matching(diff: Diff) -> str:
     """The method of the alignment, and the commands without a match."""
-    how = "by id" if diff.by_id else "by opcode, layer, phase, head and tile"
+    how = _HOW[diff.by]
     parts = [f"{len(diff.pairs):,} of {len(diff.a.commands):,} and {len(diff.b.commands):,} commands matched, {how}"]
     for name, only in (("A", diff.only_a), ("B", diff.only_b)):
         if only:
@@ -210,7 +217,7 @@ def to_dict(diff: Diff, limit: Fraction | None = None) -> dict[str, Any]:
         "a": _run(diff.a),
         "b": _run(diff.b),
         "aligned": {
-            "by": "id" if diff.by_id else "key",
+            "by": diff.by,
             "matched": len(diff.pairs),
             "only_a": [_command(one) for one in diff.only_a],
             "only_b": [_command(one) for one in diff.only_b],

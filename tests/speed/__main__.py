@@ -36,7 +36,8 @@ def main(arguments: list[str] | None = None) -> int:
     sections = list(chosen_sections(chosen.only, chosen.quick))
     if not sections:
         parser.error(f"no section has {chosen.only!r} in its name; there are {names}")
-    print(f"Times are CPU time unless a row says otherwise. +-: half of the range of the repeats. Instructions: {isa()}.")
+    print("Times are CPU times unless a row says otherwise. Behind +-: half of the range of the repeats,")
+    print(f"as a part of their median. Instructions of the processor: {isa()}.")
     began, code, done, failed = _spent(), 0, Finding(), []
     for place, section in enumerate(sections, 1):
         print(f"\n[{place}/{len(sections)}] {section.name}: {section.title}", flush=True)

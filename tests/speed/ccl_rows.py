@@ -77,14 +77,14 @@ def send_rows(quick: bool = False) -> list[SendRow]:
     return found
 
 
-def sends(ranks: int, each: int) -> None:
+def sends(ranks: int, each: int, system: str) -> None:
     """So many messages of each rank, one after the other."""
-    _seconds(_pairs(ranks), each * MESSAGE // 2)
+    _seconds(_pairs(ranks, system), each * MESSAGE // 2)
 
 
-def _pairs(ranks: int) -> CclRequest:
-    """Neighbours in a ring that send to each other, on one machine whatever the ranks."""
-    registry, config = read_registry(), load_config("pod_8sip")
+def _pairs(ranks: int, system: str = "pod_8sip") -> CclRequest:
+    """Neighbours in a ring that send to each other, on one system whatever the ranks."""
+    registry, config = read_registry(), load_config(system)
     queues = Queues(registry.slots, MESSAGE, registry.tier)
     return CclRequest(
         config, group_of(config, shape_for(config, ranks)), registry.find("send_recv"), "f16", queues, check=False

@@ -4,7 +4,7 @@ Neither the clock nor other work of the computer changes these figures.
 
 An op costs the difference of a long and a short run, without garbage collection. Both runs are in one process, after a run that
 fills the caches of the process. Between the runs, the process calls a function that nobody else calls; callgrind writes what it
-has counted whenever this function begins. Programs of several kinds run at the same time, on all cores.
+has counted whenever this function begins. Sends and kernels have a process each, and both run at the same time.
 """
 
 from __future__ import annotations
@@ -26,9 +26,11 @@ from tests.speed.goals import Goal, goal_lines
 from tests.speed.kernel_rows import PES, PRELOADED, dots, loads, run
 
 FLAT_GOAL = 1.1  #: a send's instructions at the most ranks over those at the fewest
-RANKS = (16, 256)
+SYSTEM = "sip_4x4"  #: for sends: a larger one takes longer to build
+RANKS = (16, 128)
 SENDS = 2048  #: in all, whatever the ranks, that the long run has more than the short one
 OPS = (PRELOADED, 2 * PRELOADED)  #: a PE, of the short and the long run of a kernel: the short one has loaded each tile once
+RUNS = (0, 0, 1)  #: of a kind: one that fills the caches of the process, the short one, the long one
 MARK = "getsid"  #: of the C library; `os.getsid` calls it
 
 
@@ -55,13 +57,18 @@ def _kernel(name: str, kernel: Callable[..., None], logged: bool) -> Kind:
     return Kind(name, PES, OPS, lambda count: run(kernel, count, logged))
 
 
-KINDS = (
-    *(Kind("send", ranks, (1, 1 + SENDS // ranks), lambda count, ranks=ranks: sends(ranks, count)) for ranks in RANKS),  # type: ignore[misc]
-    _kernel("load, with the op log", loads, True),
-    _kernel("load, without", loads, False),
-    _kernel("product, with the op log", dots, True),
-    _kernel("product, without", dots, False),
-)
+GROUPS = {
+    "sends": tuple(
+        Kind("send", ranks, (1, 1 + SENDS // ranks), lambda count, ranks=ranks: sends(ranks, count, SYSTEM))  # type: ignore[misc]
+        for ranks in RANKS
+    ),
+    "kernels": (
+        _kernel("load, with the op log", loads, True),
+        _kernel("load, without", loads, False),
+        _kernel("product, with the op log", dots, True),
+        _kernel("product, without", dots, False),
+    ),
+}  #: kinds that are counted in one process
 
 
 def missing() -> str:
@@ -73,13 +80,12 @@ def instruction_rows() -> list[Cost]:
     """Costs of a send by ranks, of a load and a product with the op log and without; none where nothing can be counted."""
     if missing():
         return []
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(_cost, range(len(KINDS))))
+    with ThreadPoolExecutor(len(GROUPS)) as pool:
+        return [cost for costs in pool.map(_costs, GROUPS) for cost in costs]
 
 
-def _cost(number: int) -> Cost:
-    """Of one kind, in a process of its own under callgrind."""
-    kind = KINDS[number]
+def _costs(group: str) -> list[Cost]:
+    """Of the kinds of a group, in a process under callgrind."""
     with tempfile.TemporaryDirectory() as folder:
         tool = [
             "valgrind",
@@ -88,13 +94,17 @@ def _cost(number: int) -> Cost:
             "--dump-line=no",
             f"--callgrind-out-file={folder}/counts",
         ]
-        told = [*tool, sys.executable, "-m", "tests.speed.instructions", str(number)]
+        told = [*tool, sys.executable, "-m", "tests.speed.instructions", group]
         done = subprocess.run(told, check=False, capture_output=True, text=True, env={**os.environ, "PYTHONHASHSEED": "0"})
         if done.returncode:
             raise RuntimeError(f"{' '.join(told)} failed:\n{done.stderr}")
-        short, long = (_total(Path(folder) / f"counts.{part}") for part in (2, 3))
-    few, many = kind.counts
-    return Cost(kind.name, kind.ranks, (long - short) / ((many - few) * kind.ranks))
+        kinds = GROUPS[group]
+        parts = [_total(Path(folder) / f"counts.{part}") for part in range(1, 1 + len(RUNS) * len(kinds))]
+    _, short, long = (parts[turn :: len(RUNS)] for turn in range(len(RUNS)))
+    return [
+        Cost(kind.name, kind.ranks, (many - few) / ((kind.counts[1] - kind.counts[0]) * kind.ranks))
+        for kind, few, many in zip(kinds, short, long, strict=True)
+    ]
 
 
 def _total(counts: Path) -> int:
@@ -104,15 +114,13 @@ def _total(counts: Path) -> int:
     return int(total[1])
 
 
-def count(number: int) -> None:
-    """Run a kind three times, with marks between the runs: part 1 fills the caches, 2 is the short run, 3 is the long run."""
-    kind = KINDS[number]
+def count(group: str) -> None:
+    """Run each kind three times, with a mark after each run."""
     gc.disable()
-    kind.run(kind.counts[0])
-    for ops in kind.counts:
-        os.getsid(0)
-        kind.run(ops)
-    os.getsid(0)
+    for kind in GROUPS[group]:
+        for turn in RUNS:
+            kind.run(kind.counts[turn])
+            os.getsid(0)
 
 
 def instruction_table(rows: list[Cost]) -> str:
@@ -134,7 +142,7 @@ def instruction_goals(rows: list[Cost]) -> list[Goal]:
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:  # in a process under callgrind
-        count(int(sys.argv[1]))
+        count(sys.argv[1])
     else:
         FOUND = instruction_rows()
         print(f"{instruction_table(FOUND)}\n{goal_lines(instruction_goals(FOUND))}")

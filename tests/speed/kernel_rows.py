@@ -91,7 +91,8 @@ def _slice(config: SystemConfig, pe: int) -> int:
 
 def kernel_table(rows: dict[str, Any]) -> str:
     """The rows for a person."""
-    lines = [f"kernels on {rows['pes']} PEs, CPU us an op     with the op log     without"]
+    what = f"CPU us an op on {rows['pes']} PEs"
+    lines = [f"  {what:34} {'with the op log':>22} {'without':>13}"]
     for name in ("loads", "dots"):
         logged, plain = rows[f"{name}_logged_us"], rows[f"{name}_plain_us"]
         lines.append(f"  {name:34} {logged:14.1f} {logged.about:7} {plain:5.1f} {plain.about}")

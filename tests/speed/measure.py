@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any
 
 from kernbench_core import Core, Status
+from tests.speed.sample import Sample
 from tests.speed.simpy_model import SimpyMachine
 from tests.speed.simpy_tables import plan
 from tests.speed.workloads import Load, core_tables, jobs_for
@@ -71,12 +72,12 @@ class Row:
     simpy: Timing
 
     @property
-    def over_simpy(self) -> float:
+    def over_simpy(self) -> Sample:
         """How many times SimPy's time per engine-tick is that of stepping."""
         return _ratio(self.simpy, self.stepping)
 
     @property
-    def over_stepping(self) -> float:
+    def over_stepping(self) -> Sample:
         """How many times the time of stepping is that of skipping."""
         return _ratio(self.stepping, self.skipping)
 
@@ -93,9 +94,9 @@ class Row:
         }
 
 
-def _ratio(of: Timing, to: Timing) -> float:
-    """The median of the ratios within a round: a machine that is slower for a while is so for both."""
-    return statistics.median(a / b for a, b in zip(of.samples, to.samples, strict=True))
+def _ratio(of: Timing, to: Timing) -> Sample:
+    """The ratios within a round: a machine that is slower for a while is so for both."""
+    return Sample(a / b for a, b in zip(of.samples, to.samples, strict=True))
 
 
 def engine_ticks(jobs: Sequence[Span], busy: Sequence[int], cycle: int) -> int:

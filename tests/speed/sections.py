@@ -68,8 +68,8 @@ def _stepping(quick: bool) -> Finding:
         print(step_line(row), flush=True)
     ratios: dict[str, float] = {}
     for row in rows:
-        ratios[f"{row.load}, {row.pes} PEs: SimPy over stepping"] = row.over_simpy
-        ratios[f"{row.load}, {row.pes} PEs: stepping over skipping"] = row.over_stepping
+        ratios[f"{row.load}, {row.pes} PEs: SimPy over stepping"] = float(row.over_simpy)
+        ratios[f"{row.load}, {row.pes} PEs: stepping over skipping"] = float(row.over_stepping)
     return _shown("", step_goals(rows), {"rows": [row.to_dict() for row in rows]}, ratios)
 
 
@@ -175,7 +175,7 @@ def _instructions(quick: bool) -> Finding:
 
 def _traced(quick: bool) -> Finding:
     runs = traced_runs(3 if quick else 7)
-    ratios = {f"traced at {run.level}: over untraced": run.whole / runs[0].whole for run in runs[1:]}
+    ratios = {f"traced at {run.level}: over untraced": float(run.over_off) for run in runs[1:]}
     return _shown(traced_table(runs), traced_goals(runs), {"traced": _rows(runs)}, ratios)
 
 

@@ -21,8 +21,8 @@ QUICK = (Size(1, 100_000, 2_500, 3), Size(8, 20_000, 500, 3), Size(64, 3_000, 20
 GOALS = {"dram": (6.0, 3.0, 800.0, 0.97), "compute": (6.0, 3.0, 800.0, 3.0), "conflict": (6.0, 6.0, 500.0, 0.97)}
 
 HEAD = """\
-  load     PEs  cycles    ticks    step ns    skip ns   SimPy ns  SimPy/   step/
-                         /cycle                                     step    skip"""
+  load     PEs  cycles   ticks     step ns      skip ns      SimPy ns SimPy/  step/
+                        /cycle                                          step   skip"""
 
 
 def step_rows(quick: bool) -> Iterator[Row]:
@@ -37,7 +37,7 @@ def step_line(row: Row) -> str:
     ticks = row.stepping.ticks / row.stepping.cycles
     ours = " ".join(f"{timing.median:5.1f} {_spread(timing)}" for timing in (row.stepping, row.skipping))
     theirs = f"{row.simpy.median:5.0f} {_spread(row.simpy)}"
-    machine = f"  {row.load:8} {row.pes:3} {row.stepping.cycles:7} {ticks:8.1f}"
+    machine = f"  {row.load:8} {row.pes:3} {row.stepping.cycles:7} {ticks:7.1f}"
     return f"{machine} {ours} {theirs} {row.over_simpy:5.0f}x {row.over_stepping:5.2f}x"
 
 

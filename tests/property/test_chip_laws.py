@@ -19,7 +19,7 @@ from kernbench.config.runtime import load_runtime
 from kernbench.sim_engine.machine import Machine
 from kernbench.workloads.ops.blocks import Widths
 from kernbench.workloads.ops.collectives import sent_bytes
-from kernbench.workloads.ops.decoder import SHAPES
+from kernbench.workloads.ops.decoder import SHAPES, step_operations
 from kernbench.workloads.ops.operation import Attention, Collective, Operation, Product, Sequences, Vector
 from kernbench.workloads.ops.products import plan_product
 from kernbench.workloads.ops.program import host_machine, launches_program
@@ -37,6 +37,7 @@ BETTER = [
 ]  # fmt: skip
 SIDES = st.sampled_from((1, 7, 64, 100, 128, 640, 1376, 4096, 4544, 11008, 28672))
 ROWS = st.sampled_from((1, 2, 16, 17, 64, 129, 256, 300, 1024, 2049, 8192))
+NIGHTLY = pytest.mark.nightly
 NOISE = 0.995  #: a plan counts whole cycles, and the sustained rate of one chip is 1.002 of the rated one
 
 
@@ -156,6 +157,40 @@ def test_a_chip_is_no_slower_than_one_with_less_of_everything(better: str, chip:
         assert timer(better).device_ns(op) <= 1.05 * timer(chip).device_ns(op), op
 
 
+@pytest.mark.parametrize(("better", "chip"), BETTER)
+def test_steps_of_small_models_are_no_slower_on_a_chip_with_more_of_everything(better: str, chip: str) -> None:
+    model = SHAPES["llama38b"].description
+    times = []
+    for name in (better, chip):
+        one = timer(name, "cuda_graph" if name in GPUS else "")
+        decodes = [decode_ns(one, model, many, 1024) for many in (1, 64)]
+        times.append([*decodes, prefill_ns(one, model, 1, 2048)])
+    assert all(fast <= 1.02 * slow for fast, slow in zip(*times, strict=True))
+    gain = load_config(better).chip.rated_memory_gb_s / load_config(chip).chip.rated_memory_gb_s
+    assert all(slow / fast > 1 + 0.3 * float(gain - 1) for fast, slow in zip(times[0][:2], times[1][:2], strict=True))
+
+
+@pytest.mark.parametrize("chip", GPUS)
+def test_operations_go_from_the_start_of_a_kernel_to_the_bandwidth_of_dram(chip: str) -> None:
+    """The least operation takes the start of a kernel and a few latencies. The rows of the largest do not fit the cache."""
+    one = timer(chip)
+    section, latency = one.view.chip, one.view.latency / one.view.freq
+    start = float(section.graph_start_ns)
+    for name, kind in (("act_fn", "elementwise"), ("gelu", "elementwise"), ("layernorm", "norm"), ("softmax", "norm")):
+        sizes = [Vector(name, kind, rows, 8192, 4.0 * rows * 8192, 5.0 * rows * 8192) for rows in (1, 16, 256, 4096, 65536)]
+        least, *_, most = [one.device_ns(op) for op in sizes]
+        assert start <= least < start + 20 * latency
+        assert 0.3 < roofline_ns(chip, 0, sizes[-1].nbytes) / most < 0.97
+        assert rising(chip, sizes)
+    rows = (1, 16, 64, 256, 1024, 4096, 8192)
+    products = [Product(many, 8192, 8192) for many in rows]
+    times = [one.device_ns(op) for op in products]
+    assert start < one.device_ns(Product(1, 64, 64)) < start + 20 * latency
+    assert rising(chip, products) and times[1] < 1.1 * times[0]  # 16 rows read the same weights
+    assert 0.6 < roofline_ns(chip, 0, products[0].nbytes) / times[0] < 0.97
+    assert 1.7 < times[-1] / times[-2] < 2.1 and 0.5 < roofline_ns(chip, products[-1].macs, 0) / times[-1] < 1.003
+
+
 MODELS = {
     "rtx4090": "llama38b", "h100": "qwen330ba3b", "mi300x": "mixtral8x7b", "a100": "llama27b", "tpuv6e": "gemma7b",
     "l4": "qwen253b",
@@ -191,6 +226,33 @@ def test_a_large_model_reaches_a_believable_share_of_the_rated_rates(chip: str) 
         widths = Widths(size)
         assert decode_ns(one, model, 1, 512, tp=8, widths=widths) < 0.8 * decode_ns(one, model, 1, 512, widths=widths)
     assert prefill_ns(one, model, 1, tokens, tp=8) < 0.9 * prompt
+
+
+@pytest.mark.parametrize("chip", [name for name in chip_names() if load_config(name).chip.kind != "npu"])
+@pytest.mark.parametrize("model", ["llama38b", *(pytest.param(name, marks=NIGHTLY) for name in ("llama27b", "llama213b"))])
+def test_a_small_model_reaches_a_believable_share_of_the_rated_rates(chip: str, model: str) -> None:
+    """A step reads all weights and keys. A GPU with much bandwidth spends up to half of a token on starts of kernels; arrays
+    take weights as fast as DRAM has them.
+    """
+    one, shape = timer(chip, "cuda_graph" if chip in GPUS else ""), SHAPES[model].description
+
+    def least_ns(group: Sequences) -> float:
+        steps = list(step_operations(shape, (group,)))
+        products = [(op, times) for op, times in steps if isinstance(op, Product)]
+        read = sum(times * op.count * op.k * op.n * op.right_bytes for op, times in products)
+        attention = [(op, times) for op, times in steps if isinstance(op, Attention)]
+        keys = sum(times * 2 * op.kv_heads * op.head_dim * op.element_bytes for op, times in attention)
+        cached = group.count * group.cached if group.count > 1 else 0  # the keys of one sequence may be in the cache
+        return roofline_ns(chip, sum(times * op.macs for op, times in products), read + keys * cached)
+
+    token = decode_ns(one, shape, 1, 128)
+    assert (0.4 if chip in GPUS else 0.75) < least_ns(Sequences(1, 1, 128)) / token < 0.96
+    assert 0.3 < least_ns(Sequences(1, 4096, 0)) / prefill_ns(one, shape, 1, 4096) < 0.96
+    batches = {many: decode_ns(one, shape, many, 512) for many in (1, 2, 4, 16, 64, 256)}
+    times = list(batches.values())
+    assert times == sorted(times)
+    assert all(took > least_ns(Sequences(many, 1, 512)) for many, took in batches.items())
+    assert batches[64] < 8 * batches[1]  # weights are read once for all sequences
 
 
 OPERATIONS = (

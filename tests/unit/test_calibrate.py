@@ -12,7 +12,6 @@ from kernbench.analysis.chips.calibrate import (
     calibrate,
     constants_for,
     machine_text,
-    operations_of,
     runtime_text,
 )  # fmt: skip
 from kernbench.analysis.chips.fit import WIDEST, fit, predictions, relative_errors, with_values
@@ -20,7 +19,7 @@ from kernbench.analysis.chips.tables import Case
 from kernbench.common.errors import InputError
 from kernbench.config import load_config
 from kernbench.config.runtime import load_runtime
-from kernbench.workloads.ops.operation import Product, Vector
+from kernbench.workloads.ops.operation import Collective, Product, Vector
 from kernbench.workloads.ops.timing import OperationTimer
 
 START = load_config("rtx4090")
@@ -162,6 +161,74 @@ def test_a_launch_is_fitted_under_the_key_that_the_profile_looks_up(tmp_path: Pa
     assert launch.value == pytest.approx(60_000, rel=0.03)
 
 
+def test_a_launch_without_a_key_of_its_own_stays_near_the_default_of_the_profile() -> None:
+    """The host takes 1 % of the time of these operations, and their noise is 5 %."""
+    machine, profile = load_config("mi210"), load_runtime("torch_rocm")
+    timer = OperationTimer(machine, profile, simulate=False)
+
+    def case(m: int, noise: float) -> Case:
+        op = Vector("silu", "elementwise", m, 65536, 4.0 * m * 65536, 0.0)
+        took = timer.time(op).ns * noise
+        return Case(f"{m}", "silu", took, "ns", None, 0.0, 0.0, 1.0, lambda one: one.time(op).ns, operation=op)
+
+    cases = [case(m, 0.95 if m % 2 else 1.05) for m in range(4000, 4012)]
+    found = fit(cases, machine, profile, constants_for(cases, machine, profile))
+    launch = next(one for one in found.constants if one.constant.path == "runtime.launch_ns.elementwise")
+    assert launch.before == profile.launch_ns["default"] == pytest.approx(launch.value, rel=0.1)
+
+
+def test_nodes_are_calibrated_by_rows_that_cross_their_network() -> None:
+    machine, profile = load_config("a100"), load_runtime("nccl_events")
+    planted = {"chip.nic_gb_s": 0.4 * float(machine.chip.nic_gb_s), "chip.network_latency_ns": 9000.0}
+    timer = OperationTimer(*with_values(machine, profile, planted), simulate=False)
+
+    def case(size: int, workers: int) -> Case:
+        op = Collective("all_reduce", workers, size, node=4)
+        return Case("", op.name, timer.time(op).ns, "ns", None, 0.0, 0.0, 1.0, lambda one: one.time(op).ns, operation=op)
+
+    cases = [case(1 << size, workers) for size in range(10, 31) for workers in (8, 16)]
+    constants = constants_for(cases, machine, profile)
+    assert not {"chip.links_share", "chip.link_latency_ns"} & {one.path for one in constants}
+    found = {one.constant.path: one.value for one in fit(cases, machine, profile, constants).constants}
+    for path, value in planted.items():
+        assert found[path] == pytest.approx(value, rel=0.1), path
+    inside = [case(1 << size, 4) for size in range(10, 20)]
+    assert {one.path for one in constants_for(inside, machine, profile)} >= {"chip.links_share", "chip.link_latency_ns"}
+
+
+def test_bytes_in_flight_limit_a_long_norm_and_not_the_start_of_its_kernel() -> None:
+    """Without `thread_bytes`, the fit would explain the time of long norms by the rate of DRAM, or by long starts."""
+    planted = {"runtime.ops.norm.thread_bytes": 1.5}
+    timer = OperationTimer(*with_values(START, PROFILE, planted), simulate=False)
+
+    def case(m: int) -> Case:
+        op = Vector("norm", "norm", m, 4096, 16.0 * m * 4096, 0.0)
+        return Case(f"{m}", "norm", timer.time(op).ns, "ns", None, 0.0, 0.0, 1.0, lambda one: one.time(op).ns, operation=op)
+
+    cases = [case(m) for m in (64, 128, 256, 512, 1024, 2048, 4096, 8192)]
+    found = fit(cases, START, PROFILE, constants_for(cases, START, PROFILE))
+    values = {one.constant.path: one for one in found.constants}
+    assert values["runtime.ops.norm.thread_bytes"].value == pytest.approx(1.5, rel=0.1)
+    assert values["dram.peak_bw_bytes_per_cycle"].value == pytest.approx(float(START.dram.peak_bw_bytes_per_cycle), rel=0.1)
+    assert values["runtime.ops.norm.start_ns"].value < 500
+
+
+def test_no_fit_reaches_more_than_the_rated_bandwidth() -> None:
+    """Rows that are twice as fast as DRAM allows, such as those of sequences that share their keys."""
+    timer = OperationTimer(START, PROFILE, simulate=False)
+
+    def case(k: int) -> Case:
+        op = Product(1, 8192, k)
+        took = timer.time(op).ns / 2
+        return Case(f"{k}", "matmul", took, "ns", None, 0.0, 0.0, 1.0, lambda one: one.time(op).ns, operation=op)
+
+    cases = [case(k) for k in range(4096, 20480, 2048)]
+    found = fit(cases, START, PROFILE, constants_for(cases, START, PROFILE))
+    rate = next(one.value for one in found.constants if one.constant.path == "dram.peak_bw_bytes_per_cycle")
+    assert START.chip is not None
+    assert 0.99 < rate * float(START.freq_ghz / START.chip.rated_memory_gb_s) < 1.0001
+
+
 def test_large_products_with_noise_leave_the_start_of_small_ones_at_the_value_of_the_file() -> None:
     """Large products hardly depend on the start of a kernel. Rows with noise of 5 % must not decide it."""
     true = with_values(START, PROFILE, {"te.macs_per_cycle": 0.8 * float(START.te.macs_per_cycle)})
@@ -175,7 +242,7 @@ def test_large_products_with_noise_leave_the_start_of_small_ones_at_the_value_of
         return Case(f"{m} {n}", "matmul", took, "ns", None, 0.0, 0.0, 1.0, lambda one: one.time(op).ns, operation=op)
 
     cases = [case(m, n, 0.95 if i % 2 else 1.05) for i, (m, n) in enumerate(rows)]
-    found = fit(cases, START, PROFILE, constants_for(operations_of(cases), START, PROFILE))
+    found = fit(cases, START, PROFILE, constants_for(cases, START, PROFILE))
     rate = next(one for one in found.constants if one.constant.path == "te.macs_per_cycle")
     assert rate.value == pytest.approx(float(true[0].te.macs_per_cycle), rel=0.05)
     held = [case(m, n, 1.0) for m, n in small]

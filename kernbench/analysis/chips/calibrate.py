@@ -26,7 +26,7 @@ from kernbench.config import NpuConfig
 from kernbench.config.runtime import Runtime
 from kernbench.version import VERSION
 from kernbench.workloads.ops.chip_view import ChipView
-from kernbench.workloads.ops.operation import Product
+from kernbench.workloads.ops.operation import Collective, Product
 from kernbench.workloads.ops.timing import OperationTimer
 
 FOLDS = 5
@@ -104,7 +104,7 @@ def calibrate(
     text = table_text(path)
     cases, kinds, unread = _cases(path, text, machine)
     start = _errors(cases, machine, runtime)
-    constants = constants_for(operations_of(cases), machine, runtime)
+    constants = constants_for(cases, machine, runtime)
     if len(cases) <= len(constants):
         rows = counted(len(cases), "usable row")
         rule = f"the file has {rows}, but a fit of {len(constants)} constants needs more rows than constants"
@@ -113,9 +113,10 @@ def calibrate(
     fitted = fit(_even(cases), machine, runtime, constants)
     progress("cross-validation")
     folds = _folds(cases, machine, runtime, constants)
-    classes = [_without(kind, cases, kinds, machine, runtime) for kind in sorted(set(kinds))] if len(set(kinds)) > 1 else []
+    several = sorted(set(kinds)) if len(set(kinds)) > 1 else []
+    classes = [class_left_out(kind, cases, kinds, machine, runtime) for kind in several]
     progress("shapes")
-    shapes = list(_shapes(cases, kinds, machine, runtime))
+    shapes = list(shapes_left_out(cases, kinds, machine, runtime))
     timer = OperationTimer(fitted.machine, fitted.runtime)
     ours = [case.ask(timer) for case in cases]
     errors = relative_errors(cases, ours)
@@ -167,17 +168,14 @@ def _columns_meant(head: Sequence[str], missing: Sequence[str]) -> str:
     return "; ".join(texts)
 
 
-def operations_of(cases: Sequence[Case]) -> set[tuple[str, str]]:
-    """Name and class of every operation in these rows."""
-    return {(case.operation.name, case.operation.kind) for case in cases if case.operation is not None}
-
-
-def constants_for(operations: set[tuple[str, str]], machine: NpuConfig, runtime: Runtime) -> list[Constant]:
-    """The constants that rows of these operations, given by name and class, determine."""
-    found = []
+def constants_for(cases: Sequence[Case], machine: NpuConfig, runtime: Runtime) -> list[Constant]:
+    """The constants that these rows determine, by the operations that they measure."""
+    measured = [case.operation for case in cases if case.operation is not None]
+    operations = {(one.name, one.kind) for one in measured}
     kinds = {kind for _, kind in operations}
     chip = ChipView.of(machine).chip
     streams = kinds & {"norm", "elementwise", "gather"}
+    found = []
     if kinds & {"matmul", "moe", "attention"} or streams:
         found.append(Constant("dram.peak_bw_bytes_per_cycle", "byte/cycle", "bandwidth that DRAM sustains"))
     if kinds & {"matmul", "moe"}:
@@ -190,8 +188,13 @@ def constants_for(operations: set[tuple[str, str]], machine: NpuConfig, runtime:
         found.append(Constant("chip.attention_key_cycles", "cycle", "a block of attention, a key"))
         found.append(Constant("runtime.attention.start_ns", "ns", "attention kernels start, beyond the chip's start", 1000.0))
     if "collective" in kinds:
-        found.append(Constant("chip.links_share", "1", "share of the links that a collective sustains"))
-        found.append(Constant("chip.link_latency_ns", "ns", "a step of a collective"))
+        crossing = [one.crosses for one in measured if isinstance(one, Collective)]
+        if not all(crossing):
+            found.append(Constant("chip.links_share", "1", "share of the links that a collective sustains"))
+            found.append(Constant("chip.link_latency_ns", "ns", "a step of a collective"))
+        if any(crossing):
+            found.append(Constant("chip.nic_gb_s", "GB/s", "bandwidth of a network adapter"))
+            found.append(Constant("chip.network_latency_ns", "ns", "latency of the network in a step between nodes", 1000.0))
     by_host = {pair for pair in operations if pair[1] == "collective" or (runtime.sync_ns and pair[1] != "attention")}
     for key in _calls(by_host, runtime):
         begin = float(runtime.launch_ns.get("default", 0)) or 10_000.0
@@ -203,6 +206,10 @@ def constants_for(operations: set[tuple[str, str]], machine: NpuConfig, runtime:
             found.append(Constant(f"runtime.ops.{key}.chain", "DRAM latency", meaning))
         else:
             found.append(Constant(f"runtime.ops.{key}.start_ns", "ns", meaning, 1000.0))
+    in_streams = {pair for pair in operations if pair[1] in streams}
+    for key in _keys(in_streams, runtime.ops) if chip.kind == "gpu" else ():
+        if key in runtime.ops and runtime.ops[key].thread_bytes:
+            found.append(Constant(f"runtime.ops.{key}.thread_bytes", "byte", f"a thread of a {key} kernel has in flight"))
     return found
 
 
@@ -238,7 +245,10 @@ def _folds(cases: Sequence[Case], machine: NpuConfig, runtime: Runtime, constant
     return Held(f"{max(2, count)} folds", len(errors), median(errors), fmean(errors))
 
 
-def _without(kind: str, cases: Sequence[Case], kinds: Sequence[str], machine: NpuConfig, runtime: Runtime) -> Held:
+def class_left_out(
+    kind: str, cases: Sequence[Case], kinds: Sequence[str], machine: NpuConfig, runtime: Runtime
+) -> Held:  # fmt: skip
+    """The errors of the rows of one kind after a fit of the others. `kinds`: of each row."""
     held = [case for case, one in zip(cases, kinds, strict=True) if one == kind]
     rest = [case for case, one in zip(cases, kinds, strict=True) if one != kind]
     return _predicted(kind, held, rest, machine, runtime)
@@ -246,12 +256,12 @@ def _without(kind: str, cases: Sequence[Case], kinds: Sequence[str], machine: Np
 
 def _predicted(name: str, held: Sequence[Case], rest: Sequence[Case], machine: NpuConfig, runtime: Runtime) -> Held:
     """The errors of some rows after a fit of the others."""
-    found = fit(_even(rest), machine, runtime, constants_for(operations_of(rest), machine, runtime))
+    found = fit(_even(rest), machine, runtime, constants_for(rest, machine, runtime))
     errors = relative_errors(held, predictions(held, found.machine, found.runtime))
     return Held(name, len(held), median(errors), fmean(errors))
 
 
-def _shapes(cases: Sequence[Case], kinds: Sequence[str], machine: NpuConfig, runtime: Runtime) -> Iterator[Held]:
+def shapes_left_out(cases: Sequence[Case], kinds: Sequence[str], machine: NpuConfig, runtime: Runtime) -> Iterator[Held]:
     """Half of the rows of each class from a fit of the other half, and the skinnier products from a fit of the squarer ones."""
     small: list[Case] = []
     large: list[Case] = []
@@ -265,7 +275,7 @@ def _shapes(cases: Sequence[Case], kinds: Sequence[str], machine: NpuConfig, run
     square, skinny = products[: len(products) // 2], products[len(products) // 2 :]
     halves = (("large shapes", large, small), ("small shapes", small, large), ("skinny products", skinny, square))
     for name, held, rest in halves:
-        if held and len(rest) > len(constants_for(operations_of(rest), machine, runtime)):
+        if held and len(rest) > len(constants_for(rest, machine, runtime)):
             yield _predicted(name, held, rest, machine, runtime)
 
 

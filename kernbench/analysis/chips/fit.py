@@ -29,6 +29,7 @@ FAR = log(4)  #: logarithm of the factor by which a constant changes at the cost
 SOFT = 0.1  #: residuals of the logarithm above this value count less than by their square
 STEPS = 60  #: limit of evaluations of the residuals, not counting those for derivatives
 UNMOVED = 1e-6  #: if the root mean square of a constant's derivatives is below this value, no row depends on the constant
+CLOCK_ABOVE = 1.2  #: highest clock of a card over the rated clock: assumed
 #: step of numerical derivatives in the logarithm; not smaller, because the choice of plans gives the residuals small jumps
 FINE = 0.01
 
@@ -83,11 +84,11 @@ class Fit:
 
 
 def value_at(machine: NpuConfig, runtime: Runtime, path: str) -> float:
-    """The value at a path."""
+    """The value at a path; for a host time without a key of its own, the profile's `default`."""
     value: Any = runtime if path.startswith("runtime.") else machine
     for step in path.removeprefix("runtime.").split("."):
         if isinstance(value, Mapping):
-            value = value.get(int(step) if step.isdigit() else step)
+            value = value.get(int(step) if step.isdigit() else step, value.get("default"))
         else:
             value = getattr(value, step)
         if value is None:
@@ -158,6 +159,8 @@ def fit(
     before = [value_at(machine, runtime, one.path) for one in constants]
     begin = [value or one.begin for value, one in zip(before, constants, strict=True)]
 
+    highest = [1 + _widest(machine, one.path, start) for one, start in zip(constants, begin, strict=True)]
+
     def residuals(factors: Any) -> Any:
         values = {one.path: start * exp(factor - 1) for one, start, factor in zip(constants, begin, factors, strict=True)}
         found = predictions(cases, *with_values(machine, runtime, values))
@@ -165,7 +168,7 @@ def fit(
         return np.array([*rows, *map(_prior, before, factors)])
 
     solved = least_squares(
-        residuals, np.ones(len(constants)), bounds=(1 - log(WIDEST), 1 + log(WIDEST)), loss="soft_l1", f_scale=SOFT,
+        residuals, np.ones(len(constants)), bounds=(1 - log(WIDEST), highest), loss="soft_l1", f_scale=SOFT,
         diff_step=FINE, x_scale=1.0, max_nfev=STEPS,
     )  # fmt: skip
     spread = _spread(solved.jac[: len(cases)], residuals(solved.x)[: len(cases)])
@@ -176,6 +179,24 @@ def fit(
     machine, runtime = with_values(machine, runtime, {one.constant.path: one.value for one in fitted})
     found = predictions(cases, machine, runtime)
     return Fit(machine, runtime, fitted, relative_errors(cases, found))
+
+
+def _widest(machine: NpuConfig, path: str, begin: float) -> float:
+    """By how much the logarithm of a constant may increase: no chip sustains more than its rated rates."""
+    most = _rated(machine).get(path)
+    return min(log(WIDEST), max(FINE, log(most / begin))) if most and begin else log(WIDEST)
+
+
+def _rated(machine: NpuConfig) -> dict[str, float]:
+    """The largest values of sustained rates, by path."""
+    chip = machine.chip
+    if chip is None:
+        return {}
+    return {
+        "dram.peak_bw_bytes_per_cycle": float(chip.rated_memory_gb_s / machine.freq_ghz / machine.dram.channels),
+        "te.macs_per_cycle": CLOCK_ABOVE * chip.cores * float(chip.macs(8)) / machine.te.engines,
+        "chip.links_share": 1.0,
+    }
 
 
 def _prior(before: float, factor: float) -> float:

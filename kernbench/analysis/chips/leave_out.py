@@ -67,10 +67,8 @@ MAX_ROWS = 60  #: rows of each other table in such a fit, evenly spaced
 
 def left_out(table: Table, tables: Sequence[Table]) -> tuple[NpuConfig, Runtime]:
     """The machine and the profile of a table, without the constants that the table determined."""
-    kin = [one for one in tables if one is not table and one.family == table.family and one.machine is not None and one.cases]
-    machine, runtime = table.elsewhere or load_config(table.chip), load_runtime(table.runtime)
-    sharing = [one for one in kin if one.runtime == table.runtime]
-    runtime = _without(runtime, table, sharing) if sharing else _profile_of_others(runtime, table)
+    kin = _kin(table, tables)
+    machine, runtime = table.elsewhere or load_config(table.chip), profile_left_out(table, tables)
     if machine.chip is None:
         return machine, runtime
     same = [one for one in kin if one.chip == table.chip]
@@ -86,6 +84,18 @@ def left_out(table: Table, tables: Sequence[Table]) -> tuple[NpuConfig, Runtime]
     if len(cases) <= len(constants):
         return machine, runtime
     return fit(cases, machine, runtime, constants).machine, runtime
+
+
+def profile_left_out(table: Table, tables: Sequence[Table]) -> Runtime:
+    """The profile of a table without the constants that the table determined."""
+    runtime = load_runtime(table.runtime)
+    sharing = [one for one in _kin(table, tables) if one.runtime == table.runtime]
+    return _without(runtime, table, sharing) if sharing else _profile_of_others(runtime, table)
+
+
+def _kin(table: Table, tables: Sequence[Table]) -> list[Table]:
+    """The other tables of the family of a table."""
+    return [one for one in tables if one is not table and one.family == table.family and one.machine is not None and one.cases]
 
 
 def as_new(table: Table, *, measured: bool = False) -> NpuConfig | None:

@@ -1,0 +1,78 @@
+"""Measures how well one half of a published table predicts the other half, and records the errors in docs/validation.md.
+
+    python docs/validation_halves.py DIR
+
+`DIR` has the tables of `kbsim validate chips`. A fit starts from the chip's datasheet with the constants of other chips, and
+from a profile without the constants that the table determined. So no fit starts from a value that was fitted to the same table.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from statistics import fmean, median
+
+from kernbench.analysis.chips.calibrate import Held, class_left_out, shapes_left_out
+from kernbench.analysis.chips.fit import predictions, relative_errors
+from kernbench.analysis.chips.leave_out import as_new, profile_left_out
+from kernbench.analysis.chips.tables import Table, read_tables
+from kernbench.config.runtime import load_runtime
+
+PAGE = Path(__file__).parent / "validation.md"
+RECORDED = "<!-- halves of tables: docs/validation_halves.py writes these lines -->\n", "<!-- end of the halves of tables -->\n"
+MAX_ROWS = 240  #: rows of a table, evenly spaced
+FEWEST = 8  #: a table with fewer rows has no halves
+HALVES = ("large shapes", "small shapes", "skinny products")
+
+
+def lines(tables: Sequence[Table]) -> Iterator[str]:
+    """A line for each table of a chip that has other calibrated chips beside it."""
+    columns = ("table", *HALVES, "an operation", "before the fit", "values of the files")
+    yield "| " + " | ".join(columns) + " |"
+    yield "|---" + "|---:" * (len(columns) - 1) + "|"
+    for table in tables:
+        if table.machine is None or table.family == "model" or len(table.cases) < FEWEST:
+            continue
+        machine = as_new(table)
+        if machine is None:
+            continue
+        print(table.name, file=sys.stderr, flush=True)
+        runtime = profile_left_out(table, tables)
+        cases = table.cases[:: max(1, -(-len(table.cases) // MAX_ROWS))]
+        names = [case.operation.name if case.operation is not None else case.op for case in cases]
+        held = {one.name: one for one in shapes_left_out(cases, names, machine, runtime)}
+        each: list[Held] = []
+        if len(set(names)) > 1 and table.family == "operations":
+            each = [class_left_out(name, cases, names, machine, runtime) for name in dict.fromkeys(names)]
+        cells = [_text(held[name]) if name in held else "n/a" for name in HALVES]
+        cells.append(_worst(each))
+        for some in ((machine, runtime), (table.machine, load_runtime(table.runtime))):
+            errors = relative_errors(cases, predictions(cases, *some))
+            cells.append(f"{median(errors):.0%}, {fmean(errors):.0%}")
+        yield f"| `{table.name}` | " + " | ".join(cells) + " |"
+
+
+def _text(one: Held) -> str:
+    return f"{one.median:.0%}, {one.mean:.0%}"
+
+
+def _worst(each: Sequence[Held]) -> str:
+    """The median over operations, and the operation with the largest error."""
+    if not each:
+        return "n/a"
+    far = max(each, key=lambda one: one.median)
+    return f"{median(one.median for one in each):.0%}; {far.name} {far.median:.0%}"
+
+
+def record(folder: Path) -> None:
+    """Writes the lines to the page."""
+    found = "\n".join(lines(list(read_tables(folder))))
+    begin, end = RECORDED
+    before, rest = PAGE.read_text().split(begin)
+    _, after = rest.split(end)
+    PAGE.write_text(before + begin + "\n" + found + "\n\n" + end + after)
+
+
+if __name__ == "__main__":
+    record(Path(sys.argv[1]))

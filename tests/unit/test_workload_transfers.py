@@ -71,4 +71,4 @@ def test_plans_reach_their_share_of_the_bound(name: str) -> None:
     runner = Runner(Options())
     assert product_share(name, DATA.fact("size"), 16, runner) > LEAST
     found = largest_prefill(name, DATA, runner)
-    assert found is not None and found[1] > LEAST
+    assert found is not None and found.share > LEAST

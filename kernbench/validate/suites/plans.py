@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from itertools import product
@@ -31,7 +31,20 @@ from kernbench.workloads.parallel.programs import grid_job
 
 #: options of `kbsim llm`, by the field of a job that they set
 OPTIONS = {"expert_parallel": "--ep", "prefetch_experts": "--prefetch-experts"}
+WITH_LINKS = (
+    "reported only: the bound also counts the collectives, each as long as it takes alone, and nothing runs at the same time"
+)
 WHY = "the goal of the planner: the rest is what a plan fills, drains and cannot overlap"
+
+
+@dataclass(frozen=True, slots=True)
+class Prefill:
+    """The fastest prefill of a machine."""
+
+    case: str  #: its model and options
+    share: Fraction  #: the bound over its cycles
+    #: the bound with the collectives in sequence over its cycles; above 1 if they run beside other work; None for a single PE
+    with_links: Fraction | None
 
 
 def rows(data: SuiteData, runner: Runner) -> Iterator[Row]:
@@ -47,7 +60,10 @@ def rows(data: SuiteData, runner: Runner) -> Iterator[Row]:
         if name not in data.fact("no_prefill"):
             found = largest_prefill(name, data, runner)
             if found is not None:
-                yield _row(f"{name}: prefill of {found[0]}", found[1], data, data.fact("prefill_limits").get(name, ""))
+                case, share = f"{name}: prefill of {found.case}", found.share
+                yield _row(case, share, data, data.fact("prefill_limits").get(name, ""))
+                if found.with_links is not None:
+                    yield replace(_row(f"{case}, with links", found.with_links, data, ""), allowed=None, why=WITH_LINKS)
 
 
 def _row(case: str, share: Fraction, data: SuiteData, limit: str) -> Row:
@@ -79,8 +95,8 @@ def least_traffic(made: GraphProgram, size: int, bits: int) -> int:
     return (loaded + size**2) * bits // 8 * rate.denominator // rate.numerator
 
 
-def largest_prefill(machine: str, data: SuiteData, runner: Runner) -> tuple[str, Fraction] | None:
-    """The largest listed model that fits a machine, and the share of its prefill; None if no model fits.
+def largest_prefill(machine: str, data: SuiteData, runner: Runner) -> Prefill | None:
+    """The prefill of the largest listed model that fits a machine; None if no model fits.
 
     All PEs of a cube, or all chips of a board, share each layer. Of the ways to run a layer, the fastest one counts.
     """
@@ -91,17 +107,17 @@ def largest_prefill(machine: str, data: SuiteData, runner: Runner) -> tuple[str,
     for model in _models():
         if least_bytes(model, Precision(), job, Layout(tp)) > room:
             continue
-        found: list[tuple[Fraction, str]] = []
+        found: list[Prefill] = []
         for layout, changes in _ways(model, tp):
             with suppress(InputError):  # too large, or not divisible in this way
                 of = grid_job(replace(job, **changes), layout)
                 programs = programs_of(model, Precision(), config, of)
                 if programs.is_held:
                     options = " ".join([layout.text] * (tp > 1) + [OPTIONS[name] for name, asked in changes.items() if asked])
-                    found.append((prefill_share(programs, runner), f"{model.name}{', ' if options else ''}{options}"))
+                    case = f"{model.name}{', ' if options else ''}{options}"
+                    found.append(Prefill(case, *prefill_shares(programs, runner)))
         if found:
-            share, name = max(found, key=lambda way: way[0])
-            return name, share
+            return max(found, key=lambda way: way.share)
     return None
 
 
@@ -124,17 +140,22 @@ def _models() -> list[Model]:
     return sorted(map(load_model, preset_models()), key=lambda model: -model.parameters)
 
 
-def prefill_share(programs: LlmPrograms, runner: Runner) -> Fraction:
-    """The bound of a prefill over its cycles; segments that are alike run once."""
+def prefill_shares(programs: LlmPrograms, runner: Runner) -> tuple[Fraction, Fraction | None]:
+    """The bound of a prefill over its cycles, without and with its collectives; segments that are alike run once."""
     (step,) = programs.steps
-    known: dict[Hashable, int] = {}
-    cycles = 0
+    known: dict[Hashable, tuple[int, int]] = {}
+    cycles = links = 0
     for segment in programs.segments(step):
         if segment.key not in known:
-            known[segment.key] = runner.cycles(programs.segment_program(segment), programs.target)
-        cycles += known[segment.key]
+            before = len(programs.reduced)
+            took = runner.cycles(programs.segment_program(segment), programs.target)
+            sent = programs.reduced[before:]
+            known[segment.key] = took, sum(map(programs.collective_cycles, sent))
+        cycles += known[segment.key][0]
+        links += known[segment.key][1]
     floor = floor_of(programs, step)
-    return Fraction(max(floor.dram_cycles, floor.mac_cycles), cycles)
+    bound = max(floor.dram_cycles, floor.mac_cycles)
+    return Fraction(bound, cycles), Fraction(bound + links, cycles) if links else None
 
 
 def left_out(data: SuiteData, runner: Runner) -> str:

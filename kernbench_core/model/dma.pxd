@@ -42,7 +42,9 @@ cdef struct DmaLimit:         # the limits of a channel
     bint seen                 # P3: whether the channel had room in some turn
     slot_t since_seen         # its job that started after the last such turn
 
-cdef struct DmaEngine:        # the fields up to `id` are state; the others are constant, or belong to one cycle or block
+# The fields before `id` are state; the others are constant, or belong to one cycle or block. Fields that change together in
+# every block are adjacent, so that they are in few lines of the processor's cache.
+cdef struct DmaEngine:
     int32_t active            # TRANSFERRING
     int32_t pending           # QUEUED
     DmaChannel channel[CHANNELS]  # its queues: by Channel, followed by that of COMM
@@ -57,13 +59,13 @@ cdef struct DmaEngine:        # the fields up to `id` are state; the others are 
     cycle_t spent[4]          # @past cycles before `since`, by Activity
     bint watched              # whether it is on the list of engines whose activity may change
     int32_t id                # engine id
+    uint32_t changed          # cycles of the block of its scratchpad in which `free` changes
+    int16_t change[BLOCK]     # the changes in these cycles
     cycle_t period            # [cycle] the engine acts in multiples of this period
     int32_t max_concurrent    # limit of transfers, without those of COMM
     int32_t queue_depth       # queue_depth_per_master
     DmaLimit limit[CHANNELS]  # the limits of these
     int64_t last_started      # submission number of the last job, in queue order, that started in this P3
-    uint32_t changed          # cycles of the block of its scratchpad in which `free` changes
-    int16_t change[BLOCK]     # the changes in these cycles
 
 cdef enum Activity:
     IDLE = 0

@@ -1,11 +1,11 @@
 """The memory of a run, and its snapshot."""
 
 cdef struct Block:
-    char* data                # the allocated bytes
-    size_t nbytes             # [B] their size
+    char* allocated           # memory that the arena frees; NULL: another owner frees it
+    char* data                # the table in that memory (state/arena.pyx, `aligned`)
+    size_t nbytes             # [B] its size
     void** slot               # the location of the pointer to it
     size_t image              # offset at which `dump` wrote it
-    bint owned                # whether the arena frees it
     bint state                # whether it changes during a run and is part of a snapshot
     size_t size               # [B] size of an item
     size_t keep               # [B] of each item that snapshots contain: the rest is constant, or follows from these bytes
@@ -23,6 +23,6 @@ cdef class Arena:
     cdef size_t state_bytes(self)
     cdef bint holds(self, size_t k, char* slot)
     cdef Block* block_of(self, void** slot)
-    cdef int add(self, char* data, size_t nbytes, void** slot, bint owned, bint state, size_t size) except -1
+    cdef int add(self, char* data, size_t nbytes, void** slot, char* allocated, bint state, size_t size) except -1
     cpdef bytes dump(self)
     cpdef object load(self, bytes image)

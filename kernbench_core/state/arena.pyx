@@ -5,8 +5,28 @@ they are written as zero, and are kept unchanged when a snapshot is loaded. A sn
 constants and derived values come after them (state/rebuild.pyx). Two runs in equal states have equal snapshots.
 """
 from cpython.bytes cimport PyBytes_FromStringAndSize
+from libc.stdint cimport uintptr_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcpy, memset
+
+cdef enum:
+    CACHE_LINE = 64           # [B] of the processor
+
+
+cdef char* zeroed(size_t items, size_t size) except NULL:
+    """Memory for a table of zeroed items, and for the bytes before the table (`aligned`)."""
+    cdef char* found = <char*>calloc(items + CACHE_LINE // size + 1, size)
+    if found == NULL:
+        raise MemoryError(f"no memory for a table of {items} items of {size} bytes")
+    return found
+
+
+cdef char* aligned(char* allocated, size_t nbytes) noexcept:
+    """The first byte of a table in its memory. A table of at least one line of the processor's cache begins with a
+    line, so that its items are in as few lines as possible. Smaller tables share lines."""
+    if nbytes < CACHE_LINE:
+        return allocated
+    return <char*>((<uintptr_t>allocated + CACHE_LINE - 1) // CACHE_LINE * CACHE_LINE)
 
 
 cdef size_t copy_items(char* image, Block* b, bint out) noexcept:
@@ -34,11 +54,10 @@ cdef class Arena:
     def __dealloc__(self):
         cdef size_t k
         for k in range(self.n):
-            if self.block[k].owned:
-                free(self.block[k].data)
+            free(self.block[k].allocated)
         free(self.block)
 
-    cdef int add(self, char* data, size_t nbytes, void** slot, bint owned, bint state, size_t size) except -1:
+    cdef int add(self, char* data, size_t nbytes, void** slot, char* allocated, bint state, size_t size) except -1:
         cdef Block* b
         if self.n == self.room:
             b = <Block*>realloc(self.block, (2 * self.room + 16) * sizeof(Block))
@@ -50,7 +69,7 @@ cdef class Arena:
         b.data = data
         b.nbytes = nbytes
         b.slot = slot
-        b.owned = owned
+        b.allocated = allocated
         b.state = state
         b.size = size
         b.keep = size
@@ -59,11 +78,9 @@ cdef class Arena:
 
     cdef int own(self, void** slot, size_t items, size_t size, bint state=True) except -1:
         """Let `slot[0]` point to a new table of `items` zeroed items of `size` bytes."""
-        cdef char* data = <char*>calloc(items if items else 1, size)
-        if data == NULL:
-            raise MemoryError(f"no memory for a table of {items} items of {size} bytes")
-        slot[0] = data
-        return self.add(data, items * size, slot, True, state, size)
+        cdef char* allocated = zeroed(items, size)
+        slot[0] = aligned(allocated, items * size)
+        return self.add(<char*>slot[0], items * size, slot, allocated, state, size)
 
     cdef void keep_before(self, void* place):
         """In the table that was requested last, the fields before a location in the first item are state, and so are those of every
@@ -79,13 +96,12 @@ cdef class Arena:
     cdef int grow(self, void** slot, size_t items, size_t size) except -1:
         """Give the table at `slot[0]`, which contains no pointers, additional zeroed items; the table may move."""
         cdef Block* b = self.block_of(slot)
-        cdef char* data = <char*>realloc(b.data, items * size if items else size)
-        if data == NULL:
-            raise MemoryError(f"no memory for a table of {items} items of {size} bytes")
-        if items * size > b.nbytes:
-            memset(data + b.nbytes, 0, items * size - b.nbytes)
-        slot[0] = data
-        b.data = data
+        cdef char* allocated = zeroed(items, size)
+        slot[0] = aligned(allocated, items * size)
+        memcpy(slot[0], b.data, min(b.nbytes, items * size))
+        free(b.allocated)
+        b.allocated = allocated
+        b.data = <char*>slot[0]
         b.nbytes = items * size
         return 0
 
@@ -98,12 +114,12 @@ cdef class Arena:
 
     cdef int adopt(self, void* data, size_t nbytes) except -1:
         """Make state that is stored elsewhere a part of snapshots; the arena does not free it."""
-        return self.add(<char*>data, nbytes, NULL, False, True, nbytes)
+        return self.add(<char*>data, nbytes, NULL, NULL, True, nbytes)
 
     cdef int alias(self, void** slot, void* data) except -1:
         """Let `slot[0]` point to a table that another pointer owns."""
         slot[0] = data
-        return self.add(<char*>data, 0, slot, False, False, 1)
+        return self.add(<char*>data, 0, slot, NULL, False, 1)
 
     cdef size_t state_bytes(self):
         cdef size_t total = 0, k

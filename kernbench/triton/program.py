@@ -303,7 +303,7 @@ class Program(TLContext):
         room = self._new(shape, kind.own, brought.nbytes, line)
         if brought.flight is not None:
             runner.wait_for(brought.flight, "the load of an atomic op")
-        while len(runner.scheduler.open) >= runner.scheduler.queue_depth:
+        while runner.scheduler.open.count >= runner.scheduler.queue_depth:
             runner.pause("the command queue is full", any_end=True)
         # From here on no other program runs until the new elements are in memory.
         memory, nbytes = runner.memory, lanes.at.size * lanes.itemsize

@@ -109,7 +109,7 @@ class KernelRunner(CommandSource):
             self._fail(self._failed)
         while True:
             if self._greenlet is None:
-                if self.scheduler.open:
+                if self.scheduler.open.count:
                     return False
                 if self._next_program == len(work.programs):
                     launch.ended(self.pe.name, now, self.scheduler.after)
@@ -187,7 +187,7 @@ class KernelRunner(CommandSource):
             return True
         if self._any or flight is self._wanted:
             self._wanted, self._any = None, False
-        elif self._greenlet is not None or self.scheduler.open:
+        elif self._greenlet is not None or self.scheduler.open.count:
             return False
         if flight.command >= 0:
             self.scheduler.after = (flight.command,)
@@ -240,7 +240,7 @@ class KernelRunner(CommandSource):
     def issue(self, msg: Any, line: str) -> Flight:
         """Give a command to the scheduler; wait for room in its queue first."""
         scheduler = self.scheduler
-        while len(scheduler.open) >= scheduler.queue_depth:
+        while scheduler.open.count >= scheduler.queue_depth:
             self.pause("the command queue is full", None, True)
         return scheduler.issue(msg, self.now, line)
 
@@ -321,7 +321,7 @@ class KernelRunner(CommandSource):
         if isinstance(reason, tuple):
             reason = reason[0].format(reason[1].handle_id)
         waits = reason if running is not None and self._since is not None else ""
-        if work is not None and running is None and self.scheduler.open:
+        if work is not None and running is None and self.scheduler.open.count:
             waits = "the program's last commands"
         return PeState(
             pe=self.pe.name,
@@ -330,7 +330,7 @@ class KernelRunner(CommandSource):
             line="" if running is None else kernel_line(running.gr_frame),
             waits=waits,
             since=self._since if running is not None else None,
-            in_flight=len(self.scheduler.open),
+            in_flight=self.scheduler.open.count,
             implicit_waits=self.implicit_waits,
         )
 

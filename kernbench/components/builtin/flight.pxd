@@ -26,6 +26,8 @@ cdef class Flight:
     cdef public Flight parent
     cdef public bint plain
     cdef public Flight behind
+    cdef public Flight before_open
+    cdef public Flight after_open
     cdef public object reach
     cdef public int channel
     cdef public bint write
@@ -33,3 +35,17 @@ cdef class Flight:
     cdef public long long nbytes
     cdef public long long place
     cdef public long long travel
+
+
+cdef class OpenFlights:
+    cdef public Py_ssize_t count
+    cdef Flight _first
+    cdef Flight _last
+
+    @cython.locals(flight=Flight)
+    cpdef list listed(self)
+
+    cdef add(self, Flight flight)
+
+    @cython.locals(before=Flight, after=Flight)
+    cdef remove(self, Flight flight)

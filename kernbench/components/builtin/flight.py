@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -42,8 +42,55 @@ class Flight:
         self.parent: Flight | None = None  #: of a tile: the composite op
         self.plain = False  #: it is one job, which its component can submit (`PePart.send`) without `orders`
         self.behind: Flight | None = None  #: next command in the queue to be handed over
+        self.before_open: Flight | None = None  #: neighbours in `OpenFlights`
+        self.after_open: Flight | None = None
         self.reach: Any = None  #: of such a job: the route to the memory, or the time of the product
         self.channel = 0  #: of a transfer: the DMA engine's,
         self.write = False
         self.addr = self.nbytes = 0  #: in memory,
         self.place = self.travel = 0  #: flat scratchpad address and bytes, including alignment
+
+
+class OpenFlights:
+    """The commands of a PE that have not ended, as they were issued: a list that is linked through the commands."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._first: Flight | None = None
+        self._last: Flight | None = None
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __iter__(self) -> Iterator[Flight]:
+        return iter(self.listed())
+
+    def listed(self) -> list[Flight]:
+        """The commands that are open now."""
+        found, flight = [], self._first
+        while flight is not None:
+            found.append(flight)
+            flight = flight.after_open
+        return found
+
+    def add(self, flight: Flight) -> None:
+        flight.before_open, flight.after_open = self._last, None
+        if self._last is None:
+            self._first = flight
+        else:
+            self._last.after_open = flight
+        self._last = flight
+        self.count += 1
+
+    def remove(self, flight: Flight) -> None:
+        before, after = flight.before_open, flight.after_open
+        if before is None:
+            self._first = after
+        else:
+            before.after_open = after
+        if after is None:
+            self._last = before
+        else:
+            after.before_open = before
+        flight.before_open = flight.after_open = None
+        self.count -= 1

@@ -160,7 +160,7 @@ class QueueControl(Serving):
             flight.start = flight.end = now
             flight.command = message.command
             message.flight = message.handle = None
-            del self.scheduler.open[flight]
+            self.scheduler.open.remove(flight)
             self.done.append(flight)
         ring.finished.clear()
 
@@ -213,7 +213,7 @@ class QueueControl(Serving):
                 flight.start = flight.end = now
                 if flight.due < now:  # otherwise the message was already there, and the kernel did not wait for it
                     flight.command = message.command
-                del self.scheduler.open[flight]
+                self.scheduler.open.remove(flight)
                 self.done.append(flight)
             else:
                 if message.command >= 0:

@@ -1,7 +1,7 @@
 cimport cython
 
 from kernbench.components.base cimport Typed
-from kernbench.components.builtin.flight cimport Flight
+from kernbench.components.builtin.flight cimport Flight, OpenFlights
 from kernbench.components.builtin.part cimport Serving
 
 cdef long long _PLACE
@@ -22,7 +22,7 @@ cdef class CommandQueue(Typed):
     cdef public long long next_due
     cdef public tuple after
     cdef public long long visible
-    cdef public dict open
+    cdef public OpenFlights open
     cdef public object machine
     cdef public object cores
     cdef public Typed processor

@@ -11,7 +11,7 @@ from kernbench.common.naming import PE_SCHEDULER
 from kernbench.components.base import NEVER, ComponentBase, HasCommands, OpLog, Typed
 from kernbench.components.builtin.composite import TileServer
 from kernbench.components.builtin.cores import Cores
-from kernbench.components.builtin.flight import Flight, Order
+from kernbench.components.builtin.flight import Flight, OpenFlights, Order
 from kernbench.components.builtin.part import PePart
 
 if TYPE_CHECKING:  # it is compiled with this one's types
@@ -47,7 +47,7 @@ class CommandQueue(Typed):
         self.next_due = NEVER  #: the cycle in which the next command is handed over, or the next tile
         self.after: tuple[int, ...] = ()  #: ids of the traced commands whose end resumed the kernel
         self.visible = 0  #: [cycle] from which the message that resumed it could be used; 0: none, or without flags
-        self.open: dict[Flight, None] = {}  #: commands that have not ended, as they were issued
+        self.open = OpenFlights()  #: commands that have not ended
         self.machine: HasCommands | None = None  #: machine whose trace gets descriptions of jobs
         self.cores: Cores | None = None  #: of the PE
         self.processor: Typed | None = None  #: component in the core that represents the PE
@@ -73,12 +73,12 @@ class CommandQueue(Typed):
         flight.engine = flight.jobs_left = 0
         flight.parent = flight.behind = None
         if part is self.queues:  # it is notified at once, and counts the cycles itself
-            self.open[flight] = None
+            self.open.add(flight)
             self.queues.begin(flight, now + self._cycles)
             return flight
         if not part.plan(flight):
             flight.orders = part.orders(msg)
-        self.open[flight] = None
+        self.open.add(flight)
         if self._cycles:
             flight.due = now + self._cycles
             if self._last_due is None:
@@ -139,7 +139,7 @@ class CommandQueue(Typed):
         part = flight.part
         part.load[flight.engine] -= 1
         if flight.parent is None:
-            del self.open[flight]
+            self.open.remove(flight)
         return flight
 
     def tile_ended(self, tile: Flight, end: int) -> Flight | None:
@@ -147,7 +147,7 @@ class CommandQueue(Typed):
         flight = self._tiles.tile_ended(self, tile, end)
         self._look_ahead()
         if flight is not None:
-            del self.open[flight]
+            self.open.remove(flight)
         return flight
 
     def _begin(self, flight: Flight, now: int) -> None:

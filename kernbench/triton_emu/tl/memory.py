@@ -244,7 +244,7 @@ class TlMemory(TlTiles):
         while flight.end < 0:
             runner.pause(("the load of {}", tile), flight)
         room = self.new_tile(shape, dtype, nbytes, line)
-        while len(runner.scheduler.open) >= runner.scheduler.queue_depth:
+        while runner.scheduler.open.count >= runner.scheduler.queue_depth:
             runner.pause("the command queue is full", None, True)
         try:
             old = memory.store.read(space, addr, shape, dtype)

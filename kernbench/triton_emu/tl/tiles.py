@@ -67,7 +67,7 @@ class TlTiles:
     def _writers(self, tile: KernelTensor) -> list[Flight]:
         """The commands in flight that write bytes of a tile."""
         found = []
-        for open_one in self._runner.scheduler.open:
+        for open_one in self._runner.scheduler.open.listed():
             flight: Flight = open_one
             if flight.end < 0 and _writes(flight.msg, tile):
                 found.append(flight)
@@ -99,7 +99,7 @@ class TlTiles:
         if out.addr < 0:
             self._place(out, line)
         users = []
-        for open_one in self._runner.scheduler.open:
+        for open_one in self._runner.scheduler.open.listed():
             flight: Flight = open_one
             if flight.end < 0 and _uses(flight.msg, out):
                 users.append(flight)
@@ -164,7 +164,7 @@ class TlTiles:
             block = runner.pad.take(nbytes, who, number)
             if block is not None:
                 return block
-            if not runner.scheduler.open:
+            if not runner.scheduler.open.count:
                 raise runner.pad.refusal(nbytes, who, number)
             runner.pause(f"{nbytes} bytes of scratchpad for {shown(who, number)}", None, True)
 

@@ -12,7 +12,7 @@ from libc.string cimport memcpy, memset
 
 from kernbench_core.fast.request_table cimport requests_from
 from kernbench_core.model.bank cimport BLOCK, DENIED, Requester, Spm, requester_held
-from kernbench_core.model.compute cimport Compute, compute_seek, on_period, sleep_idle
+from kernbench_core.model.compute cimport Compute, compute_seek, count_waits, on_period, sleep_idle
 from kernbench_core.fast.simd cimport vectors
 from kernbench_core.model.arbiter.oldest_first cimport aged_first
 from kernbench_core.model.requester cimport activity_phase, body_over, press_later
@@ -69,16 +69,17 @@ cdef void narrow_count(Sim* s) noexcept nogil:
 
 
 cdef struct Progress:         # progress of a dense engine in a block
-    uint64_t need             # the banks that the request lacks, or those of the next body cycle
-    int64_t waits             # cycles in which the request was denied so far
+    uint64_t need             # banks to request in the next cycle: those that the held request lacks, or those of the next body cycle
+    int64_t waits             # cycles in which the current request was denied so far
     int64_t longest           # the longest wait of any request
+    int64_t served            # number of held requests that were served
     int32_t denials
 
 
 cdef inline void take_dense(Spm* p, uint64_t* taken, uint64_t* next, int64_t n, Progress* x, int32_t ports) noexcept nogil:
     """In each of `n` cycles, request the banks that the last body cycle still lacks, or the lines of the next body cycle. The loop has no
     branch."""
-    cdef int64_t _k, served, waits = x.waits, longest = 0
+    cdef int64_t _k, served, waits = x.waits, longest = 0, released = 0
     cdef int32_t before = p.lookahead.n_denied, denials = before
     cdef uint64_t need = x.need
     cdef uint64_t* noted = p.lookahead.denied
@@ -89,12 +90,14 @@ cdef inline void take_dense(Spm* p, uint64_t* taken, uint64_t* next, int64_t n, 
         served = -<int64_t>(need == 0)      # all ones, or zero
         denials += 1 + <int32_t>served
         longest = max(longest, waits)
+        released += served & -<int64_t>(waits != 0)
         waits = (waits + 1) & ~served
         need |= next[0] & <uint64_t>served
         next -= served
     x.need = need
     x.waits = waits
     x.longest = longest
+    x.served = -released
     x.denials = denials - before
     p.lookahead.n_denied = denials
 
@@ -104,6 +107,7 @@ cdef inline void take_runs(Spm* p, uint64_t* taken, uint64_t* next, int64_t n, P
     cdef int64_t c = 0, run
     cdef int32_t before = p.lookahead.n_denied
     x.longest = 0
+    x.served = 0
     while c < n:
         if x.waits == 0:
             next -= 1                           # `need` is the request before it
@@ -122,6 +126,7 @@ cdef inline void take_runs(Spm* p, uint64_t* taken, uint64_t* next, int64_t n, P
             p.lookahead.n_denied += 1
             x.waits += 1
         else:
+            x.served += x.waits > 0
             x.waits = 0
             x.need = next[0]
             next += 1
@@ -146,7 +151,7 @@ cdef inline void walk_dense(Sim* s, Spm* p, Walk* w, Requester* a, Compute* e, u
     if x.longest >= w.max_wait:
         w.order_changed = True
     s.denied += x.denials
-    e.conflict += x.denials + requested - x.waits   # denials of a held request are counted when the request is served
+    count_waits(e, x.served, x.denials + requested - x.waits)
     e.body_left -= n - x.denials
     since = w.begin + w.n - x.waits if x.waits else NEVER
     a.next_at = w.begin + w.n
@@ -184,7 +189,7 @@ cdef inline void walk_compute(Sim* s, Spm* p, Walk* w, slot_t requester, int32_t
             c += p.penalty
             continue
         if since != NEVER:
-            e.conflict += w.begin + c - since
+            count_waits(e, 1, w.begin + c - since)
             since = NEVER
         e.body_left -= 1
         if e.body_left == 0:

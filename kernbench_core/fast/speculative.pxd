@@ -35,14 +35,18 @@ cdef extern from *:
 
 cdef struct Saved:             # saved data of one requester: the fields that a block may change
     uint64_t requester[REQUESTER_WORDS]  # the first words of its Requester
-    uint64_t rest[FLOW_WORDS]  # words of its Flow from `carry` on
+    uint64_t rest[FLOW_WORDS]  # the words of its Flow from `carry` on
+    Compute compute           # the fields of its Compute from `body_left` to `conflict`
+
+cdef inline size_t counted_size(Compute* e) noexcept nogil:
+    """[B] The fields of a TE or VE that a block may change: those from `body_left` to `conflict`."""
+    return <char*>&e.conflict - <char*>&e.body_left + sizeof(e.conflict)
 
 cdef inline void save(Sim* s, Saved* x, slot_t requester) noexcept nogil:
     cdef Compute* e = &s.compute[requester - s.n_flows]
     memcpy(x.requester, &s.requester[requester], sizeof(x.requester))
     if s.requester[requester].compute:
-        x.rest[0] = e.body_left
-        x.rest[1] = e.conflict
+        memcpy(&x.compute.body_left, &e.body_left, counted_size(e))
     else:
         memcpy(x.rest, &s.share.flow[requester].carry, sizeof(x.rest))
 
@@ -50,8 +54,7 @@ cdef inline void restore(Sim* s, Saved* x, slot_t requester) noexcept nogil:
     cdef Compute* e = &s.compute[requester - s.n_flows]
     memcpy(&s.requester[requester], x.requester, sizeof(x.requester))
     if s.requester[requester].compute:
-        e.body_left = x.rest[0]
-        e.conflict = x.rest[1]
+        memcpy(&e.body_left, &x.compute.body_left, counted_size(e))
     else:
         memcpy(&s.share.flow[requester].carry, x.rest, sizeof(x.rest))
 

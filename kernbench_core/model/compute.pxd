@@ -9,79 +9,79 @@ cdef enum:
     ARRAY_PARTS = 5           # constant fields of an ArrayJob
 
 cdef struct Region:           # an operand in the scratchpad
-    nbytes_t addr             # flat address
-    nbytes_t nbytes           # [B] its size
+    nbytes_t addr             # flat scratchpad address of its first byte
+    nbytes_t nbytes           # [B] size of the operand
 
 cdef struct ComputeJob:       # constant, except for `next`
-    cycle_t init              # cycles at the start without requests
-    cycle_t body              # cycles in which the operands stream
-    cycle_t finalize          # cycles at the end without requests
-    int64_t work              # MACs or ops, counted when the job is complete
-    int32_t entry             # its entry in the command queue
-    int32_t engine            # index among the machine's TEs, followed by its VEs
+    cycle_t init              # [cycle] time before the body, without requests
+    cycle_t body              # [cycle] time in which the operands stream
+    cycle_t finalize          # [cycle] time after the body, without requests
+    int64_t work              # MACs or ops; added to `Compute.work` when the job is complete
+    int32_t entry             # position of its entry in the command queue
+    int32_t engine            # index of its engine: the machine's TEs come first, then its VEs
     int16_t regions           # number of its operands
-    int16_t written           # bit k: region k is written
+    int16_t written           # bit k is set if the job writes region k
     slot_t next               # the next job in the queue of its engine
     Region region[MAX_REGIONS]  # the operands
 
 cdef struct ArrayJob:         # a job of an array whose jobs overlap; the fields up to `drain` are constant, in cycles of its engine
-    cycle_t load              # in which the stationary operand is loaded, if the operand port is free
-    cycle_t port              # in which the stationary operand passes the operand port
-    cycle_t last              # in which the last fold streams
-    cycle_t spare             # of `last`, without those in which the stream needs the operand port
-    cycle_t drain             # at the end of the body, in which the job does not hold the array
+    cycle_t load              # time in which the stationary operand is loaded, if the operand port is free
+    cycle_t port              # time in which the stationary operand passes the operand port
+    cycle_t last              # time in which the last fold streams
+    cycle_t spare             # the part of `last` in which the stream does not need the operand port
+    cycle_t drain             # time at the end of the body in which the job no longer holds the array
     cycle_t left              # @past? the cycle in which the array became free of the job; NEVER: not yet
-    cycle_t ends              # the end of a job that has left the array
-    cycle_t held              # @past traced runs: cycles in which its requests were held
+    cycle_t ends              # the cycle in which the job ends; valid after it has left the array
+    cycle_t held              # @past traced runs: number of cycles in which its requests were held
 
 cdef struct Array:            # a TE whose jobs overlap, besides its Compute
-    slot_t drain_first        # jobs that have left the array and have not ended, in order
-    slot_t drain_last         # the last of these jobs; valid if there is one
-    int32_t draining          # number of these jobs
-    cycle_t since             # since when the engine has had a job; valid if it has one
-    cycle_t free_from         # the last cycle in which the array became free; 0: it never did
-    cycle_t last              # `last` of the job that left it then
-    cycle_t spare             # `spare` of that job
+    slot_t drain_first        # the first job that has left the array and has not ended; NONE: no job drains
+    slot_t drain_last         # the last job that has left the array and has not ended; valid if `draining` is above 0
+    int32_t draining          # number of jobs that have left the array and have not ended
+    cycle_t since             # the cycle from which the engine has always had a job; valid while it has one
+    cycle_t free_from         # the cycle in which the array last became free; 0: it never did
+    cycle_t last              # `ArrayJob.last` of the job that left the array in cycle `free_from`
+    cycle_t spare             # `ArrayJob.spare` of the job that left the array in cycle `free_from`
 
 cdef struct Stream:  # the progress of a region in its body: the fields up to `per_cycle` are state, the others follow from the job;
     # the fields that most body cycles read are in one line of the processor's cache
     nbytes_t at               # [B] of the region before the next line; negative if the region begins inside this line
     cycle_t next              # sparse engines: the body cycle in which the next line begins; NEVER after the last line
     int64_t line              # the next line: its bank (interleaved map), or its number (blocked)
-    nbytes_t per_cycle        # q = ceil(nbytes / body)
+    nbytes_t per_cycle        # [B] that a body cycle moves: ceil(nbytes / body)
     uint64_t steady  # narrow scratchpads: the lines of a cycle as banks from bank 0 on, if every cycle has the same number of lines; else 0
-    cycle_t whole             # body cycles that cover `per_cycle` completely
+    cycle_t whole             # number of body cycles that move `per_cycle` bytes; the cycle after them moves the remainder
     int32_t step              # the number of lines of a cycle, modulo the number of banks
     bint write                # whether the engine writes the region
-    nbytes_t nbytes           # [B] of the region
-    uint64_t inverse          # reciprocal(per_cycle)
+    nbytes_t nbytes           # [B] size of the region
+    uint64_t inverse          # reciprocal(per_cycle), for division without a division instruction
 
 cdef struct Compute:          # one TE or VE; the fields up to `period` are state, the others are constant
-    slot_t queue_first        # waiting jobs, in order
-    slot_t queue_last         # the last waiting job, or NONE
+    slot_t queue_first        # the first waiting job; NONE: no job waits
+    slot_t queue_last         # the last waiting job; NONE: no job waits
     int32_t queued            # number of waiting jobs
-    slot_t job                # NONE: idle
-    cycle_t started           # start of the job
-    cycle_t body              # body cycles of the job, without `outside`
+    slot_t job                # the current job; NONE: the engine is idle
+    cycle_t started           # the cycle in which the current job started
+    cycle_t body              # body cycles of the current job, without `outside`
     cycle_t outside           # overlapping jobs: body cycles in which the job does not hold the array (model/array.pyx); else 0
     cycle_t body_left         # @count body cycles that are not done, without those that are slept through
     cycle_t idle  # body cycles without requests before the requester's `next_at`; they are done without being simulated
     bint sparse  # whether each region begins a new line less often than every four cycles; idle cycles are then slept through
     bint dense  # whether blocks take its requests from a table (fast/request_table.pyx); `compute_seek` then moves its streams
     int32_t often             # largest number of requests for one bank in BOUNDED_CYCLES cycles
-    int32_t streams           # regions of the job, if it makes requests; else 0
-    cycle_t done_at           # @next? the cycle of its last progress, after the body is done; else NEVER
-    int64_t jobs              # counters
-    int64_t work              # MACs or ops of finished jobs
-    cycle_t job_cycles        # cycles with a job, for finished jobs only: busy + bank_conflict
-    cycle_t conflict          # @past
-    cycle_t conflict_before   # @past the value of the conflict counter at the start of the job, in a traced run
+    int32_t streams           # number of operand streams of the current job; 0 if it makes no requests
+    cycle_t done_at           # @next? the cycle of the job's last progress, known after its body is done; NEVER before
+    int64_t jobs              # number of jobs that are complete
+    int64_t work              # MACs or ops of complete jobs
+    cycle_t job_cycles        # [cycle] duration of complete jobs: busy + bank_conflict
+    cycle_t conflict          # @past number of cycles in which requests were denied; requests that are held now are not included
+    cycle_t conflict_before   # @past traced runs: `conflict` when the current job started
     cycle_t period            # [cycle] the engine acts in multiples of this period
-    Stream* stream            # room for the largest number of regions of its jobs
-    bint traffic              # spm_traffic
+    Stream* stream            # its operand streams; there is room for the largest number of regions of its jobs
+    bint traffic              # whether its jobs request banks (spm_traffic)
     bint overlaps             # whether it is an array whose jobs overlap
     int32_t kind              # EngineType
-    int32_t id                # engine id among the engines of its kind
+    int32_t id                # engine id: position among the engines of its kind
 
 cdef void compute_enqueue(Compute* e, ComputeJob* jobs, slot_t job) noexcept nogil
 cdef cycle_t compute_start(Compute* e, ComputeJob* jobs, Spm* p, cycle_t now) noexcept nogil
@@ -99,6 +99,11 @@ cdef inline void set_parts(ArrayJob* j, const int64_t* parts) noexcept nogil:
     j.drain = parts[4]
     j.left = NEVER
     j.ends = j.held = 0
+
+cdef inline void count_waits(Compute* e, int64_t waits, cycle_t cycles) noexcept nogil:
+    """Count requests that were held and are served now: their number, and the cycles in which they were denied. The model and all fast
+    paths count here. A counter of waits is a field between `body_left` and `conflict`, which a block that is undone restores."""
+    e.conflict += cycles
 
 cdef inline bint writes_to(ComputeJob* j, int32_t region) noexcept nogil:
     return j.written >> region & 1

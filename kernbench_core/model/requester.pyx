@@ -2,7 +2,7 @@
 something changes."""
 from kernbench_core.fast.fast_state cimport requests_changed
 from kernbench_core.model.bank cimport Requester, Spm, nobody_held
-from kernbench_core.model.compute cimport Compute, compute_body_done
+from kernbench_core.model.compute cimport Compute, compute_body_done, count_waits
 from kernbench_core.model.dma cimport DmaEngine, DmaJob, dma_activity
 from kernbench_core.model.heap cimport timer_push
 from kernbench_core.model.noc.sides cimport enters_again
@@ -99,7 +99,7 @@ cdef void unhold(Sim* s, Spm* p, slot_t requester, cycle_t now) noexcept nogil:
     if p.n_held == 0:
         nobody_held(p)
     if a.compute:
-        s.compute[requester - s.n_flows].conflict += now - since
+        count_waits(&s.compute[requester - s.n_flows], 1, now - since)
         return
     a.backpressure_at = NEVER
     f = &s.share.flow[requester]

@@ -22,7 +22,7 @@ from tests.speed.goals import Goal, goal_lines
 from tests.speed.sample import Sample
 from tests.speed.workloads import LOADS, core_tables, jobs_for
 
-PES, CYCLES, QUICK_CYCLES = 1024, 40_000, 5_000
+PES, CYCLES, QUICK_CYCLES = 1024, 20_000, 5_000
 GOAL = 1.7
 
 
@@ -47,7 +47,7 @@ class Spent:
 
 def thread_rows(quick: bool) -> list[Threads]:
     """Programs of 1,024 PEs under each load, and the replay of a GEMM."""
-    rounds = 3 if quick else 7
+    rounds = 3 if quick else 5
     rows = []
     for load in LOADS.values():
         cycles = QUICK_CYCLES if quick else CYCLES

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from tests.speed.sample import Sample
 
+ONE_BY_ONE = (21, 17)  #: columns of measured values and of goals, for lines that are printed one by one
+
 
 @dataclass(frozen=True, slots=True)
 class Goal:
@@ -55,10 +57,13 @@ def terminal_columns() -> int:
     return min(120, max(80, shutil.get_terminal_size((100, 24)).columns))
 
 
-def goal_lines(goals: Sequence[Goal], width: int | None = None) -> str:
-    """A line for each goal: the figure, what was measured, the goal, and whether it was met. Long figures are wrapped."""
+def goal_lines(goals: Sequence[Goal], width: int | None = None, columns: tuple[int, int] = (0, 0)) -> str:
+    """A line for each goal: the figure, what was measured, the goal, and whether it was met. Long figures are wrapped.
+
+    `columns`: the least widths of the second and of the third column.
+    """
     rows = [(f"{one.figure} ({one.beside})" if one.beside else one.figure, one.measured, one.limited) for one in goals]
-    measured, limited = (max((len(row[k]) for row in rows), default=0) for k in (1, 2))
+    measured, limited = (max([least, *(len(row[k]) for row in rows)]) for k, least in zip((1, 2), columns, strict=True))
     room = (width or terminal_columns()) - measured - limited - len("  " * 4 + "MISSED")
     lines = []
     for goal, (figure, value, limit) in zip(goals, rows, strict=True):

@@ -10,7 +10,7 @@ from tests.speed.build_rows import build_goals, build_row, build_table
 from tests.speed.ccl_rows import ccl_goals, ccl_rows, ccl_table, send_goals, send_rows, send_table
 from tests.speed.check_rows import check_goals, check_rows, check_table
 from tests.speed.component_rows import component_goals, component_rows, component_table
-from tests.speed.goals import Goal, goal_lines
+from tests.speed.goals import ONE_BY_ONE, Goal, goal_lines
 from tests.speed.growth_rows import growth_goals, growth_rows, growth_table, memory_rows
 from tests.speed.instructions import instruction_goals, instruction_rows, instruction_table
 from tests.speed.kernel_rows import kernel_goals, kernel_rows, kernel_table
@@ -192,7 +192,7 @@ def _page(quick: bool) -> Finding:
 def _waits(quick: bool) -> Finding:
     goals = []
     for goal in wait_rows(quick):
-        print(goal_lines([goal]), flush=True)
+        print(goal_lines([goal], columns=ONE_BY_ONE), flush=True)
         goals.append(goal)
     return Finding(goals, {"waits": _rows(goals)})
 

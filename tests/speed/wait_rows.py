@@ -37,7 +37,7 @@ from kernbench.workloads.models.precision import uniform_precision
 from tests.speed.answer_rows import answer_rows
 from tests.speed.booksim_peer import booksim_clocks_a_second
 from tests.speed.ccl_rows import send_rows
-from tests.speed.goals import Goal, goal_lines
+from tests.speed.goals import ONE_BY_ONE, Goal, goal_lines
 from tests.speed.kept import results_kept_in, without_kept_results
 from tests.speed.kernel_rows import kernel_rows
 from tests.speed.replay_rows import replay_rows
@@ -249,7 +249,7 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
     found = []
     for row in wait_rows(chosen.quick, chosen.only):
-        print(goal_lines([row]), flush=True)
+        print(goal_lines([row], columns=ONE_BY_ONE), flush=True)
         found.append(plain(row))
     if chosen.json is not None:
         chosen.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")

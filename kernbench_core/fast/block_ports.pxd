@@ -16,19 +16,19 @@ cdef enum:
 
 cdef struct Walk:             # a block of cycles, with frequently used fields of its scratchpad
     cycle_t begin             # the first cycle of the block
-    int64_t n                 # cycles
+    int64_t n                 # [cycle] length of the block
     nbytes_t line             # [B] a line of the scratchpad
-    nbytes_t piece            # the same; for a blocked map a value that no flow can have, so its requests are handled one by one
+    nbytes_t piece            # [B] a line of the scratchpad; -1 for a blocked map, so that no request counts as a whole line
     int32_t shift             # log2(line), or -1 if the line is not a power of two
-    int32_t banks             # of the scratchpad
+    int32_t banks             # number of banks of the scratchpad
     uint64_t full             # the mask of all banks
     bint split                # whether banks have separate read and write ports
     cycle_t max_wait          # [cycle] max_wait_cycles
-    bint order_changed        # whether some requester made a request when it was aged: the order of arbitration was then another one
+    bint order_changed        # whether a requester made a request when it was aged: the block had the wrong order and must be undone
     int32_t ports[2]          # ports of a bank: for reads (or shared), for writes
-    uint64_t* taken[2]        # [cycles][ports]
-    Tracer* trace             # of a traced run
-    FlowTrace* flow_trace     # of a traced run: data of the trace for each flow
+    uint64_t* taken[2]  # [cycles][ports] for reads (or shared ports) and for writes: the banks with more than this number of ports taken
+    Tracer* trace             # the records of a traced run; else NULL
+    FlowTrace* flow_trace     # [n_flows] trace data of the flows of a traced run; else NULL
 
 cdef inline uint64_t run_of(Walk* w, int64_t bank, int64_t n) noexcept nogil:
     """The banks of `n` consecutive lines of the interleaved map, or of `n` consecutive banks, beginning at `bank`."""

@@ -38,8 +38,8 @@ cdef enum:
 
 cdef struct Plan:             # SPAN cycles from `begin` on
     cycle_t begin
-    cycle_t end               # of the conflict-free horizon, as far as known
-    int32_t each[2]           # ports
+    cycle_t end               # end of the conflict-free horizon, as far as the look-ahead knows it
+    int32_t each[2]           # ports of a bank: for reads (or shared), for writes
     uint64_t taken[2][PORTS * SPAN + 16]
 
 

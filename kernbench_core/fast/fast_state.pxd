@@ -9,18 +9,18 @@ cdef struct Lookahead:
     # aging bound: no request that is first denied in this cycle or later becomes aged, while nothing changes; NEVER: not known
     cycle_t aging_bound
     cycle_t conflict_free     # no request is denied in an earlier cycle, while nothing changes (fast/conflict_free.pyx)
-    cycle_t back_off          # back-off: no look-ahead is made before this cycle
-    int32_t back_offs         # consecutive look-aheads that found a near horizon
-    cycle_t pair_back_off     # the same for a scratchpad with flows to others (fast/pair_conflict_free.pyx)
-    int32_t pair_back_offs    # consecutive look-aheads that found a near horizon of this kind
-    cycle_t last_lookahead    # the cycle of the last such look-ahead
+    cycle_t back_off          # no look-ahead is made before this cycle
+    int32_t back_offs         # number of consecutive look-aheads that found a near horizon
+    cycle_t pair_back_off     # flows to other scratchpads: no look-ahead is made before this cycle (fast/pair_conflict_free.pyx)
+    int32_t pair_back_offs    # flows to other scratchpads: number of consecutive look-aheads that found a near horizon
+    cycle_t last_lookahead    # flows to other scratchpads: the cycle of the last look-ahead
     int32_t step  # 1 + its index among the scratchpads that are run cycle by cycle for their pairs; 0: none of them (fast/pair_cycles.pyx)
     bint rolls                # whether it is run up to its next event, so that it has no horizon (fast/rolling.pyx)
-    bint on_wheel             # whether the timing wheel has its requesters; valid until requesters come
+    bint on_wheel             # whether the timing wheel has its requesters; false again after a requester was added
     slot_t* due               # requesters that have work in a block, if one word has all banks (fast/block.pyx)
     uint64_t* denied          # masks of denials that are not counted yet, while the scratchpad is being simulated
-    uint64_t[7] saved_denials  # these masks, while the scratchpad is not being simulated
-    int32_t n_denied          # number of these masks
+    uint64_t[7] saved_denials  # copy of the masks in `denied`, while another scratchpad uses `Sim.denials`
+    int32_t n_denied          # number of masks in `denied`
 
 cdef inline void requests_changed(Lookahead* x) noexcept nogil:
     """A body is over, or the last held request was served."""

@@ -7,10 +7,10 @@ cdef enum:
     TABLE_CYCLES = 64         # limit of body cycles
 
 cdef struct RequestTable:            # the table of one engine; not state: `want` follows from the job and the body cycle
-    slot_t job                # NONE: the table is empty
+    slot_t job                # the compute job whose requests the table has; NONE: the table is empty
     cycle_t first             # want[0] belongs to this body cycle of the job
-    cycle_t end               # the first body cycle that is not known
-    uint64_t want[TABLE_CYCLES + 1]  # banks; the last element exists only so that it can be loaded
+    cycle_t end               # the first body cycle that is not in the table
+    uint64_t want[TABLE_CYCLES + 1]  # banks that each body cycle requests; the last element exists only because SIMD code loads it
 
 cdef void fill_table(RequestTable* x, Compute* e, ComputeJob* jobs, Spm* p, cycle_t i) noexcept nogil
 

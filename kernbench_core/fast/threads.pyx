@@ -28,8 +28,8 @@ cdef enum:
 
 cdef struct Worker:           # one thread
     Sim sim                   # its copy of the run
-    Threads* threads          # what it shares with the others
-    pthread_t thread          # the handle of the thread,
+    Threads* threads          # the data that all threads share
+    pthread_t thread          # the handle of the thread; valid if `started`
     bint started              # whether the thread was started
 
 cdef struct Threads:
@@ -37,7 +37,7 @@ cdef struct Threads:
     Worker* worker            # [n] the threads
     Sim* run                  # the run
     group_fn advance          # runs the cycles of a group
-    cycle_t to                # the first cycle that is not run
+    cycle_t to                # the first cycle that is not simulated
     int32_t next              # the first group that no thread has taken
     int32_t part              # number of groups that a thread takes at a time
 

@@ -13,30 +13,30 @@ cdef enum:
 cdef struct Lane:
     cycle_t at                # cycle of the next request; if the lane is closed: the cycle at which the wheel has the requester
     int64_t carry             # the carry after that request
-    int64_t num               # as in Flow
-    int64_t rest              # as in Flow
-    int32_t every             # as in Flow
+    int64_t num               # numerator of the rate, as in Flow
+    int64_t rest              # `Flow.rest`: remainder of the cost of a line divided by `num`
+    int32_t every             # `Flow.every`: whole cycles in which a line is earned
     int32_t bank              # the bank of the next request
     int32_t run               # lines to the end of the run
     int32_t lines             # lines that the lane can still request; 0: also if it is paused
-    int32_t opened            # the same when it was opened; 0: it is closed
-    int32_t paused            # the same when it was paused: until the next request, the flow itself has the carry; 0: it is not paused
-    int32_t side              # where its words of ports begin among those of a cycle
-    int32_t position          # position on the wheel
+    int32_t opened            # `lines` when the lane was opened; 0: the lane is closed
+    int32_t paused            # `lines` when the lane was paused; 0: not paused. While it is paused, the Flow has the current credit
+    int32_t side              # offset of its ports among the words of a cycle: those of reads come before those of writes
+    int32_t position          # position of the requester on the wheel
 
 cdef struct Wheel:            # made again when requesters come; a requester that leaves only has no next cycle
-    int32_t n                 # requesters when the wheel was made
-    int32_t due_words         # words in use
+    int32_t n                 # number of requesters when the wheel was made
+    int32_t due_words         # number of words of `due` that are in use
     cycle_t next_far          # the cycle in which `far` is examined again
     uint64_t[BUCKETS] nonempty  # a bit for each word of the bucket that may be nonzero
     uint64_t[DUE_WORDS][BUCKETS] due  # one bit for each position, with 64 positions in a word
     uint64_t[DUE_WORDS] far   # requesters that are due BUCKETS cycles later, or more
     uint64_t[DUE_WORDS] moved  # requesters whose flow was changed: their next cycle must be read again
-    bint any_moved            # whether there are such
+    bint any_moved            # whether `moved` has a requester
     bint any_open             # whether a lane may be open
     slot_t[64 * DUE_WORDS] order  # [n] requesters in tie-break order
     uint64_t[WORDS + CYCLE] word  # ports taken in cycles that are not counted yet, one cycle after another
-    int32_t words             # number of these words
+    int32_t words             # number of words of `word` that are in use
     nbytes_t line             # [B] a line; -1 for a blocked map, whose flows have no lanes
     int32_t shift             # log2(line)
     nbytes_t interleave       # [B] the length of a whole run

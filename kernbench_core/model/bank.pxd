@@ -23,7 +23,7 @@ cdef struct Requester:
     cycle_t backpressure_at   # in P7 of this cycle it leaves its resources; NEVER: it is not held, or has left already
     uint64_t reads            # banks whose read ports its request lacks, if one word has all banks (else Sim.mask)
     uint64_t writes           # banks whose write ports it lacks
-    int32_t spm               # its scratchpad
+    int32_t spm               # index of its scratchpad
     int32_t rounds            # look-ahead: the most ports of a bank that a flow takes in BOUNDED_CYCLES cycles, while its rate is the same
     int8_t compute            # whether it is a TE or VE
     int8_t to_writes          # whether it is a flow whose requests are for write ports
@@ -34,26 +34,26 @@ cdef struct Requester:
 cdef struct Spm:  # a scratchpad; the fields before `banks` are state, the others are constant or are recomputed by each run
     int32_t n_order           # requesters that may make requests
     int32_t n_held            # requesters whose request was denied and is not yet served
-    int32_t n_out             # flows out for backpressure
-    int32_t n_pairs           # requesters of flows between scratchpads
-    int32_t n_component_requests  # requests of components among the requesters
-    int32_t n_watch           # DMA engines whose activity may have changed
+    int32_t n_out             # flows that have left their resources because of backpressure
+    int32_t n_pairs           # number of requesters that belong to flows between two scratchpads
+    int32_t n_component_requests  # number of requesters that are requests of components
+    int32_t n_watch           # length of `watch`: DMA engines whose activity may have changed
     cycle_t oldest            # the earliest cycle in which a held request was first denied; NEVER: no request is held
     cycle_t done              # the cycles before this cycle have been simulated; it may be earlier than the run's cycle
-    int32_t banks             # num_banks
-    int32_t words             # 64-bit words of a mask of banks
-    int32_t requesters        # requesters for which there is room
-    nbytes_t line             # [B] bank_width_bytes
+    int32_t banks             # number of banks (num_banks)
+    int32_t words             # number of 64-bit words of a mask of banks
+    int32_t requesters        # capacity of `order`, `turn` and `requesting`
+    nbytes_t line             # [B] width of a bank (bank_width_bytes)
     int32_t line_shift        # log2(line), or -1 if the line is not a power of two
-    int64_t bank_lines        # lines of one bank
+    int64_t bank_lines        # number of lines of one bank
     bint blocked              # address map: true is blocked, where bank = addr // bank_size; false is interleaved
     bint nowhere              # whether it is a placeholder for a memory without banks, whose addresses have no meaning
     bint split                # whether banks have separate read and write ports; if not, every request is for a read port
     int32_t ports[2]          # ports of a bank: for reads (or shared), for writes; limited to the number of requesters
-    int32_t given[2]          # the same as configured in the machine
-    cycle_t penalty           # [cycle] conflict_penalty_cycles
-    cycle_t max_wait          # [cycle] max_wait_cycles
-    cycle_t backpressure      # [cycle] backpressure_cycles
+    int32_t given[2]          # ports of a bank as the machine file states them: for reads (or shared), for writes
+    cycle_t penalty           # [cycle] from a denied request to its next try (conflict_penalty_cycles)
+    cycle_t max_wait          # [cycle] age at which a held request comes before all others (max_wait_cycles)
+    cycle_t backpressure      # [cycle] after which the flow of a held request leaves its resources (backpressure_cycles)
     nbytes_t row              # [B] one line in each bank: the largest amount that a flow keeps unspent
     uint64_t* free[2]         # [ports][words]: the banks with more than this number of ports left in this cycle
     bint narrow               # whether one word has all banks, and there are at most seven ports of a kind, as blocks require
@@ -64,9 +64,9 @@ cdef struct Spm:  # a scratchpad; the fields before `banks` are state, the other
     slot_t* turn              # the same requesters, in the order of a cycle with aged requests
     slot_t* requesting        # the requesters with a request in this cycle, in tie-break order
     int32_t n_requesting      # number of requesters with a request in this cycle
-    int32_t arbiter           # ArbiterRule
+    int32_t arbiter           # ArbiterRule: the order in which banks are granted
     int32_t* pointer          # [banks] state of an arbiter with pointers: the first client (model/arbiter/arbiter.pxd)
-    int32_t* watch            # [n_watch] the engines to check after P6
+    int32_t* watch            # [n_watch] the DMA engines whose activity is computed after P6
     Lookahead lookahead       # data of fast paths about the scratchpad; not part of the state
 
 cdef void order_insert(Spm* p, TieBreak* tie_break, slot_t requester) noexcept nogil

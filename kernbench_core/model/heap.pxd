@@ -7,7 +7,7 @@ cdef struct Timer:
 
 cdef struct TimerHeap:
     Timer* item               # the heap, the earliest first
-    int32_t n                 # timers in it
+    int32_t n                 # number of timers in the heap
 
 cdef inline bint timer_before(Timer a, Timer b) noexcept nogil:
     return a.at < b.at or (a.at == b.at and a.id < b.id)

@@ -15,8 +15,8 @@ cdef struct Mmio:
     int32_t* waiting          # heap of the positions of known entries that the host has not begun to write
     int32_t n_waiting         # number of these entries
     int32_t* in_transit       # entries that have not arrived, in the order of their writes: from `first` to `last`
-    int32_t first             # place of the next entry to arrive
-    int32_t last              # index after the last of these entries
+    int32_t first             # index in `in_transit` of the next entry to arrive
+    int32_t last              # index in `in_transit` after the last of these entries
     cycle_t free              # the first cycle in which the host is free to write
 
 cdef void mmio_open(Mmio* h, int32_t n) noexcept nogil

@@ -31,46 +31,46 @@ cdef struct Sim:
     cycle_t cycle             # @cycle the next cycle to run
     cycle_t max_cycles        # the run is aborted before this cycle
     int32_t status            # @status Status
-    int32_t n_memories        # memories
+    int32_t n_memories        # number of memories
     Dram* memory              # [n_memories] the memories to and from which DMA engines move tiles
     Share share               # resources, flows and rates
     Control control           # the command queue
-    int32_t n_dma             # DMA engines
+    int32_t n_dma             # number of DMA engines
     DmaEngine* dma            # [n_dma] DMA engines, by id
-    int32_t* dma_spm          # [n_dma] the scratchpad of each
-    DmaJob* dma_job           # [n_dma_jobs] jobs of DMA engines
-    int32_t n_dma_jobs        # number of these jobs
+    int32_t* dma_spm          # [n_dma] index of the scratchpad of each DMA engine
+    DmaJob* dma_job           # [n_dma_jobs] the jobs of all DMA engines
+    int32_t n_dma_jobs        # number of DMA jobs
     bint own_routes  # whether there is one memory, and each engine has its own routes to it: engine, direction, channel
-    Route* route              # the flows of a job have consecutive routes, by channel
+    Route* route              # all routes; the flows of a job have consecutive routes, by channel
     cycle_t* route_latency    # the sum of the link latencies of each route
     Routes routes             # all routes, also those added at run time
-    int32_t n_compute         # tensor engines, then vector engines
-    Compute* compute          # [n_compute] TEs and VEs
-    int32_t* compute_spm      # [n_compute] the scratchpad of each
-    Stream* stream            # streams of all TEs and VEs
-    RequestTable* ahead       # [n_compute]
-    ComputeJob* compute_job   # [n_compute_jobs] jobs of TEs and VEs
-    Array* array              # NULL: no jobs overlap; [n_compute], used for TEs whose jobs overlap
-    ArrayJob* array_job       # [n_compute_jobs] of each job, if there is an array
+    int32_t n_compute         # number of tensor and vector engines
+    Compute* compute          # [n_compute] tensor engines, then vector engines
+    int32_t* compute_spm      # [n_compute] index of the scratchpad of each TE and VE
+    Stream* stream            # the operand streams of all TEs and VEs
+    RequestTable* ahead       # [n_compute] requests of the next body cycles of each TE and VE, for fast paths
+    ComputeJob* compute_job   # [n_compute_jobs] the jobs of all TEs and VEs
+    Array* array              # [n_compute] arrays, used for TEs whose jobs overlap; NULL: no jobs overlap
+    ArrayJob* array_job       # [n_compute_jobs] times in the array of each compute job; NULL: no jobs overlap
     int32_t n_compute_jobs, n_spm  # numbers of compute jobs and of scratchpads
-    Spm* spm                  # [n_spm] scratchpads
+    Spm* spm                  # [n_spm] the scratchpads
     uint64_t* denials         # [DENIED] denials that a scratchpad notes during its turn (fast/block.pyx)
-    int32_t noting            # that scratchpad
-    Requester* requester      # [n_flows] of flows, then [n_compute], then far requesters of flows between scratchpads
-    TieBreak* tie_break       # of each requester
+    int32_t noting            # index of the scratchpad whose denials are in `denials`
+    Requester* requester      # [n_flows] flows, [n_compute] TEs and VEs, components' requests, far requesters of flows between scratchpads
+    TieBreak* tie_break       # position of each requester in tie-break order
     uint64_t* mask  # [requester][reads, writes][mask_words] banks that a request still lacks, if one word does not have all banks
     int32_t mask_words        # largest number of 64-bit words of a mask of banks
     int32_t n_flows           # number of slots in share.flow
-    slot_t* free_flow         # stack of unused slots
-    int32_t n_free            # number of unused slots
-    TimerHeap joins           # jobs at the end of their head latency (P4)
-    TimerHeap ends            # compute engines after their body, then n_compute + engines whose first draining job ends (P7)
+    slot_t* free_flow         # stack of unused slots of share.flow
+    int32_t n_free            # number of unused slots of share.flow
+    TimerHeap joins           # P4: DMA jobs in their head latency, by the cycle in which it ends
+    TimerHeap ends  # P7: TEs and VEs after their body, by the cycle in which the job ends; n_compute + engine: the first draining job
     slot_t* rejoin            # flows served while out for backpressure: they are members again at the next P4
     int32_t n_rejoin          # number of these flows
     Groups groups             # the division of the machine into groups; a plain run has one group
     void* threads  # Threads (fast/threads.pyx) in which groups run ahead; NULL: the groups run ahead one after another
-    int32_t* member           # scratchpads, one group after another
-    int32_t* spm_position     # position of each scratchpad in its group
+    int32_t* member           # indices of scratchpads, one group after another
+    int32_t* spm_position     # position of each scratchpad among those of its group
     # number of scratchpads of the group that is being run; all lists and heaps that outlast a cycle belong to this group too
     int32_t n_member
     uint64_t* wanted          # one bit for each engine: whether P3 has work for it
@@ -82,47 +82,47 @@ cdef struct Sim:
     int32_t n_done_compute    # number of these engines
     slot_t* pressed           # flows whose backpressure begins in this P7
     int32_t n_pressed         # number of these flows
-    nbytes_t* channel_bytes   # working space: [channels of a memory + 1]
-    Caches* caches            # NULL: there is no last-level cache
+    nbytes_t* channel_bytes   # [channels of a memory + 1] working space for the bytes of a transfer on each channel
+    Caches* caches            # the last-level caches; NULL: there is none
     Route* write_back_route   # [channels] routes of the write-backs of a cache
-    int32_t overlap           # Overlap
+    int32_t overlap           # Overlap: what the overlap check does
     int32_t* running          # entries that started and have not ended, for the overlap check
     int32_t n_running         # number of these entries
     int32_t* overlap_with     # [entries] the started entry that the entry overlapped, or NONE
     int32_t failed_entry      # @entry? the entry whose overlap ended the run, or NONE
     Stops stops               # conditions that end the run
-    change_fn changing        # NULL: no fast path is in use
+    change_fn changing        # called before the state of a scratchpad changes (`scratchpad_touch`); NULL: no fast path is in use
     bint skip                 # whether quiet scratchpads are advanced in closed form
     int64_t lookahead_credit  # how many look-aheads without gain are allowed for one with gain (fast/conflict_free.pyx)
     int64_t* kept  # [2 * n_spm + 1] data about these look-aheads that is kept between two runs; not part of snapshots
     cycle_t* horizon          # a tree for each group: [leaves + position] is the cycle before which the scratchpad has no event;
     int32_t leaves            # [i] is the smaller of [2 * i] and [2 * i + 1], so [1] is the smallest of all
-    Wheel* wheel              # of a single scratchpad
-    Lane* lane                # of each requester of a single scratchpad
+    Wheel* wheel              # the timing wheel of a machine with one scratchpad; else NULL
+    Lane* lane                # the lane of each requester of a machine with one scratchpad; else NULL
     int32_t* paired  # scratchpads with requesters of flows between scratchpads, which are run cycle by cycle (model/pair.pyx)
-    slot_t* pair              # those flows
-    int32_t n_paired          # number of these scratchpads
+    slot_t* pair              # the flows between scratchpads
+    int32_t n_paired          # number of scratchpads in `paired`
     bint far_requesters       # whether every flow may have a requester in another scratchpad
     # [scratchpads] open transfers of components that involve the scratchpad and are executed by engines of others; NULL: none
     int32_t* peer_transfers
     int32_t* peer_limit       # [scratchpads] largest number of such transfers; NULL: none
     int32_t* touched          # scratchpads whose horizon must be computed again
-    int32_t n_touched         # number of these scratchpads
+    int32_t n_touched         # number of scratchpads in `touched`
     uint64_t shuffle          # state of the generator that shuffles work lists; 0: the lists keep their order
-    Tracer* trace             # NULL: the run is not traced
-    bint traced               # @flag whether a part of the run was traced: the run then has
-    FlowTrace* flow_trace     # [n_flows]
-    StreamTrace* stream_trace  # [n_compute][MAX_REGIONS]
-    int64_t issued            # @count number of issued entries: the position of the next one in P2
-    int64_t denied            # @count requests denied in all scratchpads: for `--until conflict`
-    int32_t n_plugs           # number of components; the next fields say what they use of the tables:
-    int32_t n_component_jobs  # places for jobs of components: after the jobs of the program; entries after control.n + 1
-    int32_t n_component_requests  # requesters for requests of components, at the end of the table
-    int32_t n_open            # flow slots for components, at the end of the table
-    Interfaces* noc           # NULL: transfers do not move over routers
-    Plugs* plugs              # NULL: there are no components
-    Perturbed* perturbed      # NULL: the run is not perturbed
-    PluggedArbiter* arbiter   # NULL: scratchpads have arbiters of the core
+    Tracer* trace             # the records of a traced run; NULL: the run is not traced
+    bint traced               # @flag whether a part of the run was traced: `flow_trace` and `stream_trace` then exist
+    FlowTrace* flow_trace     # [n_flows] trace data of each flow
+    StreamTrace* stream_trace  # [n_compute][MAX_REGIONS] trace data of each operand stream
+    int64_t issued            # @count number of issued entries, which is the position of the next one in the order of P2
+    int64_t denied            # @count number of denied requests of all scratchpads, for `--until conflict`
+    int32_t n_plugs           # number of components
+    int32_t n_component_jobs  # room for jobs of components, which follow the jobs of the program; their entries follow control.n + 1
+    int32_t n_component_requests  # number of requesters for requests of components, which follow those of TEs and VEs
+    int32_t n_open            # number of flow slots for components, which are the last ones
+    Interfaces* noc           # the network of routers; NULL: transfers do not move over routers
+    Plugs* plugs              # the components; NULL: there are none
+    Perturbed* perturbed      # the changes of a perturbed run; NULL: the run is not perturbed
+    PluggedArbiter* arbiter   # the user-defined arbiter; NULL: scratchpads have arbiters of the core
 
 cdef inline void scratchpad_changes(Sim* s, int32_t spm, cycle_t now) noexcept nogil:
     """Called before a scratchpad is changed in cycle `now`: its earlier cycles must have been simulated."""

@@ -34,95 +34,95 @@ cdef struct Plug:             # a component; constant
     const kb_engine_ops* ops  # its functions
     kb_core_api api           # the functions that it may call
     void* sim                 # the run
-    int32_t id                # its position among the components
-    int32_t first_component_job  # its first place in the table of jobs
-    int32_t first_flow        # its first place among the flows (from Plugs.first_flow on)
-    int32_t first_bank_request  # its first place among the bank requests
+    int32_t id                # index of the component
+    int32_t first_component_job  # index of its first place in `Plugs.component_job`
+    int32_t first_flow        # index of its first place in `Plugs.flow`
+    int32_t first_bank_request  # index of its first place in `Plugs.bank_request`
     int32_t* engine           # [n_engines] the engines that it replaces: DMA engines, then compute engines from n_dma on
-    int32_t n_engines         # number of these engines
+    int32_t n_engines         # number of engines that it replaces
 
 cdef struct PlugState:
-    slot_t queue_first        # component jobs that wait for it, in order; jobs of a replaced engine are in the queue of the engine
-    slot_t queue_last         # the last of these jobs, or NONE
-    int32_t queued            # number of these jobs
+    slot_t queue_first        # the first component job that waits for it; NONE: none waits. Jobs of a replaced engine are in its queue
+    slot_t queue_last         # the last component job that waits for it; NONE: none waits
+    int32_t queued            # number of component jobs that wait for it
     bint busy                 # whether it has refused a job since it last ran
     bint fresh                # whether it has not run yet
-    int32_t open_jobs         # open
-    int32_t flows             # open flows
-    int32_t asks              # open requests for banks
-    int64_t jobs              # counter of completed jobs
-    nbytes_t nbytes           # counter of bytes of closed flows
-    cycle_t held              # cycles in which its served requests had been held
+    int32_t open_jobs         # number of jobs that it works on
+    int32_t flows             # number of its flows that have not ended
+    int32_t asks              # number of its requests for banks that are not served
+    int64_t jobs              # number of jobs that it has completed
+    nbytes_t nbytes           # [B] moved by its flows that have ended
+    cycle_t held              # number of cycles in which its requests were held; counted when a request is served
 
 cdef struct ComponentJob:     # a job that a component submitted
-    int32_t by                # component
-    slot_t next               # the next in the queue of a component, or in the free list
+    int32_t by                # index of the component that submitted it
+    slot_t next               # the next job in the queue of a component, or the next unused place
     kb_job job                # the job in the form that a receiving component gets
 
 cdef struct OpenFlow:         # indexed by flow slot - Plugs.first_flow
-    int64_t id                # number << 32 | slot; -1: not in use
-    slot_t next               # in the free list
+    int64_t id                # number << 32 | slot; -1: the place is unused
+    slot_t next               # the next unused place
     bint ended                # in P7: it has ended, and its component is not yet notified
     bint touched              # whether its end must be computed again
-    nbytes_t gone             # [B] of earlier pieces
+    nbytes_t gone             # [B] moved by earlier pieces of the flow
 
 cdef struct OpenRequest:      # a request for banks
-    int64_t id                # -1: not in use
-    slot_t next               # in the free list
-    int32_t by                # the component that makes the request
+    int64_t id                # id of the request; -1: the place is unused
+    slot_t next               # the next unused place
+    int32_t by                # index of the component that makes the request
 
 cdef struct Notice:           # a notification of this P7
-    int32_t to                # the component; NONE: nobody any more
+    int32_t to                # index of the component that is notified; NONE: the notification was withdrawn
     int32_t kind              # kind of the ended item: KB_JOB, KB_FLOW or KB_BANKS
-    int64_t id                # of the job, flow or request
+    int64_t id                # id of the job, flow or request that has ended
 
 cdef struct Plugs:
-    int32_t n                 # components
+    int32_t n                 # number of components
     Plug* plug                # [n] the components
-    PlugState* state          # [n] their states
-    int32_t calling           # the component that is being called, or NONE
+    PlugState* state          # [n] the state of each component
+    int32_t calling           # index of the component that is being called; NONE: the core is calling none
     cycle_t now               # the cycle of the call
     bint late                 # whether it is P7: requests take effect from the next cycle on
     int32_t open              # jobs, flows and requests that are not closed, and components that have not run: the run is not over
     int32_t mistake           # Mistake; the first one ends the run
-    int32_t mistaken          # the component that made it
+    int32_t mistaken          # index of the component that made the mistake
     int64_t mistake_value     # the value that was wrong
     cycle_t mistake_at        # the cycle of the mistake
-    Clock wakes               # wake cycles of components
-    Clock ends                # of their flows
+    Clock wakes               # components, by the cycle in which they wake
+    Clock ends                # flows of components, by the cycle in which they end
     int32_t* owner            # [entries, gap, component jobs] the component c that works on it; -2 - c: that has completed it; NONE
     slot_t* done              # entries completed in this cycle
     int32_t n_done            # number of these entries
     Notice* notice            # notifications of components
     int32_t n_notices         # number of these notifications
-    ComponentJob* component_job  # component jobs
-    slot_t* free_component_job  # [components] first free place of each; the same holds for the next two lists
-    slot_t* free_flow         # stack of unused flow slots of components
-    slot_t* free_bank_request  # stack of unused requests
+    ComponentJob* component_job  # the jobs that components submitted
+    slot_t* free_component_job  # [components] first unused place of each component in `component_job`
+    slot_t* free_flow         # [components] first unused place of each component in `flow`
+    slot_t* free_bank_request  # [components] first unused place of each component in `bank_request`
     int32_t first_flow        # the flow slots from here on belong to components
-    OpenFlow* flow            # flows of components
+    OpenFlow* flow            # the flows of components
     slot_t* touched           # flows whose end must be computed again
     int32_t n_touched         # number of these flows
     int32_t max_path          # largest number of resources of a flow
     int32_t first_requester        # the requesters from here on are requests of components
-    OpenRequest* bank_request  # requests for banks
-    slot_t* served            # asks served in this cycle
+    OpenRequest* bank_request  # the requests of components for banks
+    slot_t* served            # requests for banks that were served in this cycle
     int32_t n_served          # number of these requests
     int64_t numbers           # number of flows and requests ever opened
     int64_t weight            # largest weight of the concurrent DMA flows of any resource
     int32_t* dma_by           # [n_dma] the component that replaces the engine, or NONE
-    int32_t* compute_by       # [n_compute]
+    int32_t* compute_by       # [n_compute] the component that replaces the engine, or NONE
     int32_t* opcode           # [entries] opcode and further data of the entries
-    int64_t* params           # [entries][KB_PARAMS]
+    int64_t* params           # [entries][KB_PARAMS] parameters of the entries
     int32_t* row  # [1 + component jobs] row of a submitted job among commands, from 1 on (plugin/traced_commands.pyx); NONE: unknown
-    int64_t[MAX_BITS + 1] macs  # of submitted jobs that ended, by bits of the weights
-    int64_t ops               # operations of jobs that ended
-    nbytes_t streamed         # [B] of their operands that requested banks
-    char* names               # [NAMES][NAME_BYTES]
+    int64_t[MAX_BITS + 1] macs  # MACs of submitted jobs that have ended, by the bits of the weights
+    int64_t ops               # operations of submitted jobs that have ended
+    nbytes_t streamed         # [B] of the operands of these jobs that requested banks
+    char* names               # [NAMES][NAME_BYTES] the names with which `emit` was called
     int32_t n_names           # number of names
     int32_t* watcher          # [resources] the component that is notified of the members, or NONE
     int64_t* most             # [resources] numerator of the machine's capacity; 0: the capacity was never set
-    int32_t watched           # resources that have ever been watched
+    int32_t watched           # number of resources that have ever been watched
 
 cdef enum ArbiterMistake:     # why the arbiter ended the run; plugin/plugged_arbiter.pyx has the texts
     NO_ARBITER_MISTAKE = 0
@@ -137,7 +137,7 @@ cdef struct PluggedArbiter:   # the fields up to `ops` are state
     int64_t value             # the value that was wrong
     cycle_t at                # the cycle of the mistake
     const kb_arbiter_ops* ops  # the functions of the arbiter
-    kb_scratchpad* pad        # [n_spm]
+    kb_scratchpad* pad        # [n_spm] the scratchpads in the form that the arbiter gets
     kb_bank_request* request  # [most requesters of a scratchpad] requests of the cycle
     uint64_t* granted         # [requesters][mask_words] masks of the requests
 

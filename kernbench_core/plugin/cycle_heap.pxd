@@ -2,10 +2,10 @@
 from kernbench_core.types cimport NEVER, cycle_t, int32_t
 
 cdef struct Clock:
-    cycle_t* at               # [ids] the cycle in which it is due; NEVER: it is not in the heap
-    int32_t* heap             # ids, the earliest first; ties are broken by id
-    int32_t* place            # [ids] its position in the heap
-    int32_t n                 # number of items
+    cycle_t* at               # [ids] the cycle of each item; NEVER: the item is not in the heap
+    int32_t* heap             # ids of the items, the earliest first; of equal cycles, the lowest id first
+    int32_t* place            # [ids] position of each item in the heap
+    int32_t n                 # number of items in the heap
 
 cdef inline bint clock_before(Clock* c, int32_t a, int32_t b) noexcept nogil:
     return c.at[a] < c.at[b] or (c.at[a] == c.at[b] and a < b)

@@ -3,12 +3,12 @@
 cdef struct Block:
     char* allocated           # memory that the arena frees; NULL: another owner frees it
     char* data                # the table in that memory (state/arena.pyx, `aligned`)
-    size_t nbytes             # [B] its size
-    void** slot               # the location of the pointer to it
+    size_t nbytes             # [B] size of the block
+    void** slot               # address of the pointer that points to the block
     size_t image              # offset at which `dump` wrote it
     bint state                # whether it changes during a run and is part of a snapshot
-    size_t size               # [B] size of an item
-    size_t keep               # [B] of each item that snapshots contain: the rest is constant, or follows from these bytes
+    size_t size               # [B] size of an item of the table
+    size_t keep               # [B] of each item that a snapshot contains; the rest is constant, or follows from these bytes
 
 cdef class Arena:
     cdef Block* block

@@ -3,8 +3,8 @@ from kernbench_core.model.sim cimport Sim
 from kernbench_core.types cimport cycle_t, int32_t, int64_t, slot_t
 
 cdef struct Known:            # data of a TE or VE that follow from the command queue alone
-    cycle_t done_at           # end of a job that streams nothing; else NEVER
-    int64_t work              # cycles of work of the jobs that have ended
+    cycle_t done_at           # the cycle in which a job that streams nothing ends; else NEVER
+    int64_t work              # [cycle] duration of the jobs that have ended
 
 cdef int check_status(Sim* s) except -1
 cdef int check_entries(Sim* s, int32_t* by_number) except -1

@@ -34,15 +34,15 @@ cdef enum Range:              # range of a value in a snapshot; `limits_of` (sta
 cdef struct Field:            # a field of a struct
     const char* name          # name of the field in errors
     size_t at                 # [B] offset from the beginning of the struct
-    int32_t width             # [B] of a value: 1, 4 or 8
+    int32_t width             # [B] size of a value: 1, 4 or 8
     int32_t length            # number of values: more than 1 for an array
-    int32_t span              # Range
+    int32_t span              # Range of its values
 
 cdef struct Record:           # the content of a snapshot for a struct
-    const char* name          # of the struct
-    const Field* field        # [n] its fields
+    const char* name          # name of the struct
+    const Field* field        # [n] the fields that a snapshot contains
     int32_t n                 # number of fields
-    size_t nbytes             # [B] in a snapshot
+    size_t nbytes             # [B] that a struct takes in a snapshot
 
 cdef struct Limits:           # limits of each range
     int64_t[RANGES] low       # the smallest value of each range

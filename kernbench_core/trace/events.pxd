@@ -39,36 +39,36 @@ cdef enum TraceLevel:
     TRACE_ACCESS = 3
 
 cdef struct Event:
-    cycle_t cycle             # in which the event happened
+    cycle_t cycle             # the cycle in which the event happened
     uint64_t order_key        # phase, kind of engine, engine: the order within a cycle
-    int32_t job               # number of the job, or position of issue
+    int32_t job               # number of its job, or position in the order of issue
     uint32_t detail           # DRAM channel + 1, number of the (first) event type, and one bit (`late`)
     int32_t kind              # kind of the record
     int32_t entry             # entry of the command queue, or NONE
     int64_t v[VALUES]         # values for the templates; MISSING for no value
 
 cdef struct TracedRequest:    # one request of a cycle, if all requests are recorded
-    slot_t requester          # whose request it is
+    slot_t requester          # the requester that makes the request
     uint64_t* requested_reads  # [words] banks requested with a read (or shared) port
     uint64_t* requested_writes  # [words] banks requested with a write port
-    uint64_t* no_read         # [words] banks of asked_reads without a free port
-    uint64_t* no_write        # [words] banks of asked_writes without a free port
-    uint64_t* by_read         # [words] for shared ports: banks of no_read that are read; the others are written
-    bint fresh                # whether it was not denied before
+    uint64_t* no_read         # [words] banks of `requested_reads` without a free port
+    uint64_t* no_write        # [words] banks of `requested_writes` without a free port
+    uint64_t* by_read         # [words] shared ports: banks of `no_read` that the request reads; it writes the others
+    bint fresh                # whether this is the first cycle in which it is denied
 
 cdef struct Note:             # one request of a block of cycles that was granted completely; in the order of the requesters
-    uint64_t[2] banks         # of read (or shared) ports, of write ports
-    slot_t requester          # whose request it is
-    int32_t cycle             # of the block
+    uint64_t[2] banks         # banks with a read (or shared) port, banks with a write port
+    slot_t requester          # the requester that made the request
+    int32_t cycle             # cycle, counted from the beginning of the block
 
 cdef struct Denial:           # the same for a request that was denied a bank
-    uint64_t[2] banks         # read ports and write ports that it requests
-    uint64_t[2] missing       # missing ports
-    uint64_t by_read          # as in Asking
-    slot_t requester          # whose request was denied
-    int32_t cycle             # of the block
-    bint fresh                # whether it was denied for the first time
-    Note* before              # the note before which it belongs
+    uint64_t[2] banks         # banks that it requests: with a read (or shared) port, with a write port
+    uint64_t[2] missing       # banks that it was denied: with a read (or shared) port, with a write port
+    uint64_t by_read          # as in TracedRequest
+    slot_t requester          # the requester that made the request
+    int32_t cycle             # cycle, counted from the beginning of the block
+    bint fresh                # whether this is the first cycle in which it is denied
+    Note* before              # the first note after it, in the order of the requesters
 
 cdef struct Tracer:
     int32_t level             # TraceLevel
@@ -76,36 +76,36 @@ cdef struct Tracer:
     Event* event              # the records
     int64_t n, room, full     # records in use; room; with `full` records the run returns
     int32_t* order            # [room] numbers of records, in the order of the lines (trace/record_order.pyx)
-    int32_t* spare            # [room]
+    int32_t* spare            # [room] working space for the sort
     bint lost                 # whether there was no memory for a record
-    TracedRequest* requesting  # [n_asking] requests of this cycle, in the order of arbitration
+    TracedRequest* requesting  # [n_requesting] requests of this cycle, in the order of arbitration
     int32_t n_requesting      # number of these requests
     bint denied               # whether one of them was denied for the first time
-    uint64_t* masks           # the words of their masks
+    uint64_t* masks           # the words of the masks of these requests
     int32_t commands          # number of entries of the queue
     const int32_t* row        # commands after them: jobs of components, and jobs without an entry; NONE are left out
-    Note* notes               # of a block: room for every requester in every cycle
-    Note* note                # the next one
-    Denial* denials           # likewise
+    Note* notes               # notes of the current block: room for every requester in every cycle
+    Note* note                # where the next note is written
+    Denial* denials           # denials of the current block: room for every requester in every cycle
     int32_t n_denials         # number of these denials
     uint64_t fresh            # cycles of the block with a first denial
 
 cdef struct FlowTrace:        # trace data of a flow slot
     bint used                 # whether it belongs to a running transfer
     bint entered              # whether it has entered its resources
-    bint suspended            # @flag
+    bint suspended            # @flag whether the trace has reported that the flow has left its resources
     Cursor at                 # the first byte of the open address run
-    nbytes_t left             # [B] of the run, from the first byte of the open request on
-    cycle_t requested         # @past? cycle of its first request; NEVER: no run is open
-    int32_t bank              # bank of its first byte
-    bint conflict             # @flag whether a request of it was denied
+    nbytes_t left             # [B] of the open address run, from the first byte of the open request on
+    cycle_t requested         # @past? the cycle of the first request of the open address run; NEVER: no run is open
+    int32_t bank              # bank of the first byte of the open address run
+    bint conflict             # @flag whether a request of the open address run was denied
     cycle_t held              # between scratchpads: the last cycle in which the trace recorded that it is held
 
 cdef struct StreamTrace:      # trace data of a region of a running TE or VE job
-    nbytes_t first            # [B] of the region: start of the open request
-    nbytes_t last             # [B] end of the open request; none if it is not above `first`
-    cycle_t requested         # @past? as in FlowTrace, for the whole region
-    bint conflict             # @flag
+    nbytes_t first            # [B] offset in the region of the beginning of the open request
+    nbytes_t last             # [B] offset in the region of the end of the open request; not above `first`: there is no open request
+    cycle_t requested         # @past? the cycle of the first request of the region; NEVER: there was none
+    bint conflict             # @flag whether a request of the region was denied
 
 cdef extern from *:
     """

@@ -28,18 +28,18 @@ cdef extern from *:
 
 cdef struct Repeat:
     Kind* kind                # NULL: the place is empty
-    int64_t entry             # entry of the record
-    int64_t[SHARED] shared    # values of the records
+    int64_t entry             # position of the entry in the command queue
+    int64_t[SHARED] shared    # values that all these records have in common
     uint64_t[OWN + 1] own     # numbers that the lines contain, the first of which is the cycle
     int32_t[OWN + 1] digits   # how many digits these numbers have
     int32_t[(OWN + 1) * LINES] end  # where each number ends in each line [B]; 0: it is not in the line
-    int64_t length            # [B] of the lines
+    int64_t length            # [B] length of the lines
     int32_t lines             # number of lines
 
 cdef struct Repeats:
-    Repeat* place             # [PLACES]
+    Repeat* place             # [PLACES] the stored records
     char* text                # [PLACES * room] the lines
-    int64_t room              # [B] of a place
+    int64_t room              # [B] capacity of the text of a place
 
 
 cdef inline int64_t place_of(Kind* t, Event* e) noexcept nogil:

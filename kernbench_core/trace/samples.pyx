@@ -14,7 +14,7 @@ cdef enum:
 
 cdef struct Piece:
     const char* data          # with a chunk of room behind it
-    int64_t length            # [B]
+    int64_t length            # [B] length of the text
 
 
 cdef class Samples:

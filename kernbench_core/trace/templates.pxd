@@ -20,26 +20,26 @@ cdef struct Item:
     int32_t table             # index of the table of texts
     int64_t base              # added to the value before a text is looked up
     const char* text          # for TEXT, the text; else text written before the value, unless the value is missing
-    int64_t length            # [B] of `text`
+    int64_t length            # [B] length of `text`
 
 cdef struct Template:
-    int32_t first             # of its parts
+    int32_t first             # index of its first part
     int32_t n                 # number of its parts
     int32_t only_if           # a column that must not be MISSING, ALWAYS or TOKEN_ENDS
     int32_t unit              # NO_UNIT, UNIT_OF_ENTRY, -3 - the column of the unit, or the number of the unit of value 0 ...
     int32_t unit_value        # ... plus this value of the record; -1: no addition
 
 cdef struct Kind:             # of records
-    int32_t first             # of its templates
+    int32_t first             # index of its first template
     int32_t n                 # number of its templates
     bint repeats              # whether lines are stored (`trace/repeats.pxd`)
     int32_t[SHARED] shared    # indices of values that many records of an entry have in common
     int32_t n_own             # number of the values that differ, besides the cycle; they are numbers
-    int32_t[OWN] own          # their indices
+    int32_t[OWN] own          # indices of these values
 
 cdef struct Text:
-    const char* data          # its bytes
-    int64_t length            # [B]
+    const char* data          # the bytes of the text
+    int64_t length            # [B] length of the text
 
 
 cdef inline void put_item(Buffer* b, Item* p, Event* e, const int64_t** columns, Text** tables) noexcept nogil:

@@ -15,9 +15,9 @@ cdef enum:
     CHUNK = 32                # [B]
 
 cdef struct Buffer:
-    char* data                # the text
-    int64_t n                 # [B] in use
-    int64_t room              # [B]
+    char* data                # the bytes of the text
+    int64_t n                 # [B] length of the text so far
+    int64_t room              # [B] capacity of the buffer
 
 cdef inline void put_text(Buffer* b, const char* text, int64_t n) noexcept nogil:
     cdef char* to = b.data + b.n

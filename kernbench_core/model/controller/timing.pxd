@@ -30,40 +30,40 @@ cdef enum:                    # scopes of timing parameters, in the order of SCO
     LEVELS = 5
 
 cdef struct Timing:           # of all channels; state/controller_layout.pyx writes the struct, and nothing changes it later
-    int32_t banks             # of a channel
-    int32_t rank_banks        # of a rank
+    int32_t banks             # number of banks of a channel
+    int32_t rank_banks        # number of banks of a rank
     int32_t nodes[LEVELS]     # number of nodes of each scope in a channel
     int32_t clocks[COMMANDS]  # clocks for which a command occupies its bus
     int32_t buses             # 1: one command at a time; 2: separate buses for row and column commands
     int32_t phases            # 2: only PRE may begin in an odd clock
     clock_t burst             # clocks for which a burst occupies the data bus
-    clock_t to_read           # from RD to the first data
-    clock_t to_write          # from WR to the first data
-    clock_t to_drain          # from the first data of a burst to the first clock in which it may be drained
-    clock_t faw               # from an ACT to the fourth ACT after it
-    clock_t refi              # from one refresh to the next, of all banks or of one; 0: no refresh
-    clock_t two_part          # largest time from ACT1 to ACT2; 0: ACT is a single command
+    clock_t to_read           # clocks from RD to the first data
+    clock_t to_write          # clocks from WR to the first data
+    clock_t to_drain          # clocks from the first data of a burst until it may be drained
+    clock_t faw               # clocks from an ACT to the fourth ACT after it, at least
+    clock_t refi              # clocks from one refresh to the next, of all banks or of one; 0: no refresh
+    clock_t two_part          # largest number of clocks from ACT1 to ACT2; 0: ACT is a single command
     clock_t running           # clocks for which the data clock continues after the last data; 0: it never stops
-    clock_t gap[LEVELS][COMMANDS][COMMANDS]  # smallest time from the first command to the second at the same node; 0: no limit
-    clock_t other[LEVELS][COMMANDS][COMMANDS]  # the same to another node with the same parent
+    clock_t gap[LEVELS][COMMANDS][COMMANDS]  # smallest number of clocks from the first command to the second at the same node; 0: no limit
+    clock_t other[LEVELS][COMMANDS][COMMANDS]  # smallest number of clocks to a command at another node with the same parent; 0: no limit
 
 cdef struct BankState:
     int64_t row               # @row? the open row, or NONE
     int32_t node[LEVELS]      # the numbers of its pseudo-channel, rank, stack, group and bank
-    int32_t active            # requests for which ACT was issued, without a column command so far
-    bint opening              # @flag it waits for ACT2
-    clock_t act2_by           # @later the last clock for ACT2
+    int32_t active            # number of requests for which ACT was issued, and no column command yet
+    bint opening              # @flag whether it waits for ACT2
+    clock_t act2_by           # @later the last clock in which ACT2 may be issued
     int32_t passed            # @count bursts of the open row that passed the oldest burst of the bank
-    clock_t used              # @later clock of the last column command
+    clock_t used              # @later the clock of the last column command
     int64_t scan              # the run of `mark_queue` that wrote the fields below
     int64_t oldest_row        # the row of the oldest burst in the served queue
     int32_t hits              # bursts of the served queue that need the open row
     clock_t hit_queued_at     # the clock in which the oldest of these bursts came
 
 cdef struct DeviceState:      # of one channel
-    BankState* bank           # [banks]
+    BankState* bank           # [banks] the state of each bank
     clock_t* ready[LEVELS]    # [nodes][COMMANDS] the clock from which each command is allowed
-    clock_t* opened           # [ranks][WINDOW] clocks of the last activations, the oldest first
+    clock_t* opened           # [ranks][WINDOW] the clocks of the last activations of each rank, the oldest first
 
 cdef inline clock_t bank_ready(DeviceState* d, int32_t bank, int32_t command) noexcept nogil:
     """The clock from which no timing parameter forbids a command to a bank."""

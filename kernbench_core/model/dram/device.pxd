@@ -20,26 +20,26 @@ cdef struct DeviceTiming:     # of all channels; state/device_layout.pyx writes 
     int32_t banks             # banks of a channel
     int32_t groups            # bank groups of a channel
     cycle_t period            # [cycle] one DRAM clock
-    cycle_t burst             # [cycle] for which a burst occupies the data bus
-    cycle_t to_read           # [cycle] from RD to the first byte (t_cl)
-    cycle_t to_write          # [cycle] from WR to the first byte (t_cwl)
+    cycle_t burst             # [cycle] time for which a burst occupies the data bus
+    cycle_t to_read           # [cycle] time from RD to the first byte (t_cl)
+    cycle_t to_write          # [cycle] time from WR to the first byte (t_cwl)
     cycle_t faw               # [cycle] smallest time from an ACT to the fourth ACT after it
-    cycle_t refi              # [cycle] from one refresh to the next; 0: no refresh
+    cycle_t refi              # [cycle] time from one refresh to the next; 0: no refresh
     cycle_t in_bank[COMMANDS][COMMANDS]  # [cycle] smallest time from the first command to the second in the same bank; 0: no limit
-    cycle_t in_group[COMMANDS][COMMANDS]    # [cycle] the same for two commands to one bank group
-    cycle_t in_channel[COMMANDS][COMMANDS]  # [cycle] the same for two commands to one channel
+    cycle_t in_group[COMMANDS][COMMANDS]    # [cycle] smallest time from the first command to the second in the same bank group; 0: no limit
+    cycle_t in_channel[COMMANDS][COMMANDS]  # [cycle] smallest time from the first command to the second in the same channel; 0: no limit
 
 cdef struct Bank:
     int64_t row               # @row? the open row, or NONE; the controller writes it with ACT, device_give with PRE
     cycle_t ready[COMMANDS]  # @later the cycle from which each command is allowed by earlier commands to this bank; device_give writes it
     int32_t passed            # @count bursts of the open row that passed an older burst of another row; controller.pyx counts
-    int32_t candidates        # queued bursts of the bank that are candidates; the scheduler counts them
+    int32_t candidates        # number of queued bursts of the bank that are candidates; the scheduler counts them
     int64_t oldest_row        # the row of the oldest queued burst of the bank; the scheduler writes it
-    int64_t marked            # the scan (Devices.scans) in which the scheduler wrote these two fields
-    int64_t open_row_scan     # the scan in which the page policy found a queued burst of the open row
+    int64_t marked            # number of the scan (Devices.scans) in which the scheduler wrote `candidates` and `oldest_row`
+    int64_t open_row_scan     # number of the scan in which the page policy found a queued burst for the open row
 
 cdef struct Device:           # the device of one channel
-    Bank* bank                # [banks] the banks of one group are adjacent
+    Bank* bank                # [banks] the state of each bank; the banks of one group are adjacent
     cycle_t* group            # [groups][COMMANDS] the cycle from which each command is allowed by earlier commands to the group
     cycle_t ready[COMMANDS]   # @later the cycle from which each command is allowed by earlier commands to the channel
     cycle_t opened[WINDOW]    # @later cycles of the last activations, as a ring buffer; device_give writes it

@@ -4,13 +4,13 @@ from kernbench_core.types cimport NONE, cycle_t, int32_t, int64_t, nbytes_t, uin
 
 cdef struct Dram:             # one memory: all channels of an NPU, or one slice of a stack; state/layout.pyx writes it
     int32_t first             # resource of its first channel; NONE: it has no channels (between scratchpads)
-    int32_t channels          # channels over which its addresses are interleaved
+    int32_t channels          # number of channels over which its addresses are interleaved
     nbytes_t interleave       # [B] consecutive bytes on one channel
     int32_t interleave_shift  # log2(interleave), or -1 if it is not a power of two
     int32_t channel_mask      # channels - 1 if the number of channels is a power of two, else -1
     nbytes_t align            # [B] every row of a transfer is widened to multiples of this
     int32_t cache             # number of the last-level cache in front of it, or NONE
-    nbytes_t line             # [B] of that cache
+    nbytes_t line             # [B] length of a line of that cache
     cycle_t setup             # [cycle] from a transfer's start to its first share, without the latency of links
     # with a codec in front of the memory, addresses and bytes in this struct are expanded: ratio_num/ratio_den expanded bytes
     int64_t ratio_num  # for each
@@ -18,19 +18,19 @@ cdef struct Dram:             # one memory: all channels of an NPU, or one slice
 
 cdef struct Extent:  # the bytes that a DMA job moves; a 1-D transfer is one row; state/layout.pyx or a component writes it
     int64_t dram_addr         # DRAM address of the first byte of row 0, before alignment
-    nbytes_t row_bytes        # [B] of one row, before alignment
-    nbytes_t stride           # [B] from the first byte of a row to the first byte of the next
-    int64_t rows              # rows of the transfer
+    nbytes_t row_bytes        # [B] length of a row, before alignment
+    nbytes_t stride           # [B] distance from the first byte of a row to the first byte of the next
+    int64_t rows              # number of rows of the transfer
     nbytes_t spm_addr         # flat scratchpad address of the first aligned byte
-    int64_t pitch             # behind a cache: number of bits of a row in `cached`
+    int64_t pitch             # behind a cache: number of bits of `cached` for each row
     uint64_t* cached  # a bit for each line that a row touches, from its first line on: set if the line moves only over the cache; else NULL
 
 cdef struct Cursor:  # the next byte of a flow, and the address run that begins there; cursor_open and cursor_next_run write it
-    nbytes_t run_left         # [B] of the run from the next byte on; 0 after the last byte
+    nbytes_t run_left         # [B] from the next byte to the end of its address run; 0 after the last byte of the flow
     nbytes_t run_seen  # [B] run_left when `addr` and `dram` were last brought up to date: inside a run only run_left changes
     nbytes_t addr             # flat scratchpad address of the next byte
     int64_t dram              # DRAM address of the next byte
-    int64_t row               # row of the transfer that contains the next byte
+    int64_t row               # number of the transfer's row that contains the next byte
     int64_t row_end           # DRAM address of the aligned end of this row
     int64_t shift             # scratchpad address minus DRAM address, constant in a row
 

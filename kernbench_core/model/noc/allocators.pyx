@@ -10,7 +10,7 @@ from kernbench_core.model.noc.routers cimport (
 from kernbench_core.types cimport NONE, cycle_t, int16_t, int32_t, uint64_t
 
 cdef enum:
-    NO_OFFER = 0x7fffffff          # Request.turn of a head without an offer
+    NO_OFFER = 0x7fffffff          # Request.distance of a head without an offer
 
 
 cdef inline int32_t cyclic_distance(int32_t position, int32_t pointer, int32_t n) noexcept nogil:

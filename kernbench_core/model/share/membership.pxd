@@ -5,17 +5,17 @@ from kernbench_core.model.dram.extent cimport Cursor
 from kernbench_core.types cimport NEVER, NONE, cycle_t, int8_t, int32_t, int64_t, nbytes_t, slot_t, uint32_t, uint64_t
 
 cdef struct Resource:         # a DRAM channel, or one direction of a link
-    int64_t weight            # W: sum of the weights of its members
-    slot_t first              # its list of member nodes
+    int64_t weight            # sum of the weights of its members
+    slot_t first              # the first node of its list of members; NONE: it has no members
     int32_t members           # number of flows that share it now
     bint dirty                # whether its membership changed since the last P4
     cycle_t since             # the counters are valid up to this cycle
-    int64_t busy              # @past cycles with a member
-    int64_t member_cycles     # @count
-    nbytes_t bytes            # bytes of finished flows
-    nbytes_t stored           # of those, bytes moved to DRAM
-    int64_t num               # capacity num/den [B/cycle], constant
-    int64_t den               # the denominator of that capacity
+    int64_t busy              # @past number of cycles before `since` with a member
+    int64_t member_cycles     # @count number of members, summed over the cycles before `since`
+    nbytes_t bytes            # [B] moved by flows that have ended
+    nbytes_t stored           # [B] of `bytes` that moved to DRAM
+    int64_t num               # numerator of its capacity [B/cycle]; constant
+    int64_t den               # denominator of its capacity
     bint binds                # derived: whether it may limit the rate of a member that is also on a channel (shared_bw.pxd)
     int32_t off_channels      # derived: members that are on no channel
 
@@ -23,80 +23,80 @@ cdef struct Route:
     int32_t first             # index of its first resource in Share.path
     int32_t length            # number of resources of which flows are members
     int32_t more              # number of resources after these: links between routers, over which flits move
-    int32_t segment           # its first segment (model/noc/interface.pxd)
+    int32_t segment           # index of its first segment (model/noc/interface.pxd)
     int32_t segments          # number of its segments
 
 cdef struct Routes:            # all routes; their number may grow (model/routes.pyx)
-    int32_t* memory           # [n] the memory of a transfer's first route, else NONE
-    int32_t n                 # routes
-    int32_t n_path            # resources in Share.path
-    int32_t room, max_path    # room for routes and for the resources of their paths, after they have grown
+    int32_t* memory           # [n] for the first route of a transfer, the index of its memory; else NONE
+    int32_t n                 # number of routes
+    int32_t n_path            # number of resources in Share.path
+    int32_t room, max_path    # room for routes; the second field is the room for the resources of all routes. Both grow
     bint grown                # whether routes were added at run time
 
 cdef struct Pace:             # a rate, and the values that follow from it
-    int64_t raw_num           # rate before it was reduced to lowest terms
-    int64_t raw_den           # the denominator of that rate
-    nbytes_t line             # [B] a line of the scratchpad
-    nbytes_t row              # [B] a row of its banks
-    int64_t num               # num/den [B/cycle]
-    int64_t den               # the denominator of that rate
-    uint64_t inverse          # this field and the following, as in Flow
-    int64_t cost              # as in Flow
-    int64_t every             # as in Flow
-    int64_t rest              # as in Flow
-    int32_t rounds            # as in Requester
-    uint64_t span             # as in Flow
+    int64_t raw_num           # numerator of the rate before it was reduced to lowest terms
+    int64_t raw_den           # denominator of that rate
+    nbytes_t line             # [B] length of a line of the scratchpad
+    nbytes_t row              # [B] one line in each bank of the scratchpad
+    int64_t num               # numerator of the rate in lowest terms [B/cycle]
+    int64_t den               # denominator of the rate in lowest terms
+    uint64_t inverse          # `Flow.inverse` at this rate
+    int64_t cost              # `Flow.cost` at this rate
+    int64_t every             # `Flow.every` at this rate
+    int64_t rest              # `Flow.rest` at this rate
+    int32_t rounds            # `Requester.rounds` at this rate
+    uint64_t span             # `Flow.span` at this rate
 
 cdef struct Flow:  # the bytes of one transfer on one DRAM channel; a block changes the fields from `carry` on (fast/speculative.pxd)
-    int64_t raw_num, raw_den  # the rate before it was reduced to lowest terms
-    nbytes_t total            # [B]
-    slot_t job                # the job of these bytes
-    slot_t sibling, line_next  # the next flow of its job, and in the waiting line of its channel
-    int8_t entered            # @flag past its head latency, not finished, and not out: it may use its resources
-    int8_t member             # @flag member of its resources
-    int8_t frozen             # max_min_v1: its share is fixed in this filling
-    int8_t out                # @flag out for backpressure
-    int64_t carry             # @count [1/den B] bandwidth credit
-    cycle_t seen              # the carry includes every cycle before this one
+    int64_t raw_num, raw_den  # numerator and denominator of the rate before it was reduced to lowest terms
+    nbytes_t total            # [B] that the flow moves
+    slot_t job                # index of its DMA job
+    slot_t sibling, line_next  # the next flow of the same job; the second field is the next flow in the waiting line of its channel
+    int8_t entered            # @flag whether it may use its resources: it is past its head latency, has not ended, and is not out
+    int8_t member             # @flag whether it is a member of its resources
+    int8_t frozen             # max_min_v1: whether the current filling has fixed its rate
+    int8_t out                # @flag whether it has left its resources because of backpressure
+    int64_t carry             # @count [1/den B] bandwidth credit: what it has earned and not yet requested
+    cycle_t seen              # the cycle up to which `carry` is computed; cycles from this one on are not included
     nbytes_t piece            # [B] to the end of the scratchpad line or run; with less carry than this, no request is made
     nbytes_t requested        # @count [B] of the request of this cycle, or of the held request
-    nbytes_t left             # @count [B] not yet moved
+    nbytes_t left             # @count [B] that it has not yet moved
     Cursor at                 # the next byte that is not yet part of a request
     int32_t bank              # bank of the next line (interleaved map)
-    int32_t channel           # channel of its memory
-    int64_t num               # @term rate num/den [B/cycle], in lowest terms; all following fields follow from the fields above
-    uint64_t inverse          # reciprocal(num)
-    int64_t den               # @term also the unit of the carry, even while it is no member
-    int64_t cost              # [1/den B] of a scratchpad line
-    int64_t every             # cost // num: the cycles in which a line is earned
-    int64_t rest              # cost % num: the remainder
+    int32_t channel           # index of its channel in the memory
+    int64_t num               # @term numerator of the rate in lowest terms [B/cycle]; the fields below follow from those above
+    uint64_t inverse          # reciprocal(num), for division without a division instruction
+    int64_t den               # @term denominator of the rate, and of `carry` also while it is no member
+    int64_t cost              # [1/den B] credit that a scratchpad line costs
+    int64_t every             # whole cycles in which the credit for a line is earned: cost // num
+    int64_t rest              # remainder of that division: cost % num
     uint64_t span             # a bit for each line that it may take in BOUNDED_CYCLES cycles, except for lines that it is denied now
-    nbytes_t line             # [B] bank_width of its scratchpad
-    nbytes_t row              # [B] a row of its banks
-    slot_t bus                # the resource of its channel; NONE: it has none
-    int32_t weight            # number of its shares of a resource
+    nbytes_t line             # [B] length of a line of its scratchpad
+    nbytes_t row              # [B] one line in each bank of its scratchpad
+    slot_t bus                # index of the resource of its DRAM channel; NONE: it has no channel
+    int32_t weight            # its weight: its number of shares of a resource
     bint compressed  # whether its bytes here are the bytes between codec and scratchpad: ratio_num for ratio_den bytes on its resources
-    int64_t ratio_num, ratio_den  # as in Dram
-    Route route               # resources from its memory to its scratchpad
+    int64_t ratio_num, ratio_den  # expanded bytes for `ratio_den` compressed bytes, as in Dram
+    Route route               # the resources from its memory to its scratchpad
     cycle_t rated             # the cycle in whose P4 its rate was computed
-    cycle_t started           # start of its transfer; with `engine` and `job_seq`, the order of the waiting line
-    int32_t engine            # DMA engine of its job
+    cycle_t started           # start of its transfer; started, engine and job_seq are its order in the waiting line of its channel
+    int32_t engine            # index of the DMA engine of its job
     int64_t job_seq           # submission number of its job
 
 ctypedef void (*touch_fn)(void* sim, slot_t flow, cycle_t now) noexcept nogil
 
 cdef struct Share:
-    int32_t rule              # Allocation
+    int32_t rule              # Allocation: the rule that sets the rates
     bint queues               # whether entering flows wait in the line of their channel (ShareRule.queues)
     Resource* res             # [n_res] all resources
     int32_t n_res             # number of resources
-    int32_t channels          # res[0:channels] are the DRAM channels
-    slot_t* path              # resources of all routes, one route after another
+    int32_t channels          # number of DRAM channels: res[0:channels]
+    slot_t* path              # the resources of all routes, one route after another
     Flow* flow                # [Sim.n_flows] all flow slots
     Requester* requester                # the requester of each flow, with the cycle of its next request
-    slot_t* node_next         # member lists: node = (flow << hop_shift) + position in its route
-    slot_t* node_prev         # the same lists backwards
-    int32_t hop_shift         # 1 << hop_shift: room for the longest route
+    slot_t* node_next         # next node in the list of members of a resource; node = (flow << hop_shift) + position in its route
+    slot_t* node_prev         # previous node in the same list
+    int32_t hop_shift         # log2 of the number of nodes for each flow, which is at least the length of the longest route
     slot_t* dirty             # resources whose membership changed
     int32_t n_dirty           # number of these resources
     slot_t* line              # fifo_v1, row_buffer_v1: the first flow in the waiting line of each channel

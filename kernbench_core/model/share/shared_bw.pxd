@@ -14,10 +14,10 @@ cdef enum:
 
 cdef struct KnownRate:        # flows of one route and one weight have the same rate
     int32_t first             # the route, by its first resource in Share.path; -1: no rate is kept here
-    int32_t length            # of the route
-    int32_t weight            # of the flow
-    int64_t num               # rate num/den [B/cycle]
-    int64_t den               # the denominator of that rate
+    int32_t length            # number of resources of the route
+    int32_t weight            # weight of the flows
+    int64_t num               # numerator of the rate [B/cycle]
+    int64_t den               # denominator of the rate
 
 cdef inline void find_rate(Share* s, Flow* f, KnownRate* rate) noexcept nogil:
     """The smallest num * w / (den * W) along the route."""

@@ -54,6 +54,34 @@ def test_every_name_on_the_page_is_in_the_code() -> None:
     assert not missing, missing
 
 
+def fields_of_structs() -> dict[str, set[str]]:
+    """The words of the declarations of each struct and class of the core, without comments."""
+    found: dict[str, set[str]] = {}
+    for path in files("kernbench_core", suffixes=(".pxd", ".pyx")):
+        name = ""
+        for line in path.read_text(encoding="utf-8").splitlines():
+            if opened := re.match(r"cdef (?:struct|class) (\w+)", line):
+                name = opened[1]
+            elif line and not line.startswith(" "):
+                name = ""
+            elif name:
+                found.setdefault(name, set()).update(re.findall(r"\w+", line.partition("#")[0]))
+    return found
+
+
+def test_fields_that_pages_and_comments_name_are_in_their_structs() -> None:
+    fields = fields_of_structs()
+    places = [PAGE, *(PAGE.parent / "how-to").glob("add_a_*.md"), *files("kernbench_core", suffixes=(".pxd", ".pyx"))]
+    named = [
+        (path.name, struct, field)
+        for path in places
+        for struct, field in re.findall(r"\b([A-Z][a-z]\w+)\.([a-z]\w*)", path.read_text(encoding="utf-8"))
+        if struct in fields
+    ]
+    assert len(named) > 80
+    assert not [one for one in named if one[2] not in fields[one[1]]]
+
+
 def test_pictures_are_sound(pictures: ModuleType) -> None:
     for name, text in pictures.core_pictures().items():
         ElementTree.fromstring(text)

@@ -56,6 +56,8 @@ OPTION_SYNONYMS: dict[str, tuple[str, ...]] = {
     "--preset": ("--config",),
     "--override": ("--set",),
     "--param": ("--set",),
+    "--params": ("--set",),
+    "-p": ("--set",),
     "--define": ("--set",),
     "-D": ("--set",),
     "-s": ("--set",),

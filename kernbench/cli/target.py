@@ -55,7 +55,10 @@ def find_case(target: str, settings: Sequence[str] | None) -> tuple[Case, list[s
 def note_chips(machines: Iterable[NpuConfig | SystemConfig], *, quiet: bool) -> None:
     """Report on stderr how a language model can run the kernels of a chip, if one of the machines is a chip."""
     if not quiet and any(machine.chip is not None for machine in machines):
-        output.note("note: the layers are planned as on an NPU; for the chip's kernels and host software: --runtime NAME")
+        output.note(
+            "note: the layers are planned as on an NPU, by default with weights of 4 bits; for the chip's kernels, "
+            "host software and 16-bit values: --runtime NAME, such as vllm, trtllm or torch_eager"
+        )
 
 
 def _is_own(name: str, equals: str) -> bool:

@@ -105,6 +105,13 @@ SEND = {"opcode": "DMA_SEND_TILE", "node": "sip0.cube0.pe0", "peer": "sip0.cube0
 BACK = SEND | {"node": "sip0.cube0.pe1", "peer": "sip0.cube0.pe0", "spm_offset": 256, "peer_offset": 512}
 
 
+def test_a_launch_that_no_engine_follows(tmp_path: Path) -> None:
+    """The run uses no DMA engine, TE or VE, so samples of queues have no values."""
+    launch = {"opcode": "LAUNCH", "node": "sip0.cube0.m_cpu"}
+    program = {"metadata": {"version": "1.0", "name": "launch"}, "cmdq": [launch]}
+    check_traces(({"schema": "kernbench/system/1"}, program), tmp_path)
+
+
 def test_a_send_by_hand() -> None:
     """Three lines of 16 B over links without latency: a member from cycle 0 on, with 16 B a cycle, one line in 0, 1, 2."""
     lines, machine = Lines(), Machine(load_config(SMALL), load_program({"metadata": {"version": "1.0"}, "cmdq": [SEND]}))

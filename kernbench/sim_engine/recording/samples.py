@@ -257,7 +257,8 @@ class Windows:
             numbers.append((self.bank, np.concatenate((banks.sum(axis=2), counts), axis=2)))
         cycles, lengths = [window.cycles - 1 for window in ended], [window.length for window in ended]
         # The core reads contiguous rows, and slices of the depths of queues are not contiguous.
-        return [form.windows(cycles, lengths, np.ascontiguousarray(rows.reshape(-1, rows.shape[2]))) for form, rows in numbers]
+        flat = [(form, rows.reshape(n * rows.shape[1], rows.shape[2])) for form, rows in numbers]
+        return [form.windows(cycles, lengths, np.ascontiguousarray(rows)) for form, rows in flat]
 
     def _queues(self, lines: _Lines, now: tuple[Any, ...], then: tuple[Any, ...]) -> None:
         """Samples of the buffers of routers that were not empty."""

@@ -310,7 +310,7 @@ class ControllerChannel:
             command = self._next(request)
             if request.bank in self.opening or request.bank == blocked or (command == "ACT" and self.opening):
                 continue
-            if command == "PRE" and any(other.bank == request.bank for other in self.active):
+            if command == "PRE" and any(other.bank == request.bank for other in [*self.active, self.cas] if other is not None):
                 continue
             if command in bus and self._may_be_given(request, command, served) and self._allowed(clock, command, request.bank):
                 able.append((request, command))

@@ -85,6 +85,18 @@ CASES: list[tuple[str, dict[str, Any], list[dict[str, Any]], list[int]]] = [
     ("no refresh: ACT 301", machine(LATE), [move(0)], [331]),
     ("ACT2 in the clock behind ACT1", machine(t_aad=8), [move(0)], [31]),
     ("CAS 15, RD 16", machine(t_wckpst=4, command_buses=1), [move(0)], [32]),
+    (  # the data clock stops at 56; the two later bursts are queued in 72
+        "CAS of a queued hit 73 beside ACT of an older burst 73, RD 74, 87",
+        machine({"t_setup_cycles": 20}, t_wckpst=4),
+        [move(0), move(BANK, after=0), move(GROUPS * 32, after=0)],
+        [52, 103, 90],
+    ),
+    (
+        "CAS of a queued hit 73, RD 74, and only then PRE of its bank 79, ACT 93, CAS 107, RD 108",
+        machine({"t_setup_cycles": 20}, t_wckpst=4, scheduler="oldest_ready"),
+        [move(0), move(ROW, after=0), move(GROUPS * 32, after=0)],
+        [52, 124, 90],
+    ),
 ]
 
 

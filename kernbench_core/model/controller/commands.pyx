@@ -91,6 +91,8 @@ cdef void issue_act(Controllers* d, Channel* c, int32_t which, int32_t k, clock_
     if which == 1:
         c.whole -= 1
     take_out(c.queue[which], &c.n[which], k)
+    if c.cas and c.cas_list == which and c.cas_index > k:  # a CAS of this clock, on the other bus
+        c.cas_index -= 1
 
 
 cdef bint issue_act2(Controllers* d, Channel* c, clock_t by, clock_t now) noexcept nogil:
@@ -143,10 +145,15 @@ cdef clock_t serve_active(Controllers* d, Channel* c, clock_t now, bint* issued)
     return soonest
 
 
+cdef inline bint after_cas(Channel* c, int32_t bank) noexcept nogil:
+    """Whether a CAS was issued in this clock for a queued burst of a bank: its column command follows in the next clock."""
+    return c.cas and c.cas_list != ACTIVE_LIST and c.queue[c.cas_list][c.cas_index].bank == bank
+
+
 cdef inline bint forbidden(Channel* c, Request* q, int32_t command) noexcept nogil:
     """Whether the state of the bank, or of another activation, forbids a command at any time before it changes."""
     cdef BankState* b = &c.device.bank[q.bank]
-    return b.opening or q.bank == c.refreshing or (command == PRE and b.active) or (command == ACT and c.opening)
+    return b.opening or q.bank == c.refreshing or (command == PRE and (b.active or after_cas(c, q.bank))) or (command == ACT and c.opening)
 
 
 cdef int32_t choose_queued(

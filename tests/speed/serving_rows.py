@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -20,6 +19,7 @@ from kernbench.serving import Arrivals, ContinuousBatching, Request, Scenario, S
 from kernbench.workloads.models.files import load_model
 from tests.speed.goals import Goal, goal_lines
 from tests.speed.kept import without_kept_results
+from tests.speed.peak import peak_mib
 from tests.speed.simpy_serving import Limits, serve
 
 #: [1/s] 80 % of 25 requests/s: a step of 256 decodes, and of the 1,024 tokens of prefill that keep their number, takes 80 ms
@@ -78,8 +78,7 @@ def _ours(count: int, tables: Path) -> ServingRow:
         timer.save()
         result.to_dict()
     seconds = time.process_time() - before
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return ServingRow("kbsim serve", count, seconds, result.record.steps, getattr(timer, "filled", 0), *seen, peak)
+    return ServingRow("kbsim serve", count, seconds, result.record.steps, getattr(timer, "filled", 0), *seen, peak_mib())
 
 
 def _beside_simpy(count: int, tables: Path) -> tuple[float, float]:

@@ -3,18 +3,18 @@
 A flow that requests whole lines at a constant rate does the same for every line: it takes a port of the next bank, pays for the line, and
 waits `every` cycles or one more. Its lane (fast/timing_wheel.pxd) contains the few numbers that these requests need, and the number of
 lines up to the first request that may be of another kind. Rolling opens a lane when the flow is due. The lane is closed, and the flow
-brought up to date, before a request of another kind, before the rate of the flow changes, and before code other than rolling reads the
-flow.
+brought up to date, before a request of another kind, and before code other than rolling reads the flow. If only the rate of the flow
+changes, the lane stays open (`repace_lane`). Before another change, it is paused (`touch_lane`).
 """
 from libc.string cimport memcpy, memset
 
 from kernbench_core.fast.address_runs cimport gap_of
 from kernbench_core.model.bank cimport Requester
 from kernbench_core.model.bank_counters cimport tally_eight
-from kernbench_core.model.division cimport quotient
+from kernbench_core.model.division cimport divided, quotient
 from kernbench_core.model.dram.extent cimport Dram
-from kernbench_core.model.share.membership cimport Flow
-from kernbench_core.fast.timing_wheel cimport BANKS, BUCKETS, Lane, Wheel, wheel_insert, wheel_remove
+from kernbench_core.model.share.membership cimport MANY, Flow, Pace, credit_in, take_pace
+from kernbench_core.fast.timing_wheel cimport BANKS, BUCKETS, RUNS, Lane, Wheel, wheel_insert, wheel_remove
 from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 
 cdef extern from *:
@@ -38,15 +38,19 @@ cdef void set_line_constants(Sim* s, Spm* p) noexcept nogil:
     """Set the values that the lines of all lanes have in common, for the whole run."""
     cdef Wheel* x = s.wheel
     cdef Dram* d = s.memory
-    cdef int32_t k
+    cdef int32_t k, n
     x.line = p.line if p.line_shift >= 0 and not p.blocked else -1
     x.shift = p.line_shift
     x.interleave = d.interleave
-    x.gap = gap_of(d, p) if x.line > 0 and d.interleave & (p.line - 1) == 0 else 0
+    x.gap = gap_of(d, p) if x.line > 0 and d.interleave & (p.line - 1) == 0 and d.interleave <= RUNS * p.line else 0
     x.chunk = <int32_t>(d.interleave >> p.line_shift) if x.gap else 0
     for k in range(p.banks):
         x.next[k] = (k + 1) % p.banks
-        x.next[BANKS + k] = (k + 1 + (x.gap >> x.shift)) % p.banks if x.gap else 0
+        for n in range(1, x.chunk):
+            x.next[k + BANKS * n] = x.next[k] + BANKS * (n - 1)
+    if x.gap:
+        for k in range(p.banks):
+            x.next[k] = (k + 1 + (x.gap >> x.shift)) % p.banks + BANKS * (x.chunk - 1)
 
 
 cdef void fill_wheel(Sim* s, Spm* p) noexcept nogil:
@@ -144,7 +148,7 @@ cdef bint open_lane(Sim* s, Spm* p, slot_t requester) noexcept nogil:
         g.paused = 0
     else:
         lines = f.at.run_left >> x.shift
-        g.run = <int32_t>min(lines, MOST)
+        g.place = f.bank + (BANKS * (<int32_t>lines - 1) if x.gap else 0)
         if x.gap and lines << x.shift == f.at.run_left:       # the row goes on behind the run
             row = f.at.row_end - (f.at.dram + f.at.run_seen + x.gap)
             if row > 0:
@@ -153,8 +157,7 @@ cdef bint open_lane(Sim* s, Spm* p, slot_t requester) noexcept nogil:
         if lines < 2:                           # the last line may be cut, or continue in the next row
             return False
         g.lines = g.opened = <int32_t>min(lines, MOST) - 1
-        g.bank = f.bank
-        g.side = p.ports[0] if p.split and a.to_writes else 0
+        g.side = p.ports[1] if p.split and not a.to_writes else 0
     g.at = p.done
     g.carry = carry
     g.num = f.num
@@ -179,10 +182,41 @@ cdef void close_lane(Sim* s, slot_t requester, cycle_t now) noexcept nogil:
         f.at.run_seen = min(x.interleave, f.at.row_end - f.at.dram)
         f.at.run_left = f.at.run_seen - ((over - turns * x.chunk) << x.shift)
     f.left -= lines << x.shift
-    f.bank = g.bank
+    f.bank = g.place & (BANKS - 1)
     if g.paused == 0:
         settle_carry(g, f, &s.requester[requester], now)
     g.lines = g.opened = g.paused = 0
+
+
+cdef bint repace_lane(void* sim, slot_t flow, cycle_t now) noexcept nogil:
+    """Give an open lane the rate `Share.pace` from cycle `now` on, as `set_rate` does for any flow; false if this lane cannot have it, or if
+    the scratchpad does not know yet that it is changed in this cycle."""
+    cdef Sim* s = <Sim*>sim
+    cdef Lane* g = &s.lane[flow]
+    cdef Flow* f = &s.share.flow[flow]
+    cdef Requester* a = &s.requester[flow]
+    cdef Pace* t = &s.share.pace
+    cdef Spm* p = &s.spm[0]
+    cdef int64_t credit, waits
+    if g.lines == 0 or p.done != now or not p.lookahead.touched or p.lookahead.conflict_free or t.every == 0 or t.every >= MOST:
+        return False
+    credit = credit_in(f, g.carry + f.cost - (g.at + 1 - now) * g.num, t.den)
+    waits = divided(t.cost - credit - 1, t.num, t.inverse)
+    if p.lookahead.on_wheel:
+        wheel_remove(s.wheel, g)
+    g.at = now + waits
+    g.carry = credit + (waits + 1) * t.num - t.cost
+    g.num = t.num
+    g.rest = t.rest
+    g.every = <int32_t>t.every
+    if p.lookahead.on_wheel:
+        wheel_insert(s.wheel, g, g.position, now)
+    f.raw_num = t.raw_num
+    f.raw_den = t.raw_den
+    take_pace(f, t)
+    a.rounds = t.rounds if f.left == f.at.run_left else MANY
+    a.ends_at = 0
+    return True
 
 
 cdef void count_ports(Sim* s, Spm* p) noexcept nogil:

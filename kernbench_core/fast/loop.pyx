@@ -12,6 +12,7 @@ from kernbench_core.fast.conflict_free cimport save_back_offs, restore_back_offs
 from kernbench_core.fast.group_layout cimport reset_horizons
 from kernbench_core.fast.groups cimport group_cycle, groups_next, groups_run, groups_until
 from kernbench_core.fast.horizon cimport find_horizons, touch_flow
+from kernbench_core.fast.lanes cimport repace_lane
 from kernbench_core.fast.pair_cycles cimport reset_stepping
 from kernbench_core.fast.paths cimport scratchpad_advance, scratchpad_touch
 from kernbench_core.fast.rolling cimport roll
@@ -76,6 +77,8 @@ cdef void begin_fast(Sim* s, bint skip) noexcept nogil:
     cdef int32_t k
     s.skip = skip and (s.trace == NULL or s.trace.level < TRACE_FULL)       # a trace of requests needs every request
     s.share.touch = touch_flow
+    if s.n_spm == 1:
+        s.share.repace = repace_lane
     s.share.whole = s.groups.n == 1
     s.share.sim = s
     s.changing = scratchpad_touch

@@ -26,7 +26,7 @@ from kernbench_core.fast.address_runs cimport gap_of, follows
 from kernbench_core.model.arbiter.oldest_first cimport order_of
 from kernbench_core.model.share.membership cimport Flow
 from kernbench_core.model.sim cimport Sim
-from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint8_t, uint64_t
+from kernbench_core.types cimport NEVER, cycle_t, int16_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 from kernbench_core.fast.paths cimport ROLLING_PATH, paths
 from kernbench_core.fast.block_ports cimport Walk, take
 from kernbench_core.fast.lanes cimport close_lane, close_lanes, count_ports, fill_wheel, open_lane, reinsert_far, reinsert_moved
@@ -127,14 +127,12 @@ cdef inline void take_free(uint64_t* taken, int32_t ports, uint64_t bank) noexce
     taken[0] |= bank
 
 
-cdef inline void step_lane(Lane* g, cycle_t now, uint8_t* next, int32_t chunk) noexcept nogil:
+cdef inline void step_lane(Lane* g, cycle_t now, int16_t* next) noexcept nogil:
     """The request of an open lane was granted in cycle `now`: go on to the next. There is no branch, as it could not be predicted."""
     cdef int64_t carry = g.carry - g.rest, late = carry >> 63               # all ones, or zero
-    cdef int32_t run = g.run - 1, over = run == 0
     g.carry = carry + (g.num & late)
     g.at = now + g.every - late
-    g.bank = next[BANKS * over + g.bank]
-    g.run = run + (chunk & -over)
+    g.place = next[g.place]
     g.lines -= 1
 
 
@@ -160,9 +158,9 @@ cdef inline bint requests_due(Sim* s, Spm* p, Walk* w, int32_t ports, nbytes_t g
     cdef Wheel* x = s.wheel
     cdef Lane* lanes = s.lane
     cdef cycle_t now = w.begin
-    cdef int32_t bucket = now & (BUCKETS - 1), chunk = x.chunk, each = ports, next, r
+    cdef int32_t bucket = now & (BUCKETS - 1), each = ports, next, r
     cdef uint64_t* nonempty = x.nonempty
-    cdef uint64_t* taken = w.taken[0]
+    cdef uint64_t* taken = x.word + x.words
     cdef uint64_t due_words = nonempty[bucket], due, mine, this, bank
     cdef uint64_t* words
     cdef uint64_t* ends
@@ -186,12 +184,12 @@ cdef inline bint requests_due(Sim* s, Spm* p, Walk* w, int32_t ports, nbytes_t g
             g = &lanes[requester]
             usual = not traced and (g.lines or open_lane(s, p, requester))
             if ports == 0:
-                each = w.ports[1] if g.side else w.ports[0]
+                each = w.ports[w.split and g.side == 0]
             ends = taken + g.side
-            bank = <uint64_t>1 << g.bank
+            bank = <uint64_t>1 << (g.place & (BANKS - 1))
             if usual and not ends[each - 1] & bank:
                 take_free(ends, each, bank)
-                step_lane(g, now, x.next, chunk)
+                step_lane(g, now, x.next)
             else:
                 other = other_request(s, p, w, requester, gap, hop, traced) or other
             if g.at - now < BUCKETS:
@@ -243,8 +241,8 @@ cdef inline cycle_t roll_to(Sim* s, Spm* p, cycle_t to, int32_t ports, bint trac
         if p.n_watch == 0 and comes_later(p, x, to):  # else the activity of DMA engines is handled after this cycle
             continue
         w.begin = p.done
-        w.taken[0] = x.word + x.words
-        w.taken[1] = w.taken[0] + w.ports[0]
+        w.taken[1] = x.word + x.words
+        w.taken[0] = w.taken[1] + (w.ports[1] if w.split else 0)
         order = order_of(s, p, p.done)
         if order == p.order:
             over = requests_due(s, p, &w, ports, gap, hop, traced) or traced
@@ -253,7 +251,10 @@ cdef inline cycle_t roll_to(Sim* s, Spm* p, cycle_t to, int32_t ports, bint trac
             over = True
         if traced:
             close_notes(s, p, &w)
-        x.words += w.ports[0] + (w.ports[1] if w.split else 0)
+        if w.split:
+            x.words += w.ports[1]
+        if w.taken[0][0]:                       # else its words are still zero
+            x.words += w.ports[0]
         if x.words >= WORDS:
             count_ports(s, p)
         if p.n_watch:

@@ -1,10 +1,11 @@
 """The requesters of a scratchpad that are due in each of the next cycles, and the lanes of its flows."""
-from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint8_t, uint64_t
+from kernbench_core.types cimport NEVER, cycle_t, int16_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 
 cdef enum:
     BUCKETS = 64              # cycles: the wheel has one bucket for each, and continues with the first bucket after the last
     DUE_WORDS = 64            # words for the requesters of a cycle: with more than 64 * DUE_WORDS requesters there is no wheel
     BANKS = 64                # room for banks: rolling needs a mask of banks of one word
+    RUNS = 16                 # lines of a run, at most: lanes end with a longer run
     WORDS = 64                # words of ports before they are counted
     CYCLE = 24                # more than the words of a cycle, and those that SIMD instructions load after them
 
@@ -16,12 +17,11 @@ cdef struct Lane:
     int64_t num               # numerator of the rate, as in Flow
     int64_t rest              # `Flow.rest`: remainder of the cost of a line divided by `num`
     int32_t every             # `Flow.every`: whole cycles in which a line is earned
-    int32_t bank              # the bank of the next request
-    int32_t run               # lines to the end of the run
+    int32_t place             # the bank of the next request, plus BANKS for each further line of its run
     int32_t lines             # lines that the lane can still request; 0: also if it is paused
     int32_t opened            # `lines` when the lane was opened; 0: the lane is closed
     int32_t paused            # `lines` when the lane was paused; 0: not paused. While it is paused, the Flow has the current credit
-    int32_t side              # offset of its ports among the words of a cycle: those of reads come before those of writes
+    int32_t side              # offset of its ports among the words of a cycle: those of writes come before those of reads
     int32_t position          # position of the requester on the wheel
 
 cdef struct Wheel:            # made again when requesters come; a requester that leaves only has no next cycle
@@ -41,8 +41,8 @@ cdef struct Wheel:            # made again when requesters come; a requester tha
     int32_t shift             # log2(line)
     nbytes_t interleave       # [B] the length of a whole run
     nbytes_t gap              # [B] from the end of a run to the beginning of the next one of the flow; 0: lanes end with their run
-    int32_t chunk             # lines of a whole run
-    uint8_t[2 * BANKS] next   # the bank of the line after a line in each bank, and BANKS later, that of the first line of the next run
+    int32_t chunk             # lines of a whole run; 0: lanes end with their run
+    int16_t[BANKS * RUNS] next  # the place (`Lane.place`) of the line after a line at each place
 
 cdef inline void wheel_insert(Wheel* x, Lane* g, int32_t position, cycle_t now) noexcept nogil:
     """Add a requester at the cycle `at` of its lane; `now`: the cycle that the wheel has reached."""

@@ -4,6 +4,9 @@ from kernbench_core.model.bank cimport Requester
 from kernbench_core.model.dram.extent cimport Cursor
 from kernbench_core.types cimport NEVER, NONE, cycle_t, int8_t, int32_t, int64_t, nbytes_t, slot_t, uint32_t, uint64_t
 
+cdef enum:
+    MANY = 1 << 20            # requests for one bank: more than can matter
+
 cdef struct Resource:         # a DRAM channel, or one direction of a link
     int64_t weight            # sum of the weights of its members
     slot_t first              # the first node of its list of members; NONE: it has no members
@@ -84,6 +87,7 @@ cdef struct Flow:  # the bytes of one transfer on one DRAM channel; a block chan
     int64_t job_seq           # submission number of its job
 
 ctypedef void (*touch_fn)(void* sim, slot_t flow, cycle_t now) noexcept nogil
+ctypedef bint (*repace_fn)(void* sim, slot_t flow, cycle_t now) noexcept nogil
 
 cdef struct Share:
     int32_t rule              # Allocation: the rule that sets the rates
@@ -104,7 +108,8 @@ cdef struct Share:
     void* devices             # row_buffer_v1: its Devices (model/dram/devices.pxd), row_buffer_v2: its Controllers, else NULL
     cycle_t devices_next      # none of these DRAM channels has work in an earlier cycle; P4 writes this field
     touch_fn touch            # called with `sim` before the state of a flow changes in a cycle; NULL: no callback
-    void* sim                 # the run: the first argument of `touch`
+    repace_fn repace  # a fast path that gives a flow the rate `pace`, or returns false, and has changed nothing; NULL: no fast path
+    void* sim                 # the run: the first argument of `touch` and `repace`
     Pace pace                 # the pace that was computed last
     bint whole                # whether all resources belong to one group of a fast run: nothing else changes them (fast/groups.pyx)
     bint plain                # whether the plain model runs: flows test their carry in every cycle
@@ -123,6 +128,20 @@ cdef void share_accrue(Resource* r, cycle_t now) noexcept nogil
 cdef void share_rebuild(Share* s) noexcept nogil
 cdef void pace_rebuild(Flow* f) noexcept nogil
 cdef void set_rate(Share* s, slot_t flow, int64_t num, int64_t den, cycle_t now) noexcept nogil
+
+cdef inline void take_pace(Flow* f, Pace* t) noexcept nogil:
+    f.num = t.num
+    f.inverse = t.inverse
+    f.den = t.den
+    f.cost = t.cost
+    f.every = t.every
+    f.rest = t.rest
+    f.span = t.span
+
+cdef inline int64_t credit_in(Flow* f, int64_t carry, int64_t den) noexcept nogil:
+    """A carry of the flow in the unit of another rate: it keeps its value in bytes, rounded down."""
+    cdef int64_t whole = quotient(carry, f.den)
+    return whole * den + quotient((carry - whole * f.den) * den, f.den)
 
 cdef inline nbytes_t on_resources(Flow* f, nbytes_t nbytes) noexcept nogil:
     """Bytes of a flow as its resources count them (docs/model/compressed.md)."""

@@ -12,9 +12,6 @@ from kernbench_core.model.division cimport gcd, quotient, reciprocal
 from kernbench_core.model.bank cimport BOUNDED_CYCLES, Requester
 from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t, int64_t, slot_t, uint64_t
 
-cdef enum:
-    MANY = 1 << 20            # requests for one bank: more than can matter
-
 
 cdef void share_accrue(Resource* r, cycle_t now) noexcept nogil:
     """Count the cycles up to `now` with the members of these cycles."""
@@ -159,16 +156,6 @@ cdef void find_pace(Pace* t, int64_t num, int64_t den, Flow* f) noexcept nogil:
         t.rounds = <int32_t>min(quotient((quotient((BOUNDED_CYCLES + 1) * t.num, t.cost) + 4) * line - 1, f.row) + 1, MANY)
 
 
-cdef inline void take_pace(Flow* f, Pace* t) noexcept nogil:
-    f.num = t.num
-    f.inverse = t.inverse
-    f.den = t.den
-    f.cost = t.cost
-    f.every = t.every
-    f.rest = t.rest
-    f.span = t.span
-
-
 cdef void pace_rebuild(Flow* f) noexcept nogil:
     """Recompute the rate of a flow from a restored snapshot; its line and row are known."""
     cdef Pace t
@@ -202,19 +189,19 @@ cdef void set_rate(Share* s, slot_t flow, int64_t num, int64_t den, cycle_t now)
     cdef Flow* f = &s.flow[flow]
     cdef Requester* a = &s.requester[flow]
     cdef Pace* t = &s.pace
-    cdef int64_t whole
     if f.compressed:
         num *= f.ratio_num
         den *= f.ratio_den
     if num == f.raw_num and den == f.raw_den:
         return
+    if num != t.raw_num or den != t.raw_den or f.line != t.line or f.row != t.row:
+        find_pace(t, num, den, f)
+    if s.repace != NULL and s.repace(s.sim, flow, now):
+        return
     settle(s, flow, now)
     f.raw_num = num
     f.raw_den = den
-    if num != t.raw_num or den != t.raw_den or f.line != t.line or f.row != t.row:
-        find_pace(t, num, den, f)
-    whole = quotient(f.carry, f.den)
-    f.carry = whole * t.den + quotient((f.carry - whole * f.den) * t.den, f.den)
+    f.carry = credit_in(f, f.carry, t.den)
     take_pace(f, t)
     if a.first_denied == NEVER:
         a.next_at = next_request_cycle(s, f)

@@ -161,6 +161,7 @@ def check_te(kind: str, system: Any, data: st.DataObject) -> None:
     described, queue = system
     described.setdefault("te", {})["spm_traffic"] = False
     described["te"]["period"] = 1
+    described["te"].pop("drain", None)  # with overlapped jobs, the time of a job depends on the previous one
     described.setdefault("spm", {})["check_overlap"] = "none"
     config, parsed = load_config(described), load_program(queue)
     plain = Machine(config, parsed)

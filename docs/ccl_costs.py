@@ -69,7 +69,7 @@ SWITCHED = (
 )
 #: Boards and their ranks. Each rank is a chip, whose queues have other sizes (`kernbench/ccl/queue_sizes.py`).
 BOARDS = (
-    *((name, ranks) for name in ("a100_8x", "h100_8x") for ranks in (8, 4)),
+    *((name, ranks) for name in ("a100_8x", "h100_8x", "mi300x_8x") for ranks in (8, 4)),
     *(("tpuv5e_2x4", 8), ("tpuv6e_2x4", 8), ("wormhole_n300", 2)),
 )
 ON_BOARDS = (4 * KIB, 32 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB)

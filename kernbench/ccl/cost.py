@@ -15,7 +15,7 @@ from math import ceil, sqrt
 
 from kernbench.ccl.contract import pieces
 from kernbench.ccl.ring_schedule import LIMIT
-from kernbench.ccl.schedule import MAX_LANE_BYTES
+from kernbench.ccl.schedule import USUAL, LaneSpace
 from kernbench.components.builtin.ipcq_ring import PLAIN, Protocol
 
 #: [cycle] of a message beside those of its bytes, in which messages that are on their way do not delay the next ones; and how
@@ -54,6 +54,8 @@ class Outline:
     abreast: int = 0  #: lanes in lockstep whose messages are on their way at a time; 0: lanes follow each other closely
     turns: float = 0.0  #: [cycle] of a lane by its latencies, if a rank's messages wait for those that are on their way
     buffer: int = 0  #: `n_elem` in the buffer of a schedule, which is cut into lanes that are not too long
+    space: LaneSpace | None = None  #: if the lanes of a schedule depend on the scratchpad
+    scratchpad: int = 0  #: [B] of a rank
     form: str = ""  #: which of its forms an algorithm has in this group, if each form has weights of its own
     worked: float = 0.0  #: share of the bytes of `n_elem` that the vector engines of the busiest rank add or copy
     chained: float = 0.0  #: the same, of all sums and copies of a lane that wait for each other, also on several ranks
@@ -67,7 +69,7 @@ class Outline:
         lane, and those for the other lanes. Then follows the geometric mean of messages and link, for messages whose bytes and
         commands take about equally long. The last feature is the number of operations.
         """
-        lanes = self.lanes(nbytes, itemsize, slot_bytes)
+        lanes = self.lanes(nbytes, itemsize, slots, slot_bytes)
         lane = nbytes / lanes / link * protocol.line_bytes / protocol.data_bytes
         flags = protocol.cycles * len(self.steps)
         messages = self.once[1] + (lanes - 1) * self.messages
@@ -92,13 +94,14 @@ class Outline:
         whole, rest = divmod(lanes, window)
         return whole * ceil(window / self.abreast) + ceil(rest / self.abreast)
 
-    def lanes(self, nbytes: int, itemsize: int, slot_bytes: int) -> int:
+    def lanes(self, nbytes: int, itemsize: int, slots: int, slot_bytes: int) -> int:
         """Return the number of lanes into which `n_elem` elements with this number of bytes are cut."""
         longest = max(1, ceil(self.widest * nbytes / itemsize))
         if self.full:
             return ceil(longest / max(1, slot_bytes // itemsize))
         lanes = pieces(longest, itemsize, slot_bytes, self.far, self.adds)
-        return max(lanes, min(ceil(self.buffer * nbytes / MAX_LANE_BYTES), nbytes // itemsize))
+        most = USUAL if self.space is None else self.space.lane_bytes(slots, slot_bytes, self.scratchpad)
+        return max(lanes, min(ceil(self.buffer * nbytes / most.each), nbytes // itemsize))
 
     def cycles(
         self,
@@ -114,13 +117,15 @@ class Outline:
         features = self.features(nbytes, itemsize, slots, slot_bytes, link, protocol)
         return sum(weight * one for weight, one in zip(weights, features, strict=True))
 
-    def slowed(self, nbytes: int, itemsize: int, slot_bytes: int, bytes_a_cycle: float, factor: float) -> float:
+    def slowed(
+        self, nbytes: int, itemsize: int, slots: int, slot_bytes: int, bytes_a_cycle: float, factor: float
+    ) -> float:
         """Return by how many cycles a call is longer if its sums and copies take `factor` times as long as usual.
 
         `bytes_a_cycle` are the bytes that the vector engines of a PE usually add or copy in a cycle. Messages wait for the sums
         of the first lane. Of the further lanes, the time of the busiest rank counts.
         """
-        lanes = self.lanes(nbytes, itemsize, slot_bytes)
+        lanes = self.lanes(nbytes, itemsize, slots, slot_bytes)
         first = max(self.chained, self.worked)
         return (factor - 1) * (first + (lanes - 1) * self.worked) * nbytes / lanes / bytes_a_cycle
 

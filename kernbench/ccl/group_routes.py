@@ -28,6 +28,7 @@ class SipRoute:
 
     cycles: int  #: beyond those to a neighbour in a cube
     links: tuple[tuple[Link, float], ...]  #: between SIPs and switches, and their cycles of a byte, in `system.link`'s
+    ports: tuple[tuple[Link, float], ...] = ()  #: the same of links between a cube and an IO chiplet
 
 
 @dataclass(frozen=True)
@@ -213,6 +214,12 @@ class Routes:
             return (((a, b), 1.0),)
         return [(one, 1.0) for one in _links(self._rows, self.sips // self._rows, self.times.network != "mesh", a, b)]
 
+    def shared_links(self, a: int, b: int) -> Sequence[tuple[Link, float]]:
+        """Return all links on the route between two SIPs that the ranks of a SIP share: those outside SIPs, and the ports of
+        both SIPs, if the routes are measured. Messages to several SIPs use several links, but the same port.
+        """
+        return (*self.links(a, b), *self.times.sip_routes[a, b].ports) if self.measured else self.links(a, b)
+
     def switch_links(self, root: int, members: Sequence[int], to_root: bool) -> dict[Link, float]:
         """Return the links that a message through switches uses, each once, in the form of `links`."""
         own = self.places[root][0]
@@ -223,8 +230,8 @@ class Routes:
         return found
 
     def loads(self, hops: Iterable[tuple[int, int]]) -> float:
-        """Return how many of these hops the busiest link between SIPs carries. A hop over a slower link counts as more than
-        one.
+        """Return how many of these hops the busiest link between SIPs, or the busiest port, carries. A hop over a slower link
+        counts as more than one.
         """
         sip_routes = Counter((self.places[a][0], self.places[b][0]) for a, b in hops)
         if self.sips > FEW_SIPS and self.times.network in GRIDS:
@@ -232,7 +239,7 @@ class Routes:
         found: dict[Link, float] = {}
         for (a, b), many in sip_routes.items():
             if a != b:
-                for link, slower in self.links(a, b):
+                for link, slower in self.shared_links(a, b):
                     found[link] = found.get(link, 0.0) + many * slower
         return max(found.values(), default=0.0)
 
@@ -350,15 +357,26 @@ def outside(edge: Edge) -> bool:
     return here is None or here != there
 
 
+def at_port(edge: Edge) -> bool:
+    """Return whether a link joins a cube and an IO chiplet."""
+    here, there = naming.parse_node(edge.source), naming.parse_node(edge.target)
+    return here.sip == there.sip and (here.io is None) != (there.io is None)
+
+
 def _sip_routes(config: SystemConfig, router: PathRouter, near: int) -> dict[tuple[int, int], SipRoute]:
     """Return the routes between all SIPs."""
     found, sips = {}, range(config.shape[0])
     for a, b in ((a, b) for a in sips for b in sips if a != b):
         ends = naming.place(a, cube=0, pe=0), naming.place(b, cube=0, pe=0)
         route = router.route(router.find_path(f"{ends[0]}.{naming.PE_DMA}", f"{ends[1]}.{naming.PE_TCM}"))
-        links = []
+        links, ports = [], []
         for edge in route.edges:
-            if outside(edge) and edge.bytes_per_cycle is not None:
-                links.append(((edge.source, edge.target), float(config.system.link.bytes_per_cycle / edge.bytes_per_cycle)))
-        found[a, b] = SipRoute(max(0, route.cycles - near), tuple(links))
+            if edge.bytes_per_cycle is None:
+                continue
+            slower = float(config.system.link.bytes_per_cycle / edge.bytes_per_cycle)
+            if outside(edge):
+                links.append(((edge.source, edge.target), slower))
+            elif at_port(edge):
+                ports.append(((edge.source, edge.target), slower))
+        found[a, b] = SipRoute(max(0, route.cycles - near), tuple(links), tuple(ports))
     return found

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, cast
 
 from kernbench.ccl.call import Call, Outcome, Queues, call_bench, call_machine, run_call
 from kernbench.ccl.collectives import COLLECTIVES
-from kernbench.ccl.contract import pieces, segments
+from kernbench.ccl.contract import WIDTH, pieces, segments
 from kernbench.ccl.group import Group, with_root
 from kernbench.ccl.halving_doubling import steps_of
 from kernbench.ccl.queue_sizes import ALONE, BESIDE, of_chips, sizes_for, sizes_in
@@ -143,10 +143,10 @@ def queues_of(
     if entry.registry is not None:
         return Queues(slots, slot_bytes, tier, protocol)
     own = slots or entry.slots or registry.slots, slot_bytes or entry.slot_bytes or registry.slot_bytes
-    # In a direct exchange, the messages to all other ranks together keep the port of a chip busy.
-    computed = entry.module.startswith("kernbench.") and COLLECTIVES[entry.collective].moves and entry.name != "direct"
+    computed = entry.module.startswith("kernbench.") and COLLECTIVES[entry.collective].moves
     if config is not None and group is not None and computed and of_chips(config, group):
-        own = sizes_for(config, group, entry, slots or entry.slots, slot_bytes, own[1], BESIDE if shares else ALONE)
+        least = None if entry.slots is None else max(entry.slots, WIDTH)  # so many messages keep a link busy
+        own = sizes_for(config, group, entry, slots or least, slot_bytes, own[1], BESIDE if shares else ALONE)
     elif config is not None and group is not None and (tier or registry.tier) == "tcm" and slots is slot_bytes is None:
         own = sizes_in(config, group, entry, *own, BESIDE if shares else 2 * ALONE)
     return Queues(*own, tier or registry.tier, protocol)
@@ -360,7 +360,9 @@ def messages(request: CclRequest, count: int) -> tuple[int, bool]:
     schedule = None if large or request.entry.module.endswith(".py") else schedule_of(request.entry, request.group)
     if schedule is not None:
         moved = count if COLLECTIVES[request.entry.collective].moves else 1
-        return schedule.messages(moved, _itemsize(request), _slot(request)), True
+        slots, slot_bytes = request.queues.slots or 1, _slot(request)
+        most = schedule.lane_bytes(slots, slot_bytes, request.config.pe.spm.size_bytes)
+        return schedule.messages(moved, _itemsize(request), slot_bytes, most), True
     collective, ranks = COLLECTIVES[request.entry.collective], request.group.size
     size = max(collective.has(count, ranks), collective.gets(count, ranks)) * _itemsize(request)
     return ceil_div(collective.bus_factor(ranks) * size * ranks, _slot(request)), False

@@ -16,11 +16,11 @@ from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from kernbench.ccl.contract import WIDTH, QueueKey, Range, Table, cut, pieces
+from kernbench.ccl.contract import LONG_SLOT, WIDTH, QueueKey, Range, Table, cut, most_queues, pieces
 from kernbench.ccl.pipeline import Slice, in_turn, run
 from kernbench.ccl.reduction import combine_of, plus
 from kernbench.ccl.ring_schedule import Memory
@@ -30,6 +30,43 @@ from kernbench.components.builtin.switch_queue import MULTICAST, REDUCE, SwitchQ
 DIRECTIONS = ("E", "W", "S", "N")
 MAX_LANE_BYTES = 1 << 17  #: most bytes of a lane's buffer; a rank has up to three copies of it in its scratchpad
 MAX_BYTES = 3 << 18  #: most bytes of the buffers of all lanes that run at a time
+
+
+class LaneBytes(NamedTuple):
+    """The most bytes of the buffers of lanes."""
+
+    each: int = MAX_LANE_BYTES
+    together: int = MAX_BYTES  #: of all lanes that run at a time
+
+
+USUAL = LaneBytes()
+
+
+@dataclass(frozen=True)
+class LaneSpace:
+    """What a rank of a schedule needs in its scratchpad."""
+
+    vector: bool
+    queues: int  #: of the rank that has the most
+    held: float  #: buffers of a lane that a rank holds at most
+    longest: float  #: buffers of a lane divided by its longest message
+
+    def lane_bytes(self, slots: int, slot_bytes: int, scratchpad: int) -> LaneBytes:
+        """Return the limits for lanes on ranks whose scratchpads have this size [B].
+
+        Long slots belong to links with many bytes in flight. The lanes on such links together take as much of the scratchpad as
+        the slots do, or as much as the slots leave. A lane of blocks takes at most half of that, so that the messages of one
+        lane arrive while another lane loads and stores.
+
+        The elements of a position of a vector depend on the number of lanes, and so does the order of sums. The lanes of a
+        vector therefore depend only on the size of a slot: a longest message fits into a slot.
+        """
+        if slot_bytes <= LONG_SLOT:
+            return USUAL
+        taken = self.queues * slots * slot_bytes
+        together = int(min(taken, scratchpad - taken) / self.held)
+        each = int(slot_bytes * min(self.longest, self.queues)) if self.vector else together // 2
+        return LaneBytes(max(MAX_LANE_BYTES, each), max(MAX_BYTES, together))
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +175,15 @@ class Schedule:
         return table
 
     @cached_property
+    def space(self) -> LaneSpace | None:
+        """What a rank needs in its scratchpad, if lanes may be as long as the slots of links between SIPs allow."""
+        if not self.far:
+            return None
+        held = max((one.held for one in self.programs), default=0)
+        queues = most_queues(self.table, self.through_switches)
+        return LaneSpace(self.vector, queues, max(1, held) / self.positions, self.positions / self.widest)
+
+    @cached_property
     def programs(self) -> Sequence[Program]:
         """The steps of each rank, by rank."""
         keys = {(rank, to): key for rank, row in self.table.items() for key, (to, _) in row.items()}
@@ -160,22 +206,26 @@ class Schedule:
             for rank in range(self.ranks)
         ]
 
-    def messages(self, count: int, itemsize: int, slot_bytes: int) -> int:
+    def messages(self, count: int, itemsize: int, slot_bytes: int, most: LaneBytes) -> int:
         """Return the number of messages of all ranks."""
-        most, found = max(1, slot_bytes // itemsize), 0
+        longest, found = max(1, slot_bytes // itemsize), 0
         shapes = [one.sent for step in self.steps for one in step]
-        parts = [part for part in cut((0, count), self.lanes(count, itemsize, slot_bytes)) if part[1]]
+        parts = [part for part in cut((0, count), self.lanes(count, itemsize, slot_bytes, most)) if part[1]]
         for size, many in Counter(size for _, size in parts).items():
             lane = Lane(self, (0, size), count)
-            found += many * sum(1 for positions in shapes for _ in lane.split(positions, most))
+            found += many * sum(1 for positions in shapes for _ in lane.split(positions, longest))
         return found
 
-    def lanes(self, count: int, itemsize: int, slot_bytes: int) -> int:
+    def lane_bytes(self, slots: int, slot_bytes: int, scratchpad: int) -> LaneBytes:
+        """Return the limits for lanes on ranks whose scratchpads have this size [B]."""
+        return USUAL if self.space is None else self.space.lane_bytes(slots, slot_bytes, scratchpad)
+
+    def lanes(self, count: int, itemsize: int, slot_bytes: int, most: LaneBytes = USUAL) -> int:
         """Return the number of lanes into which `n_elem` elements are cut."""
         message = -(-count * self.widest // self.positions) if self.vector else count * self.widest
         found = pieces(message, itemsize, slot_bytes, self.far, self.adds)
         whole = count if self.vector else count * self.positions
-        return max(1, min(max(found, -(-whole * itemsize // MAX_LANE_BYTES)), count))
+        return max(1, min(max(found, -(-whole * itemsize // most.each)), count))
 
 
 def _free(keys: Mapping[QueueKey, Any], plane: int) -> str | None:
@@ -226,6 +276,15 @@ class Program:
             for number, (sends, receives) in enumerate(steps)
         ]
 
+    @property
+    def held(self) -> int:
+        """The positions that the rank holds in its scratchpad at most: loaded positions, received positions that are not stored
+        from their slots, and copies for messages of several positions.
+        """
+        received = sum(len(positions) for _, receives in self.steps for _, positions, *_, final in receives if not final)
+        copied = sum(len(positions) for sends, _ in self.steps for _, positions in sends if len(positions) > 1)
+        return len(self.loads) + len(self.home) + received + copied
+
 
 @dataclass(frozen=True)
 class Lane:
@@ -267,9 +326,10 @@ class Lane:
 def run_schedule(memory: Memory, schedule: Schedule, count: int) -> None:
     """Run the kernel of a rank."""
     tl, itemsize = memory.tl, memory.itemsize
-    number = schedule.lanes(count, itemsize, tl.slot_bytes)
+    most = schedule.lane_bytes(tl.slots, tl.slot_bytes, tl.limits().scratchpad_bytes)
+    number = schedule.lanes(count, itemsize, tl.slot_bytes, most)
     lane_bytes = -(-(count if schedule.vector else count * schedule.positions) * itemsize // number)
-    at_once = max(1, min(WIDTH, tl.slots, MAX_BYTES // max(1, lane_bytes)))
+    at_once = max(1, min(WIDTH, tl.slots, most.together // max(1, lane_bytes)))
     program = schedule.programs[tl.rank]
     lanes = (_Buffer(memory, program, Lane(schedule, part, count)).slices() for part in cut((0, count), number) if part[1])
     run(tl, in_turn(lanes, at_once))
@@ -525,7 +585,8 @@ def replayed(schedule: Schedule, inputs: Sequence[Array], slot_bytes: int) -> li
     ranks = schedule.ranks
     loaded = len(schedule.loads[0]) if not schedule.vector else 1
     count = inputs[0].size // max(1, loaded)
-    number = schedule.lanes(count, inputs[0].dtype.itemsize, slot_bytes)
+    # Neither the slots nor the scratchpad of a rank change the sums.
+    number = schedule.lanes(count, inputs[0].dtype.itemsize, slot_bytes, schedule.lane_bytes(1, slot_bytes, 0))
     gets = [count if schedule.vector else count * len(schedule.stores[rank]) for rank in range(ranks)]
     found = [np.empty(size if schedule.stores[rank] else 0, inputs[0].dtype) for rank, size in enumerate(gets)]
     for part in cut((0, count), number):

@@ -13,14 +13,14 @@ from kernbench.ccl.group_routes import Link, Routes
 from kernbench.ccl.schedule import Message, Program, Schedule, SwitchMessage
 
 
-def outline_of(schedule: Schedule, routes: Routes) -> Outline:
-    """Return the outline of a schedule."""
+def outline_of(schedule: Schedule, routes: Routes, scratchpad: int = 0) -> Outline:
+    """Return the outline of a schedule on ranks whose scratchpads have this size [B]."""
     times, places = routes.times, routes.places
     steps: list[Step] = []
     unit = 1 / schedule.positions if schedule.vector else 1.0
     work = [[0, 0] for _ in range(schedule.ranks)]
     sending = [0.0] * schedule.ranks
-    carried: dict[Link, float] = {}  # positions, by link between SIPs; more of a slower one
+    carried: dict[Link, float] = {}  # positions, by link that ranks of a SIP share; more of a slower one
     first, turns = _Clock(schedule.ranks, schedule.ranks), _Clock(schedule.ranks, times.at_once)
     for step in schedule.steps:
         busy: dict[int, list[int]] = {}
@@ -44,7 +44,7 @@ def outline_of(schedule: Schedule, routes: Routes) -> Outline:
                 continue
             a, b = places[one.source][0], places[one.target][0]
             if a != b:
-                for link, slower in routes.links(a, b):
+                for link, slower in routes.shared_links(a, b):
                     loads[link] = loads.get(link, 0.0) + len(one.sent) * slower
             sent.setdefault(one.source, []).append((routes.between(one.source, one.target), (one.target,)))
             for rank, way in ((one.source, 0), (one.target, 1)):
@@ -78,6 +78,7 @@ def outline_of(schedule: Schedule, routes: Routes) -> Outline:
     worked = max(_worked(schedule.programs[rank]) for rank in ranks) * unit
     chained = sum(_most_added(step) for step in schedule.steps) * unit
     how: dict[str, Any] = {"operations": (done, cut), "window": WIDTH, "buffer": buffer, "worked": worked, "chained": chained}
+    how |= {"space": schedule.space, "scratchpad": scratchpad}
     return Outline(steps, each[0] // 2, share, widest, far, adds, busiest, abreast=abreast, turns=turns.latest, **how)
 
 

@@ -213,9 +213,10 @@ class Tuner:
         if not channels:
             return 0.0
         outline, ve = self.outline(entry), self.config.pe.ve
-        assert outline is not None and queues.slot_bytes is not None
+        assert outline is not None and queues.slots is not None and queues.slot_bytes is not None
         bytes_a_cycle = float(ve.rate(8 * itemsize) * ve.engines) * itemsize
-        return outline.slowed(nbytes, itemsize, queues.slot_bytes, bytes_a_cycle, self.config.pe.cores / channels)
+        sizes = nbytes, itemsize, queues.slots, queues.slot_bytes
+        return outline.slowed(*sizes, bytes_a_cycle, self.config.pe.cores / channels)
 
     def _error(self, entry: Entry, itemsize: int, protocol: str) -> Errors:
         """Return the error of the model, by size. Without simulated times of a protocol, return the error for the simple
@@ -241,8 +242,8 @@ class Tuner:
 
     def _lanes(self, entry: Entry, nbytes: int, itemsize: int, queues: Queues) -> int:
         outline = self.outline(entry)
-        assert outline is not None and queues.slot_bytes is not None
-        return outline.lanes(nbytes, itemsize, queues.slot_bytes)
+        assert outline is not None and queues.slots is not None and queues.slot_bytes is not None
+        return outline.lanes(nbytes, itemsize, queues.slots, queues.slot_bytes)
 
     def _modelled(self, entry: Entry, nbytes: int, itemsize: int, queues: Queues) -> float:
         """Return the estimated time [cycle] from the model alone."""
@@ -268,7 +269,7 @@ class Tuner:
         if found is not None or group.size > MAX_RANKS or (entry.name == "direct" and group.size**2 > MAX_PAIRS):
             return found
         schedule = schedule_of(entry, group)
-        return None if schedule is None else outline_of(schedule, routes)
+        return None if schedule is None else outline_of(schedule, routes, self.config.pe.spm.size_bytes)
 
 
 def _key(full_name: str, protocol: str) -> str:

@@ -82,7 +82,7 @@ class Tl:
     def __init__(self, machine: Machine, rank: int) -> None:
         self._machine, self.rank = machine, rank
         self.world_size, self.slots, self.slot_bytes = machine.ranks, machine.slots, machine.slot_bytes
-        self.limits = lambda: SimpleNamespace(free_bytes=1 << 22)
+        self.limits = lambda: SimpleNamespace(free_bytes=1 << 22, scratchpad_bytes=1 << 22)
 
     def neighbour(self, direction: str, plane: int = 0) -> int | None:
         return self._machine.table.get(self.rank, {}).get((plane, direction), (None, ""))[0]

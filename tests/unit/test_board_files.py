@@ -102,6 +102,18 @@ def test_a_long_all_reduce_without_options_reaches_the_links(name: str, mib: int
     assert 2 * 8 * shared.slots * shared.slot_bytes <= board.pe.spm.size_bytes  # two queues, of one eighth
 
 
+@pytest.mark.parametrize(("name", "collective", "least"), [("h200_8x", "all_to_all", 0.75), ("mi300x_8x", "all_reduce", 3.5)])
+def test_a_direct_exchange_keeps_the_port_of_a_chip_busy(name: str, collective: str, least: float) -> None:
+    """With NVLink, the port of a chip has the bandwidth of one link of the file. An MI300X has a link to each other chip."""
+    board, rate, registry = load_config(name, kind=SystemConfig), BOARDS[name][1], read_registry()
+    group, entry = group_of(board, Shape(8, 1, 1)), registry.find(collective, "direct")
+    queues = queues_of(registry, entry, config=board, group=group)
+    count = COLLECTIVES[collective].count_of(16 << 20, 8, 2)
+    made, _ = row(CclRequest(board, group, entry, "f16", queues, check=False), count)
+    assert made is not None and made.size == 16 << 20
+    assert made.busbw > least * rate
+
+
 def test_queues_of_other_machines_have_the_sizes_of_the_list_of_algorithms() -> None:
     registry = read_registry()
     for machine, shape in (("single_cube", (1, 1, 8)), ("pod_8sip", (8, 1, 1))):

@@ -53,6 +53,18 @@ def test_every_algorithm_is_right_in_every_bit(name: str) -> None:
         assert call(name, "two_sips", Shape(2, 2, 2), count, dtype, topo=topo, **how).wrong == 0
 
 
+SCHEDULES = [
+    name for name, one in ENTRIES.items()
+    if hasattr(one.load(), "schedule") and COLLECTIVES[one.collective].moves and not one.through_switches
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_long_lanes_between_chips_are_right_in_every_bit(name: str) -> None:
+    """With slots of more than 32 KiB, lanes may be longer than 128 KiB; a lane of blocks depends on the scratchpad."""
+    assert call(name, "h100_8x", Shape(4, 1, 1), 400_001, slots=4, slot_bytes=1 << 16).wrong == 0
+
+
 CASES = st.tuples(
     st.sampled_from(sorted(ENTRIES)), st.sampled_from([2, 3, 5, 8, 12]), st.integers(1, 3000), st.integers(1, 6),
     st.sampled_from(["tcm", "sram", "hbm"]), st.sampled_from(["f32", "f16", "f8e4m3", "u8", "i64"]),

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import kernbench as kb
 from kernbench import GraphEngine, InputError, Machine, Result, load_config, load_program, simulate
 from kernbench.bounds import lower_bounds
 from kernbench.cmdq.plan import plan_program
 from kernbench.components.service import chained_body
 from kernbench.runtime_api import bench
 from kernbench.sim_engine.summary import summarise_run
+from kernbench.trace.reader import open_trace
+from kernbench.trace.why import explain
 
 ARRAY = {
     "timing": "systolic", "rows": 8, "cols": 4, "dataflow": "ws", "fill": "overlapped", "drain": "overlapped", "engines": 1,
@@ -141,6 +145,15 @@ def test_jobs_of_one_command_overlap(tile: dict[str, int]) -> None:
     result = simulate(program, load_config({"te": ARRAY, "control": {"micro_scheduler": tile}}))
     assert spans(result) == [(0, 8 + 5 * 40 + DRAIN)]
     assert result.counters["te0"]["jobs"] == 5
+
+
+def test_the_story_of_a_command_counts_each_cycle_of_its_overlapping_jobs_once(tmp_path: Path) -> None:
+    product = {"opcode": "TE_GEMM_TILE", "qbits_weight": 8, "qbits_activation": 8, "m": 20, "n": 4, "k": 48, **PLACES}
+    program = load_program({"metadata": {"version": "1.0", "name": "one"}, "cmdq": [product]})
+    config = load_config({"te": ARRAY, "control": {"micro_scheduler": {"tile_k": 16}}})
+    kb.run(program, config, trace=tmp_path / "a.jsonl", trace_level="full")
+    story = explain(open_trace(tmp_path / "a.jsonl")).story(0)
+    assert [(one.start, one.end) for one in story.spans] == [(0, 48), (48, 88), (88, 128 + DRAIN)]
 
 
 def test_a_job_whose_issue_waits_hides_only_a_part_of_its_load() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.speed.measure import Size
 from tests.speed.sample import Sample
-from tests.speed.walk_rows import MARK, ModelLines, _row, code_lines, walk_table
+from tests.speed.walk_rows import GOAL, ModelLines, _row, code_lines, walk_goals, walk_table
 from tests.speed.workloads import LOADS
 
 
@@ -32,12 +32,12 @@ cdef inline bint can(
     assert code_lines('"""Nothing."""\n# else\n') == 0
 
 
-def test_a_row_and_its_mark() -> None:
+def test_a_row_and_its_goal() -> None:
     row = _row(LOADS["conflict"], Size(1, 400, 0, 1))
     for ratio, other in ((row.over_skipping, row.skipping), (row.over_stepping, row.stepping)):
         assert float(ratio) == pytest.approx(row.plain / other)  # of one round
-    near, far = (replace(row, over_stepping=Sample([1.0]), over_skipping=Sample([ratio])) for ratio in (MARK, MARK + 0.1))
+    near, far = (replace(row, over_stepping=Sample([1.0]), over_skipping=Sample([ratio])) for ratio in (GOAL, GOAL + 0.1))
     lines = ModelLines({"dma.pyx": 1000, "dma.pxd": 234})
-    assert "holds (5.00 at conflict, 1 PEs)" in walk_table([near], lines)
-    assert "DOES NOT HOLD (5.10 at conflict, 1 PEs)" in walk_table([near, far], lines)
+    assert [goal.met for goal in walk_goals([near])] == [True]
+    assert [(goal.figure.split(":")[0], goal.met) for goal in walk_goals([near, far])] == [("conflict, 1 PEs", False)]
     assert walk_table([near], lines).endswith("1,000 in .pyx, 234 in .pxd, 2 files")

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -73,6 +73,11 @@ class Span:
 def whole(start: int, end: int, cause: str, resource: str, by: tuple[int, ...] = (), bank: int | None = None) -> Span:
     """A span that has only one cause."""
     return Span(start, end, (CauseShare(cause, resource, Fraction(end - start), by, bank),))
+
+
+def until(end: int, spans: Sequence[Span]) -> list[Span]:
+    """The spans up to a cycle. A job that drains after it has left an array has more, beside the next job."""
+    return [span if span.end <= end else span.upto(end) for span in spans if span.start < end]
 
 
 def totals(spans: Iterable[Span]) -> dict[tuple[str, str], Fraction]:

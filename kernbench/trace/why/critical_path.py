@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kernbench.trace.why.causes import Span, whole
+from kernbench.trace.why.causes import Span, until, whole
 from kernbench.trace.why.history import CONTROL, KERNEL, Command, Job
 from kernbench.trace.why.spans import Stories, last_state, queue_states
 
@@ -145,11 +145,6 @@ class _Walk:
             if ended:
                 return _Freed(ended[0], last.end, "engine" if last.cause == "queue" else "slot", "period")
         return None
-
-
-def until(end: int, spans: Sequence[Span]) -> list[Span]:
-    """The spans up to a cycle. A job that drains after it has left an array has more, beside the next job."""
-    return [span if span.end <= end else span.upto(end) for span in spans if span.start < end]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
-from kernbench.trace.why.causes import CauseShare, Span, whole
+from kernbench.trace.why.causes import CauseShare, Span, until, whole
 from kernbench.trace.why.history import CONTROL, Command, Flow, History, Hold, Job, WriteBack
 from kernbench.trace.why.shares import Share, Shares
 from kernbench_core.numbers import COMM_CHANNEL
@@ -233,6 +233,8 @@ class Stories:
         issue = command.jobs[0].issue if command.jobs else self.history.cycles
         spans, at = self.until_issue(command, ready, issue), issue
         for job in command.jobs:
+            if job.start < at:  # the previous job of the command has left the array and drains
+                spans, at = until(job.start, spans), job.start
             if at < job.issue:  # the issue width delays the command
                 spans.append(self.history.until_issue(command, at, job.issue))
             spans += queue_spans(self.history, job, at)

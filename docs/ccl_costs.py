@@ -69,10 +69,12 @@ SWITCHED = (
 )
 #: Boards and their ranks. Each rank is a chip, whose queues have other sizes (`kernbench/ccl/queue_sizes.py`).
 BOARDS = (
-    *((name, ranks) for name in ("a100_8x", "h100_8x", "mi300x_8x") for ranks in (8, 4)),
+    *((name, ranks) for name in ("a100_8x", "h100_8x", "h200_8x", "b200_8x", "mi300x_8x") for ranks in (8, 4, 2)),
     *(("tpuv5e_2x4", 8), ("tpuv6e_2x4", 8), ("wormhole_n300", 2)),
 )
-ON_BOARDS = (4 * KIB, 32 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB)
+ON_BOARDS = (4 * KIB, 32 * KIB, 64 * KIB, 256 * KIB, MIB, 2 * MIB, 4 * MIB, 8 * MIB, 16 * MIB, 64 * MIB)
+#: More sizes of a board. Its links are so fast that 64 MiB do not show which algorithm is best for longer vectors.
+LONGER = {"b200_8x": (256 * MIB,)}
 DIGITS = (1, 3, 2, 3, 3, 2, 2)  #: of the weights, as they are written
 LARGEST = 0.5  #: weight of the largest error beside the mean
 
@@ -126,10 +128,10 @@ def simulated_on_boards() -> list[Simulated]:
     """The times of boards, without algorithms that are far from the best."""
     found = []
     for machine, ranks in BOARDS:
-        one = about(machine, (), Shape(ranks, 1, 1))
+        one, sizes = about(machine, (), Shape(ranks, 1, 1)), (*ON_BOARDS, *LONGER.get(machine, ()))
         made = tuner(one)
         for collective in MOVING:
-            for _ in simulate(made, collective, ON_BOARDS, "f16", MAX_MESSAGES, WITHIN):
+            for _ in simulate(made, collective, sizes, "f16", MAX_MESSAGES, WITHIN):
                 pass
         found.append({**one, "times": dict(made.times)})
     return found

@@ -235,6 +235,13 @@ def test_the_order_of_kv_stores(system: System, tmp_path_factory: pytest.TempPat
     check_against_reference(system, tmp_path_factory.mktemp("why"))
 
 
+def test_stores_of_one_token_that_start_together_do_not_overtake_each_other(tmp_path: Path) -> None:
+    store = {"opcode": "KV_STORE_TILE", "head_id": 0, "kv_kind": "k", "dram_base_addr": 0, "qbits_kv": 8, "spm_offset": 0}
+    program = {"metadata": {"version": "1.0"}, "cmdq": [{**store, "t_start": 0, "t_len": 1, "spm_bank": k} for k in range(4)]}
+    machine = {"schema": "kernbench/npu/1", "dma": {"channels": {"kv_store": {"max_concurrent": 2}}}}
+    assert check_against_reference((machine, program), tmp_path) == Counter(concurrency=32)
+
+
 def test_a_store_is_kept_by_one_that_overtakes_it(tmp_path: Path) -> None:
     base = {"opcode": "KV_STORE_TILE", "head_id": 0, "kv_kind": "k", "dram_base_addr": 0, "t_len": 4, "qbits_kv": 8}
     base |= {"spm_bank": 0, "spm_offset": 0}

@@ -86,6 +86,7 @@ class Job:
     end: int
     started: bool = False
     ended: bool = False
+    turn: int = 0  #: number of jobs that started before it, of those in the same cycle too
     channel: int | None = None  #: DMA channel; None if the trace does not name it because the job did not start
     head: int = 0
     weight: int = 1  #: weight of the transfer's flows
@@ -335,6 +336,7 @@ class _Reading:
         self.commands: dict[int, Command] = {}
         self.jobs: dict[int, Job] = {}
         self.last = 0
+        self._turns = 0
         self._gate: Command | None = None
         self._open_flows: set[tuple[int, int]] = set()
         self._held: dict[tuple[int, int | None], Hold] = {}
@@ -436,7 +438,8 @@ class _Reading:
         self.last = record.t_cycle
         if record.job_id in self.jobs:
             job = self.jobs[record.job_id]
-            job.start, job.started = record.t_cycle, True
+            job.start, job.started, job.turn = record.t_cycle, True, self._turns
+            self._turns += 1
 
     def _dma_start(self, record: Record) -> None:
         self._start(record)

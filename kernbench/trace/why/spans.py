@@ -142,12 +142,14 @@ class _DmaQueue:
         token.
 
         The trace does not name the cache of a store. A store of the same head at a higher address does not have to start
-        earlier.
+        earlier. Aligned addresses of different tokens can be equal.
         """
         mine, theirs = self.job.command, other.command
         if (mine.opcode, mine.head_id) != (STORE, theirs.head_id) or theirs.opcode != STORE:
             return False
-        return other.number > self.job.number and (not self.job.started or other.address <= self.job.address)
+        if other.number < self.job.number:
+            return False
+        return not self.job.started or (other.turn < self.job.turn and other.address <= self.job.address)
 
     @staticmethod
     def _between_ticks(states: Sequence[State], active: Sequence[Job]) -> tuple[str, tuple[Job, ...]]:

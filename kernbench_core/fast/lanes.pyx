@@ -189,8 +189,8 @@ cdef void close_lane(Sim* s, slot_t requester, cycle_t now) noexcept nogil:
 
 
 cdef bint repace_lane(void* sim, slot_t flow, cycle_t now) noexcept nogil:
-    """Give an open lane the rate `Share.pace` from cycle `now` on, as `set_rate` does for any flow; false if this lane cannot have it, or if
-    the scratchpad does not know yet that it is changed in this cycle."""
+    """Give an open lane the rate `Share.pace` from cycle `now` on, as `set_rate` does for any flow; false if this lane cannot have
+    it, or if the scratchpad does not know yet that it is changed in this cycle."""
     cdef Sim* s = <Sim*>sim
     cdef Lane* g = &s.lane[flow]
     cdef Flow* f = &s.share.flow[flow]

@@ -21,9 +21,9 @@ MOVING = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "
 NEAR = 0.95  #: of the highest bus bandwidth of smaller sizes, if it is steady
 FREE = 0.65  #: of the highest bus bandwidth of smaller sizes, also if only their messages find free slots
 MOSTLY = 4  #: times as many lanes as slots, so that most lanes wait for credits
-#: Algorithms that do not reach `NEAR`: with four slots, their links are less busy the more lanes follow each other. On four
-#: chips of `mi300x_8x`, bandwidth falls by 16 % from 2 MiB to 64 MiB, and on two of `tpuv5e_2x4` by 6 % from 4 MiB to 64 MiB.
-#: The tuner chooses others for these sizes.
+#: Algorithms with four slots that do not reach `NEAR`. On four chips of `mi300x_8x`, bandwidth falls by 16 % from 2 MiB to
+#: 64 MiB, and on two of `tpuv5e_2x4` by 6 % from 4 MiB to 64 MiB. The cause is not known. The tuner chooses
+#: other algorithms for these sizes.
 LESS = {("mi300x_8x", 4, "all_reduce", "direct"): 0.8, ("tpuv5e_2x4", 2, "all_reduce", "direct"): 0.9}
 GROUPS = [(name, ranks) for name in board_names() for ranks in (2, 4, 8) if ranks <= load_config(name).shape[0]]
 

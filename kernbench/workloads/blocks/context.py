@@ -16,6 +16,7 @@ from typing import Any
 from kernbench.cmdq.footprint import bytes_of, unpacked_bits
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import ceil_div, even_parts
+from kernbench.workloads.blocks import attention, latent_attention
 from kernbench.workloads.blocks.batch import Batch, Piece, Sequences, first_key
 from kernbench.workloads.blocks.layer import BlockLayer
 from kernbench.workloads.blocks.meetings import GatheredRows, KeptRows, Meeting
@@ -26,7 +27,6 @@ from kernbench.workloads.llm.exchanges import TILE_BYTES, Keeper
 from kernbench.workloads.models.parts import Attention, Block, LatentAttention, Mixer
 
 STATISTIC_BITS = 32  #: assumed: bits of the largest score and of the sum of exponentials, which a softmax returns for each head
-_KEYS_BYTES = 64 << 10  # bytes of keys in the scratchpad at a time, as in layers of one PE
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class ContextLayer(BlockLayer):
             normed = yield from self._normed(x, rows)
             made = self._keys(mixer, normed, rows)
             for piece in pieces:
-                new = self._keep(made, self._local(piece))
+                new = attention.store_new_keys(self, made, self._local(piece))
                 self.arena.give(*new.values())
             self.arena.give(*made.values(), normed, x)
             first += self.own(rows)[1]
@@ -127,9 +127,9 @@ class ContextLayer(BlockLayer):
     def _keys(self, mixer: Mixer, normed: int, rows: int) -> dict[str, int]:
         """New keys and values, or latent vectors."""
         if isinstance(mixer, Attention):
-            return self._projected(mixer, normed, rows, "kv")
+            return attention.project(self, mixer, normed, rows, "kv")
         assert isinstance(mixer, LatentAttention)
-        return self._projected_latent(mixer, normed, rows, ("latent",))
+        return latent_attention.project(self, mixer, normed, rows, ("latent",))
 
     def _tiles(self, share: ContextShare) -> list[tuple[str, int, int, int, int]]:
         """Tiles of a rank's keys and values: name, sequence, head, first position and number of tokens."""
@@ -155,7 +155,7 @@ class ContextLayer(BlockLayer):
             name, sequence, head, start, count = tiles[k]
             self.meta["phase"] = "KV_GATHER"
             piece = Piece(sequence, 0, count, 0, last=False)
-            return self._load_cache(name, piece, head, self.share.cached(start), count, dims[name])
+            return self.load_cache(name, piece, head, self.share.cached(start), count, dims[name])
 
         def store(owner: int, k: int, place: int) -> None:
             name, sequence, head, start, count = others[owner][k]
@@ -188,8 +188,8 @@ class ContextLayer(BlockLayer):
         sequence = piece.sequence % self.sequences
         if self.share.owner(start) in self.share.parts:
             own = replace(piece, sequence=sequence)
-            return self._load_cache(name, own, head, self.share.cached(start), count, dim)
-        return self._load("kv", self.shape.kv_bits, self._gathered_address(name, sequence, head, start), count * dim)
+            return self.load_cache(name, own, head, self.share.cached(start), count, dim)
+        return self.load("kv", self.shape.kv_bits, self._gathered_address(name, sequence, head, start), count * dim)
 
     # Both phases
 
@@ -198,67 +198,64 @@ class ContextLayer(BlockLayer):
             return (yield from self._share_latent(mixer, normed, pieces, rows))
         assert isinstance(mixer, Attention)
         owns = not self.prefill and self.share.owns(pieces[0].cached)
-        made = self._projected(mixer, normed, rows, "qkv" if owns else "q")
+        made = attention.project(self, mixer, normed, rows, "qkv" if owns else "q")
         out = self.take(rows * mixer.out_width)
-        tile = self._tile_tokens(mixer.head_dim)
+        tile = self.key_tile(mixer.head_dim)
         group, dims = mixer.heads // mixer.kv_heads, (mixer.head_dim, mixer.value_dim)
         for piece in pieces:
             if not self.prefill:
                 local = self._local(piece)
-                new = self._keep({"k": made["k"], "v": made["v"]}, local) if owns else None
+                new = attention.store_new_keys(self, {"k": made["k"], "v": made["v"]}, local) if owns else None
                 for head in range(mixer.kv_heads):
-                    self._attend(self._narrowed(mixer, piece), local, head, made["q"], out, new)
+                    attention.attend(self, self._narrowed(mixer, piece), local, head, made["q"], out, new)
                 self.arena.give(*(new or {}).values())
                 continue
             for head in range(mixer.kv_heads):
-                at, to = self._of_head(mixer, piece, head)
+                at, to = attention.head_offsets(self, mixer, piece, head)
                 begun = set[int]()
                 for start, count in self._runs(piece, first_key(mixer.window, mixer.chunk, piece.cached), tile):
-                    self._phase("ATTENTION_SCORE")
+                    self.set_phase("ATTENTION_SCORE")
                     k, v = (
                         self._keys_at(name, piece, head, start, count, dim) for name, dim in zip(("k", "v"), dims, strict=True)
                     )
                     places = made["q"] + at, out + to
-                    self._tile(mixer, piece, group, *places, (k, v), (start, count), dims, head, begun)
+                    attention.attend_to_tile(self, mixer, piece, group, *places, (k, v), (start, count), dims, head, begun)
                     self.arena.give(k, v)
         yield from self._combine(out, rows, mixer.heads, mixer.value_dim)
-        return self._attended(mixer, made, out, rows)
+        return attention.project_output(self, mixer, made, out, rows)
 
     def _narrowed(self, mixer: Attention, piece: Piece) -> Attention:
         """The attention of a new token to the tokens that this rank keeps, which are numbered without gaps."""
         hidden = self.share.cached(first_key(mixer.window, mixer.chunk, piece.cached))
         return replace(mixer, window=self.share.cached(piece.cached) - hidden + 1, chunk=0)
 
-    def _tile_tokens(self, dim: int) -> int:
-        return max(64, _KEYS_BYTES * 8 // (dim * unpacked_bits(self.shape.kv_bits)) // 64 * 64)
-
     def _share_latent(
         self, mixer: LatentAttention, normed: int, pieces: Sequence[Piece], rows: int
     ) -> Generator[Meeting, None, int]:
         owns = not self.prefill and self.share.owns(pieces[0].cached)
-        made = self._projected_latent(mixer, normed, rows, ("q", "latent") if owns else ("q",))
-        queries = self._latent_queries(mixer, made["q"], rows)
+        made = latent_attention.project(self, mixer, normed, rows, ("q", "latent") if owns else ("q",))
+        queries = latent_attention.latent_queries(self, mixer, made["q"], rows)
         out = self.take(rows * mixer.heads * mixer.kv_rank)
         dim = mixer.token_elements
         for piece in pieces:
             if not self.prefill:
                 local = self._local(piece)
-                new = self._keep({"latent": made["latent"]}, local)["latent"] if owns else None
-                self._attend_latent(mixer, local, queries, out, new)
+                new = attention.store_new_keys(self, {"latent": made["latent"]}, local)["latent"] if owns else None
+                latent_attention.attend(self, mixer, local, queries, out, new)
                 if new is not None:
                     self.arena.give(new)
                 continue
             q, to = queries + self.act(piece.row * mixer.heads * dim), out + self.act(piece.row * mixer.heads * mixer.kv_rank)
             begun = set[int]()
-            for start, count in self._runs(piece, 0, self._tile_tokens(dim)):
-                self._phase("ATTENTION_SCORE")
+            for start, count in self._runs(piece, 0, self.key_tile(dim)):
+                self.set_phase("ATTENTION_SCORE")
                 place = self._keys_at("latent", piece, 0, start, count, dim)
                 keys, dims = (place, place), (dim, mixer.kv_rank)
-                self._tile(mixer, piece, mixer.heads, q, to, keys, (start, count), dims, 0, begun)
+                attention.attend_to_tile(self, mixer, piece, mixer.heads, q, to, keys, (start, count), dims, 0, begun)
                 self.arena.give(place)
         yield from self._combine(out, rows, mixer.heads, mixer.kv_rank)
         self.arena.give(*made.values(), queries)
-        return self._attended_latent(mixer, out, rows)
+        return latent_attention.project_output(self, mixer, out, rows)
 
     def _combine(self, out: int, rows: int, heads: int, width: int) -> Iterator[Meeting]:
         """The outputs of all ranks as one: the statistics of softmaxes go to all ranks, then the scaled outputs are added."""
@@ -267,11 +264,11 @@ class ContextLayer(BlockLayer):
         ranks, line = self.share.ranks, self.config.spm.bank_width_bytes
         each = ceil_div(2 * rows * heads * STATISTIC_BITS // 8, line) * line * 8 // STATISTIC_BITS  # begin at lines
         place = self.take(ranks * each, STATISTIC_BITS)
-        self._phase("CONTEXT_COMBINE")
+        self.set_phase("CONTEXT_COMBINE")
         yield GatheredRows("softmax all-gather", "groups", place, (each,) * ranks, STATISTIC_BITS, dict(self.meta))
         for op in ("max", "exp", "mul", "sum"):
             self._statistic(op, ranks, rows * heads, place, place if op == "mul" else None)
-        self._split("mul", width, rows * heads, out, out, out)
+        self.split_vector("mul", width, rows * heads, out, out, out)
         self.arena.give(place)
         room = self.arena.take((ranks - 1) * chunk_bytes(self.act(rows * heads * width), ranks, line))
         yield PartialRows(out, room, rows * heads * width, dict(self.meta), "softmax all-reduce", "groups")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kernbench.cmdq.footprint import bytes_of
-from kernbench.workloads.blocks.layer import BlockLayer
+from kernbench.workloads.blocks.emitter import LayerEmitter
 from kernbench.workloads.blocks.meetings import Meeting
 from kernbench.workloads.blocks.shape import BlockShape
 from kernbench.workloads.models.parts import Convolution
@@ -33,7 +33,7 @@ def stages_of(convolutions: tuple[Convolution, ...], sources: int) -> list[int]:
     return found
 
 
-class Front(BlockLayer):
+class Front(LayerEmitter):
     """The convolutions in the making: blocks of outputs, each loaded, put side by side, multiplied, and stored."""
 
     stages: tuple[FrontStage, ...] = ()
@@ -44,22 +44,22 @@ class Front(BlockLayer):
             self.meta = {"phase": "CONVOLUTION", "block_id": number, "token_idx": 0}
             one, bits = stage.convolution, self.shape.gain_bits
             weight = one.weight
-            bias = self._load("weight", bits, stage.bias, one.outputs)
+            bias = self.load("weight", bits, stage.bias, one.outputs)
             for sequence in range(self.batch.sequences):
                 for first in range(0, stage.outputs, self.rows):
                     rows = min(self.rows, stage.outputs - first)
                     at = (sequence * stage.outputs + first) * one.stride * one.inputs
-                    x = self._load("activation", self.act_bits, stage.source + self.act(at), rows * one.stride * one.inputs)
+                    x = self.load("activation", self.act_bits, stage.source + self.act(at), rows * one.stride * one.inputs)
                     beside = self.take(rows * one.inputs * one.taps)
                     for tap in range(one.taps):
                         place = beside + self.act(tap * rows * one.inputs)
                         self.vector("copy", one.inputs, rows, x, place)
                     out = self.take(rows * one.outputs)
-                    self._multiply(weight, rows, beside, out, stage.weight, weight.rows, weight.cols)
-                    self._split("add", one.outputs, rows, out, out, out)
-                    self._split("gelu", one.outputs, rows, out, out)
+                    self.multiply(weight, rows, beside, out, stage.weight, weight.rows, weight.cols)
+                    self.split_vector("add", one.outputs, rows, out, out, out)
+                    self.split_vector("gelu", one.outputs, rows, out, out)
                     to = (sequence * stage.outputs + first) * one.outputs
-                    self._store("activation", self.act_bits, stage.target + self.act(to), rows * one.outputs, out)
+                    self.store("activation", self.act_bits, stage.target + self.act(to), rows * one.outputs, out)
                     self.arena.give(x, beside, out)
             self.arena.give(bias)
         yield from ()

@@ -25,7 +25,7 @@ from kernbench.workloads.llm.exchanges import (
 from kernbench.workloads.llm.reductions import Reduction, all_reduce
 
 if TYPE_CHECKING:
-    from kernbench.workloads.blocks.layer import BlockLayer
+    from kernbench.workloads.blocks.emitter import LayerEmitter
     from kernbench.workloads.llm.exchanges import Exchange
 
 
@@ -120,7 +120,7 @@ class CollectiveChoices(Protocol):
         """The algorithm of an all-reduce between groups; None if it is left out."""
 
 
-def run_together(layers: Sequence[BlockLayer], choices: CollectiveChoices) -> None:
+def run_together(layers: Sequence[LayerEmitter], choices: CollectiveChoices) -> None:
     """Run the same layer on all PEs. A collective is emitted when all its PEs have reached it."""
     running = [layer.emit_all() for layer in layers]
     arrived: list[Meeting | None] = [None] * len(layers)
@@ -146,9 +146,7 @@ def run_together(layers: Sequence[BlockLayer], choices: CollectiveChoices) -> No
         raise InternalError(f"a PE waits for a {waiting.name} that other PEs never come to")
 
 
-def _complete(
-    layers: Sequence[BlockLayer], arrived: Sequence[Meeting | None]
-) -> Iterator[tuple[list[int], list[Meeting]]]:
+def _complete(layers: Sequence[LayerEmitter], arrived: Sequence[Meeting | None]) -> Iterator[tuple[list[int], list[Meeting]]]:
     """The meetings to which all members have come."""
     for number, meeting in enumerate(arrived):
         if meeting is None:
@@ -161,7 +159,7 @@ def _complete(
             yield members, there
 
 
-def _meet(layers: list[BlockLayer], meetings: list[Meeting], choices: CollectiveChoices) -> None:
+def _meet(layers: list[LayerEmitter], meetings: list[Meeting], choices: CollectiveChoices) -> None:
     """Emits a collective."""
     first = meetings[0]
     meta = {**first.meta, "phase": PHASES.get(first.name, "ALL_REDUCE")}
@@ -193,7 +191,7 @@ def _meet(layers: list[BlockLayer], meetings: list[Meeting], choices: Collective
         send_rows(layers, [one.departures for one in some], [one.arrivals for one in some], first.bits, meta)
 
 
-def _sent(layers: list[BlockLayer], meetings: list[Meeting]) -> Sent:
+def _sent(layers: list[LayerEmitter], meetings: list[Meeting]) -> Sent:
     """The data that a collective moves, for reports, before its algorithm is chosen."""
     first, count = meetings[0], len(meetings)
     assert not isinstance(first, PartialRows)

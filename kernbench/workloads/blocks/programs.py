@@ -18,8 +18,9 @@ from kernbench.config.schema import NpuConfig
 from kernbench.config.system import SystemConfig
 from kernbench.workloads.blocks.batch import Batch, Sequences
 from kernbench.workloads.blocks.context import ContextLayer, ContextShare, check_context, most_cached
+from kernbench.workloads.blocks.emitter import LayerEmitter, expert_transfer
 from kernbench.workloads.blocks.front import Front, FrontStage, stages_of
-from kernbench.workloads.blocks.layer import BlockLayer, expert_transfer
+from kernbench.workloads.blocks.layer import BlockLayer
 from kernbench.workloads.blocks.meetings import Seat, run_together, seats_of
 from kernbench.workloads.blocks.memory import BlockMemory, place_blocks
 from kernbench.workloads.blocks.shape import BlockShape, shard_of_parts, shares_heads
@@ -401,9 +402,7 @@ class BlockPrograms(LlmPrograms):
         """The sequences whose last tokens a PE needs."""
         return even_parts(self.job.batch, self.job.sharers)[seat.group if self.job.sharers > 1 else 0]
 
-    def _broadcast(
-        self, emits: list[Emitter], held: list[dict[int, int]], places: list[int], shape: ModelShape
-    ) -> None:
+    def _broadcast(self, emits: list[Emitter], held: list[dict[int, int]], places: list[int], shape: ModelShape) -> None:
         """Rows of last tokens, from the PE that has them to those that have not: to its own shard of other groups first."""
         row, bits = shape.hidden, shape.activation_bits
         departures: list[list[Departure]] = [[] for _ in emits]
@@ -536,7 +535,7 @@ class BlockPrograms(LlmPrograms):
             return False
         return True
 
-    def _layers(self, segment: Segment, emits: list[Emitter], batch: Batch, blocks: _Blocks) -> list[BlockLayer]:
+    def _layers(self, segment: Segment, emits: list[Emitter], batch: Batch, blocks: _Blocks) -> list[LayerEmitter]:
         number = segment.layer
         self.dram  # noqa: B018  # places everything
         if segment.kind == "draft":
@@ -579,7 +578,7 @@ class BlockPrograms(LlmPrograms):
             made.replica_rows = [[sum(piece.rows for piece in pieces) for pieces in some] for some in cut]
         return made
 
-    def _draft_layers(self, segment: Segment, emits: list[Emitter], blocks: _Blocks) -> list[BlockLayer]:
+    def _draft_layers(self, segment: Segment, emits: list[Emitter], blocks: _Blocks) -> list[LayerEmitter]:
         """A block that predicts a further token on each shard: it reads the output of the last layer or of the block before."""
         number = segment.layer - self.layers
         source = self._draft_stream[(number - 1) % 2] if number else self.dram.input_of(self.layers)
@@ -591,11 +590,11 @@ class BlockPrograms(LlmPrograms):
             for shape, seat, emit in zip(shapes, self.seats, emits, strict=True)
         ]
 
-    def _encoder_layers(self, segment: Segment, emits: list[Emitter], rows: int) -> list[BlockLayer]:
+    def _encoder_layers(self, segment: Segment, emits: list[Emitter], rows: int) -> list[LayerEmitter]:
         """A layer of the encoder, or the convolutions before it, on each shard."""
         number, kind = segment.layer, Front if segment.kind == "source" else BlockLayer
         ends = self._encoder_stream[number % 2], self._encoder_stream[(number + 1) % 2], self._tables
-        found = []
+        found: list[LayerEmitter] = []
         for shard, emit in enumerate(emits):
             shape, memory = self._encoder(shard)[number], self._encoder_memories[number]
             made = kind(

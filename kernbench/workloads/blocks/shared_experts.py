@@ -10,6 +10,7 @@ from collections.abc import Generator, Iterator, Sequence
 
 from kernbench.cmdq.footprint import bytes_of
 from kernbench.common.units import even_parts
+from kernbench.workloads.blocks import feed_forward
 from kernbench.workloads.blocks.layer import BlockLayer
 from kernbench.workloads.blocks.meetings import Meeting, SentRows
 from kernbench.workloads.llm.exchanges import Departure
@@ -39,7 +40,7 @@ class SharedExpertsLayer(BlockLayer):
 
     def _network_of(self, ffn: Mlp | Experts, normed: int, rows: int) -> Generator[Meeting, None, int]:
         if not isinstance(ffn, Experts):
-            return self._feed_forward(ffn, normed, rows)
+            return feed_forward.feed_forward(self, ffn, normed, rows)
         pe, hidden, number = self.seat.group * self.seat.shards + self.seat.shard, self.hidden, self.meta["block_id"]
         owned = self._owned(number)
         first = sum(even_parts(rows, self.shape.shards)[: self.seat.shard])
@@ -49,7 +50,7 @@ class SharedExpertsLayer(BlockLayer):
         routes = self._route(ffn, source, mine)
         leaving = self._departures(sent, pe, source, self.take(max(1, sum(sent[pe])) * hidden))
         arrived, places = self._room(sent)
-        self._phase("EXPERT_DISPATCH")
+        self.set_phase("EXPERT_DISPATCH")
         yield SentRows("dispatch", "all", tuple(leaving), places, self.act_bits, dict(self.meta))
         self._local_rows(sent, pe, leaving, places)
         done = self._experts(ffn, sent, arrived)
@@ -58,18 +59,18 @@ class SharedExpertsLayer(BlockLayer):
             Departure(j, expert, done + self.act(place * hidden), count * hidden)
             for j, expert, place, count in self._returns(sent, base, each) if j != pe
         )  # fmt: skip
-        self._phase("EXPERT_COMBINE")
+        self.set_phase("EXPERT_COMBINE")
         homes = {(one.target, one.tag): one.place for one in leaving}
         yield SentRows("combine", "all", back, homes, self.act_bits, dict(self.meta))
         for j, expert, place, count in self._returns(sent, base, each):
             if j == pe:
-                self._split("copy", hidden, count, done + self.act(place * hidden), homes[pe, expert])
+                self.split_vector("copy", hidden, count, done + self.act(place * hidden), homes[pe, expert])
         if mine:
             choices, own = sum(sent[pe]), total + self.act(first * hidden)
             begin = min(homes.values())
-            self._split("mul", hidden, choices, begin, begin, begin)
+            self.split_vector("mul", hidden, choices, begin, begin, begin)
             for at in range(0, choices, mine):
-                self._split("add", hidden, min(mine, choices - at), own, own, begin + self.act(at * hidden))
+                self.split_vector("add", hidden, min(mine, choices - at), own, own, begin + self.act(at * hidden))
         for place in (leaving[0].place if leaving else self._leaving, arrived, done, routes):
             self.arena.give(place)
         return total
@@ -79,34 +80,34 @@ class SharedExpertsLayer(BlockLayer):
         if ffn.shared is None or not rows:
             total = self.take(rows * self.hidden)
             if rows:
-                self._split("copy", self.hidden, rows, normed, total)
+                self.split_vector("copy", self.hidden, rows, normed, total)
             return total
-        total = self._network(ffn.shared, "shared_", rows, normed, 0, None)
+        total = feed_forward.network(self, ffn.shared, "shared_", rows, normed, 0, None)
         if ffn.shared_gate:
             self.arena.give(self.product("shared_gate", rows, normed))
-            self._split("mul", self.hidden, rows, total, total, total)
+            self.split_vector("mul", self.hidden, rows, total, total, total)
         return total
 
     def _route(self, ffn: Experts, source: int, rows: int) -> int:
         """The router, for the own rows."""
-        self._phase("MLP_ROUTER")
+        self.set_phase("MLP_ROUTER")
         if not rows:
             return self.take(0)
         routes = self.product("router", rows, source)
-        self._bias(ffn.router_bias, routes, ffn.count, rows)
+        self.add_bias(ffn.router_bias, routes, ffn.count, rows)
         self.vector("softmax", ffn.count, rows, routes, routes)
         return routes
 
     def _departures(self, sent: list[list[int]], pe: int, source: int, place: int) -> list[Departure]:
         """The own rows in the order of their experts, copied side by side."""
         self._leaving = place
-        self._phase("EXPERT_DISPATCH")
+        self.set_phase("EXPERT_DISPATCH")
         _, each = self._local_experts()
         found, at = [], 0
         for expert, count in enumerate(sent[pe]):
             if count:
                 to = place + self.act(at * self.hidden)
-                self._split("copy", self.hidden, count, source, to)
+                self.split_vector("copy", self.hidden, count, source, to)
                 found.append(Departure(expert // each, expert, to, count * self.hidden))
                 at += count
         return found
@@ -133,7 +134,7 @@ class SharedExpertsLayer(BlockLayer):
         """The own rows that go to own experts do not leave."""
         for one in leaving:
             if one.target == pe:
-                self._split("copy", self.hidden, sent[pe][one.tag], one.place, places[pe, one.tag])
+                self.split_vector("copy", self.hidden, sent[pe][one.tag], one.place, places[pe, one.tag])
 
     def _experts(self, ffn: Experts, sent: list[list[int]], arrived: int) -> int:
         """The own experts, for all rows that came; their outputs take the order of the rows."""
@@ -142,11 +143,12 @@ class SharedExpertsLayer(BlockLayer):
         out, at = self.take(max(1, sum(counts)) * self.hidden), 0
         for expert, count in enumerate(counts):
             if not count:
-                self.load_unused(ffn, expert)
+                feed_forward.load_unused(self, ffn, expert)
                 continue
             place = arrived + self.act(at * self.hidden)
-            found = self._network(ffn.expert, "", count, place, expert, (place, bytes_of(count * self.hidden, self.act_bits)))
-            self._split("copy", self.hidden, count, found, out + self.act(at * self.hidden))
+            wait = place, bytes_of(count * self.hidden, self.act_bits)
+            found = feed_forward.network(self, ffn.expert, "", count, place, expert, wait)
+            self.split_vector("copy", self.hidden, count, found, out + self.act(at * self.hidden))
             self.arena.give(found)
             at += count
         return out

@@ -1,0 +1,250 @@
+"""What the emitters of all parts of a layer share: buffers, transfers, products and vector operations of one PE."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from kernbench.cmdq.footprint import bytes_of, unpacked_bits
+from kernbench.common.errors import InputError
+from kernbench.common.units import ceil_div
+from kernbench.config.kinds import beyond_scratchpad
+from kernbench.config.schema import NpuConfig
+from kernbench.workloads.blocks.arena import Arena
+from kernbench.workloads.blocks.batch import Batch, Piece
+from kernbench.workloads.blocks.meetings import ALONE, Meeting, Seat
+from kernbench.workloads.blocks.memory import BlockMemory
+from kernbench.workloads.blocks.shape import BlockShape
+from kernbench.workloads.hazards import Emitter
+from kernbench.workloads.layer.dram import Span
+from kernbench.workloads.layer.kv import PAGE_NUMBER_BITS
+from kernbench.workloads.models.parts import Weight
+from kernbench.workloads.routing import Routing
+from kernbench.workloads.scratchpad import Buffer, Ring
+from kernbench.workloads.transfers import LAYER_PART, in_flight, setup_bytes, tile_sizes
+
+_PIECE_BYTES = 64 << 10  #: activations and keys go through DMA in pieces of about this
+_TILE_KIB = (256, 128, 64, 32, 16, 8, 4, 2)
+
+
+def as_elements(count: int, bits: int) -> tuple[int, int]:
+    """The width and number of elements that an entry states: packed elements of an odd width travel as bytes."""
+    return (bits, count) if bits == unpacked_bits(bits) else (8, bytes_of(count, bits))
+
+
+class LayerEmitter:
+    """A layer of one shard in the making. `rows`: [token] of a block, at most. `ends`: where the layer reads and writes.
+
+    `encoded`: the address of the encoder's output. `words`: of the rows of the embedding, for a block that predicts.
+    `splits_rows`: shards have rows of their own between products (sequence parallelism). `prefetches`: the weights of all
+    experts are loaded without waiting for the router. `deep`: half of the scratchpad holds weights. `network_rows`: [token] of
+    a block of the network, which then follows the mixer of all blocks; 0: each block goes through both.
+    """
+
+    def __init__(
+        self, shape: BlockShape, config: NpuConfig, emit: Emitter, memory: BlockMemory, batch: Batch, rows: int,
+        ends: tuple[int, int, int], routing: Routing, encoded: int = 0, words: int = 0, seat: Seat = ALONE,
+        splits_rows: bool = False, prefetches: bool = False, deep: bool = False, network_rows: int = 0,
+    ) -> None:  # fmt: skip
+        self.shape, self.config, self.emit, self.memory, self.batch = shape, config, emit, memory, batch
+        self.rows, self.network_rows, self.routing = rows, network_rows, routing
+        self.source, self.target, self.rope = ends
+        self.encoded, self.words = encoded, words
+        self.seat, self.splits_rows, self.prefetches = seat, splits_rows, prefetches
+        self.act_bits, self.act = shape.activation_bits, shape.act
+        self.hidden = shape.hidden
+        self.align = config.dma.alignment_bytes
+        self.meta: dict[str, Any] = {}
+        self._table: tuple[int, int] | None = None  # of the page table in the scratchpad: address and bytes
+        line, size = config.spm.bank_width_bytes, config.spm.size_bytes
+        self._tile_bytes, ring = weight_ring(config, longest_column(shape), deep=deep)
+        self._loaded = -1, 0  # matrices that are loaded together: the address of the latest ones in DRAM and in the scratchpad
+        self._weights = Ring(Buffer("weights", 0, ring, 0, 0), line, (config.spm.num_banks // 4 + 1) * line)
+        self.arena = Arena(ceil_div(ring, line) * line, size, line)
+
+    def emit_all(self) -> Iterator[Meeting]:
+        """Emit the whole layer; yield where PEs must exchange data."""
+        raise NotImplementedError
+
+    def load_page_table(self) -> None:
+        """The numbers of the pages of all sequences: transfers with the cache wait for them."""
+        memory = self.memory
+        self._table = None
+        if memory.pages is not None:
+            many, self.meta["phase"] = memory.pages, "PAGE_TABLE"
+            row = bytes_of(many.pages, PAGE_NUMBER_BITS)
+            place = self.arena.take(many.sequences * row + 2 * self.align)
+            span = Span(memory.page_table, many.sequences, many.pages, row)
+            if many.sequences == 1:
+                span = Span(memory.page_table, 1, many.pages, row)
+            self.emit.load("kv", PAGE_NUMBER_BITS, span, place, **self.meta)
+            self._table = place, many.sequences * row
+
+    def after_table(self, job: int) -> None:
+        """The address of the last transfer is in the page table."""
+        if self._table is not None:
+            self.emit.after(job, *self._table)
+
+    def key_tile(self, dim: int) -> int:
+        """[token] of cached keys with `dim` elements each that are in the scratchpad at a time."""
+        return max(64, _PIECE_BYTES * 8 // (dim * unpacked_bits(self.shape.kv_bits)) // 64 * 64)
+
+    def by_page(self, start: int, count: int) -> Iterator[tuple[int, int]]:
+        """First token and number of tokens of each transfer with the cache: one, or one a page."""
+        size = self.memory.page_tokens
+        end = start + count
+        while start < end:
+            some = min(end, (start // size + 1) * size) - start if size else count
+            yield start, some
+            start += some
+
+    def load_cache(self, name: str, piece: Piece, head: int, start: int, count: int, dim: int) -> int:
+        """Keys or values of cached tokens, in a new buffer."""
+        bits, memory = self.shape.kv_bits, self.memory
+        if memory.pages is None:
+            return self.load("kv", bits, memory.cache_address(self.shape, name, piece.sequence, head, start), count * dim)
+        place = self.take(count * dim, unpacked_bits(bits))
+        for token, some in self.by_page(start, count):
+            address = memory.cache_address(self.shape, name, piece.sequence, head, token)
+            whole, number = as_elements(some * dim, bits)
+            span = Span(address, 1, number, bytes_of(some * dim, bits))
+            to = place + bytes_of((token - start) * dim, bits)
+            self.after_table(self.emit.load("kv", whole, span, to, **self.meta))
+        return place
+
+    def set_phase(self, name: str) -> None:
+        self.meta["phase"] = name
+
+    def take(self, elements: int, bits: int = 0) -> int:
+        """A buffer for elements, with room for the alignment of transfers."""
+        return self.arena.take(bytes_of(elements, bits or self.act_bits) + 2 * self.align)
+
+    def vector(self, op: str, length: int, batch: int, source: int, out: int, second: int | None = None, **meta: Any) -> int:
+        """A vector operation on `batch` rows of `length` activations."""
+        shape = {"length": length, "batch": batch, "qbits_activation": self.act_bits}
+        return self.emit.ve(op, source, out, second, **shape, **{**self.meta, **meta})
+
+    def split_vector(self, op: str, length: int, batch: int, source: int, out: int, second: int | None = None) -> None:
+        """The same, distributed over the vector engines."""
+        step = ceil_div(batch, self.config.ve.engines)
+        for row in range(0, batch, step):
+            at = self.act(row * length)
+            self.vector(op, length, min(step, batch - row), source + at, out + at, None if second is None else second + at)
+
+    def _pieces(self, elements: int, bits: int) -> Iterator[tuple[int, int]]:
+        """First element and number of each transfer: whole lines, so that pieces follow each other in both memories."""
+        unit = self.align * 8
+        step = max(unit, _PIECE_BYTES * 8 // bits // unit * unit)
+        for at in range(0, elements, step):
+            yield at, min(step, elements - at)
+
+    def load(self, role: str, bits: int, address: int, elements: int) -> int:
+        """DRAM to a new buffer."""
+        place = self.take(elements, unpacked_bits(bits))
+        self.load_to(role, bits, address, elements, place)
+        return place
+
+    def load_to(self, role: str, bits: int, address: int, elements: int, place: int) -> None:
+        """DRAM to a buffer."""
+        for at, count in self._pieces(elements, bits):
+            begin = bytes_of(at, bits)
+            whole, number = as_elements(count, bits)
+            self.emit.load(role, whole, Span(address + begin, 1, number, bytes_of(count, bits)), place + begin, **self.meta)
+
+    def store(self, role: str, bits: int, address: int, elements: int, place: int) -> None:
+        for at, count in self._pieces(elements, bits):
+            begin = bytes_of(at, bits)
+            self.emit.store(role, bits, Span(address + begin, 1, count, bytes_of(count, bits)), place + begin, **self.meta)
+
+    def norm(self, source: int, rows: int, out: int | None = None) -> int:
+        """Emit the norm of rows of the hidden width; return its buffer."""
+        self.set_phase("NORM")
+        place = self.take(rows * self.hidden) if out is None else out
+        self.split_vector(self.shape.norm, self.hidden, rows, source, place)
+        return place
+
+    def product(self, name: str, rows: int, source: int, copy: int = 0, wait: tuple[int, int] | None = None) -> int:
+        """Rows times a matrix, in a new buffer. `wait`: bytes that must be there before its weights are loaded."""
+        weight, base, each = self.memory.weights[name]
+        out = self.take(rows * weight.cols)
+        if name in self.memory.together:
+            slot = self._load_together(name, copy, wait)
+            self._gemm(weight, rows, source, slot, out, weight.rows, weight.cols)
+        else:
+            self.multiply(weight, rows, source, out, base + copy * each, weight.rows, weight.cols, wait)
+        return out
+
+    def _load_together(self, name: str, copy: int, wait: tuple[int, int] | None) -> int:
+        """The matrix of an expert in the scratchpad; the first of several adjacent matrices loads all of them."""
+        first, nbytes, offset = self.memory.together[name]
+        address, bits = first + copy * nbytes, self.shape.bits_of(self.memory.weights[name][0])
+        if self._loaded[0] != address:
+            self._loaded = address, self._weights.take(nbytes + 2 * self.align)
+            whole, count = as_elements(nbytes * 8 // bits, bits)
+            load = self.emit.load("weight", whole, Span(address, 1, count, nbytes), self._loaded[1], **self.meta)
+            self._after_router(load, wait)
+        return self._loaded[1] + offset
+
+    def _after_router(self, load: int, wait: tuple[int, int] | None) -> None:
+        """Makes a load of an expert wait for the bytes that name the expert, unless experts are loaded ahead of the router."""
+        if wait is not None and not self.prefetches:
+            self.emit.after(load, *wait)
+
+    def _gemm(self, weight: Weight, rows: int, source: int, slot: int, out: int, k: int, n: int) -> None:
+        if not rows:  # of an expert that no row has chosen
+            return
+        sizes = {"m": rows, "n": n, "k": k, "qbits_weight": self.shape.bits_of(weight), "qbits_activation": self.act_bits}
+        self.emit.te("gemm", source, slot, out, **sizes, **self.meta)
+
+    def multiply(
+        self, weight: Weight, rows: int, source: int, out: int, base: int, k: int, n: int, wait: tuple[int, int] | None = None
+    ) -> None:
+        bits = self.shape.bits_of(weight)
+        stored = self.shape.stored(weight, k)
+        cols = min(n, max(1, self._tile_bytes * 8 // (stored * bits)))
+        cols = n if cols == n else max(cols // 16 * 16, min(cols, 8))
+        for col in range(0, n, cols):
+            width = min(cols, n - col)
+            nbytes = bytes_of(stored * width, bits)
+            slot = self._weights.take(nbytes + 2 * self.align)
+            self._loaded = -1, 0  # later tiles take the place of the latest expert
+            span = Span(base + bytes_of(stored * col, bits), 1, stored * width, nbytes)
+            load = self.emit.load("weight", bits, span, slot, **self.meta)
+            self._after_router(load, wait)
+            self._gemm(weight, rows, source, slot, out + self.act(rows * col), k, width)
+
+    def te(self, op: str, left: int, right: int, out: int, m: int, n: int, k: int, bits: int, head: int) -> None:
+        sizes = {"m": m, "n": n, "k": k, "qbits_weight": bits, "qbits_activation": self.act_bits}
+        self.emit.te(op, left, right, out, **sizes, **{**self.meta, "head_id": head})
+
+    def add_bias(self, there: bool, place: int, length: int, rows: int) -> None:
+        if there:
+            self.split_vector("add", length, rows, place, place, place)
+
+
+def longest_column(shape: BlockShape) -> int:
+    """[bit] The column of a matrix that takes most."""
+    return max(shape.stored(weight, weight.rows) * shape.bits_of(weight) for weight in shape.block.weights(shape.hidden))
+
+
+def expert_transfer(shape: BlockShape, config: NpuConfig) -> int:
+    """[byte] The matrices of an expert that one transfer loads, at most: a tile. 0 where setups of transfers hardly count, or
+    where other transfers hide them."""
+    return weight_ring(config, longest_column(shape))[0] if setup_bytes(config) and in_flight(config) == 1 else 0
+
+
+def weight_ring(config: NpuConfig, column_bits: int, *, deep: bool = False) -> tuple[int, int]:
+    """[byte] of a weight tile and of the ring of tiles: the largest tiles with which the ring is a third of the scratchpad.
+
+    A `deep` ring has as many of these tiles as half of the scratchpad holds.
+    """
+    line = config.spm.bank_width_bytes
+    skew = (config.spm.num_banks // 4 + 1) * line
+    most = config.spm.size_bytes // 3
+    for wanted in (2 * config.dma.engines + config.te.engines, 3, 2):
+        for kib in tile_sizes(config, _TILE_KIB, LAYER_PART):
+            slot = ceil_div((kib << 10) + 2 * config.dma.alignment_bytes, line) * line + skew
+            if wanted * slot <= most and column_bits <= kib << 13:
+                return kib << 10, max(wanted, config.spm.size_bytes // 2 // slot if deep else 0) * slot
+    rule = "two tiles of one column of each matrix must fit a third of the scratchpad"
+    raise InputError(beyond_scratchpad(config, rule))

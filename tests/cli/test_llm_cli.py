@@ -162,7 +162,7 @@ def test_a_comparison_is_drawn_the_same_each_time(kbsim: Kbsim) -> None:
 def test_files_and_options_that_do_not_go_together_are_refused_before_the_runs(
     options: tuple[str, ...], said: str, kbsim: Kbsim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kernbench.cli.llm.LlmOptions.programs", lambda options: pytest.fail("something is lowered"))
+    monkeypatch.setattr("kernbench.cli.llm.options.LlmOptions.programs", lambda options: pytest.fail("something is lowered"))
     before = sorted(Path().iterdir())
     got = kbsim("llm", *SMALL, *options)
     assert (got.code, got.out, sorted(Path().iterdir())) == (2, "", before)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kernbench.cli import output
-from kernbench.cli.llm import ActivationBits, Experts, ModelName, Parallel, Routes, Stages, WeightBits
+from kernbench.cli.llm.options import ActivationBits, Experts, ModelName, Parallel, Routes, Stages, WeightBits
 from kernbench.cli.options import AllowCode, Config, Overrides
 from kernbench.cli.target import note_machine
 from kernbench.cli.values import count_of

@@ -14,7 +14,7 @@ from kernbench.common.json_shapes import counted
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from kernbench.cli.llm import LlmOptions
+    from kernbench.cli.llm.options import LlmOptions
     from kernbench.config import NpuConfig
     from kernbench.workloads.llm.model import Model
     from kernbench.workloads.serving.generation import Generation, PhaseTimes
@@ -58,7 +58,8 @@ def run_cases(cases: Sequence[tuple[Mapping[str, int], LlmOptions]], runtime: st
         about = {"model": model.name, "machine": machine.source, "runtime": runtime}
         runs = [
             {"case": dict(label), "prompt": options.prompt, "batch": options.batch, "tp": options.tp}
-            | _letters(bits) | made.to_dict()
+            | _letters(bits)
+            | made.to_dict()
             for label, options, bits, made in found
         ]
         output.show_json({"status": "done", **about, **(runs[0] if not found[0][0] else {"runs": runs})})

@@ -124,7 +124,8 @@ OwnRows = Annotated[
     typer.Option(
         "--sp",
         help="Sequence parallelism: between the matrix products of a layer, each of the "
-        "--tp PEs keeps only some rows of the activations. With --sp, a reduce-scatter and an all-gather replace each all-reduce.",
+        "--tp PEs keeps only some rows of the activations. With --sp, a reduce-scatter and an "
+        "all-gather replace each all-reduce.",
     ),
 ]
 

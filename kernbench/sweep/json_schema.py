@@ -9,7 +9,9 @@ from kernbench.sweep.area import KEY
 from kernbench.sweep.axes import MAX_LEVELS
 from kernbench.sweep.goals import DERIVED, GOALS
 from kernbench.sweep.spec import SCHEMA
-from kernbench.sweep.spec.load import KEYS, KINDS, MAX_BATCH, MAX_POINTS, SAMPLERS
+from kernbench.sweep.spec.load import KEYS
+from kernbench.sweep.spec.search import MAX_BATCH, MAX_POINTS, SAMPLERS
+from kernbench.sweep.spec.targets import KINDS
 
 TEXT: dict[str, Any] = {"type": "string", "minLength": 1}
 SECONDS: dict[str, Any] = {"type": "number", "exclusiveMinimum": 0}

@@ -13,15 +13,17 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import fmean, median
 
-from kernbench.analysis.chips.calibrate import Held, class_left_out, shapes_left_out
+from kernbench.analysis.chips.calibrate import constants_for
+from kernbench.analysis.chips.choice import Held, Split, chosen_fit, even, shapes
 from kernbench.analysis.chips.fit import predictions, relative_errors
 from kernbench.analysis.chips.leave_out import as_new, profile_left_out
-from kernbench.analysis.chips.tables import Table, read_tables
-from kernbench.config.runtime import load_runtime
+from kernbench.analysis.chips.tables import Case, Table, read_tables
+from kernbench.config import NpuConfig
+from kernbench.config.runtime import Runtime, load_runtime
 
 PAGE = Path(__file__).parent / "validation.md"
 RECORDED = "<!-- halves of tables: docs/validation_halves.py writes these lines -->\n", "<!-- end of the halves of tables -->\n"
-MAX_ROWS = 240  #: rows of a table, evenly spaced
+MAX_ROWS = 96  #: rows of a table, evenly spaced
 FEWEST = 8  #: a table with fewer rows has no halves
 HALVES = ("large shapes", "small shapes", "skinny products")
 
@@ -39,18 +41,30 @@ def lines(tables: Sequence[Table]) -> Iterator[str]:
             continue
         print(table.name, file=sys.stderr, flush=True)
         runtime = profile_left_out(table, tables)
-        cases = table.cases[:: max(1, -(-len(table.cases) // MAX_ROWS))]
+        cases = [table.cases[i] for i in even(table.cases, MAX_ROWS)]
         names = [case.operation.name if case.operation is not None else case.op for case in cases]
-        held = {one.name: one for one in shapes_left_out(cases, names, machine, runtime)}
+        held = {one.name: _held(one, cases, names, machine, runtime) for one in shapes(cases, names)}
         each: list[Held] = []
         if len(set(names)) > 1 and table.family == "operations":
-            each = [class_left_out(name, cases, names, machine, runtime) for name in dict.fromkeys(names)]
+            of = {name: [i for i, one in enumerate(names) if one == name] for name in dict.fromkeys(names)}
+            each = [_held(Split(name, [out]), cases, names, machine, runtime) for name, out in of.items()]
         cells = [_text(held[name]) if name in held else "n/a" for name in HALVES]
         cells.append(_worst(each))
         for some in ((machine, runtime), (table.machine, load_runtime(table.runtime))):
             errors = relative_errors(cases, predictions(cases, *some))
             cells.append(f"{median(errors):.0%}, {fmean(errors):.0%}")
         yield f"| `{table.name}` | " + " | ".join(cells) + " |"
+
+
+def _held(split: Split, cases: Sequence[Case], names: Sequence[str], machine: NpuConfig, runtime: Runtime) -> Held:
+    """The errors of the rows of a split after a fit of the others."""
+    (out,) = map(set, split.parts)
+    rest, held = [i for i in range(len(cases)) if i not in out], [cases[i] for i in sorted(out)]
+    found, _ = chosen_fit(
+        [cases[i] for i in rest], [names[i] for i in rest], machine, runtime, lambda some: constants_for(some, machine, runtime)
+    )
+    errors = relative_errors(held, predictions(held, found.machine, found.runtime))
+    return Held(split.name, len(errors), median(errors), fmean(errors))
 
 
 def _text(one: Held) -> str:

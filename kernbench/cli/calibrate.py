@@ -75,7 +75,7 @@ def _plain(value: float, digits: int) -> str:
 
 def calibration_text(found: Calibration, width: int, written: list[str]) -> Iterator[RenderableType]:
     """Constants with their intervals, errors of rows with and without use in the fit, and the rows with the largest errors."""
-    from kernbench.analysis.chips.calibrate import ONE_CLASS
+    from kernbench.analysis.chips.calibrate import ONE_CLASS, choice_text
 
     wide = width >= WIDE
     columns: list[tuple[str, Justify]] = [("constant", "left"), ("before", "right"), ("fitted", "right"), ("95 %", "left")]
@@ -90,7 +90,11 @@ def calibration_text(found: Calibration, width: int, written: list[str]) -> Iter
         interval = f"{_plain(one.low, 4)}..{_plain(one.high, 4)}"
         cells = [one.constant.path, _plain(one.before, 5), _plain(one.value, 5), interval, one.constant.unit]
         made.add_row(*cells, *([one.constant.meaning] if wide else []))
-    yield made
+    if found.fitted.constants:
+        yield made
+    else:
+        yield widgets.Text(f"No constant is changed by {found.cases:,} rows of {found.source}")
+    yield widgets.Text(f"Chosen by the errors of left-out rows: {found.choice.name} ({choice_text(found.choice)})", WAIT)
     yield ""
     errors = table("Errors", [("rows", "left"), ("number", "right"), ("median", "right"), ("mean", "right")], "")
     errors.add_row("all, before the fit", f"{found.cases:,}", *(f"{value:.1%}" for value in found.before))

@@ -9,11 +9,13 @@ import pytest
 
 from kernbench.analysis.chips.calibrate import (
     Calibration,
+    _cases,
     calibrate,
     constants_for,
     machine_text,
     runtime_text,
 )  # fmt: skip
+from kernbench.analysis.chips.choice import UNCHANGED
 from kernbench.analysis.chips.fit import WIDEST, fit, predictions, relative_errors, with_values
 from kernbench.analysis.chips.tables import Case
 from kernbench.common.errors import InputError
@@ -86,6 +88,29 @@ def test_written_files_are_read_back(of_products: Calibration, tmp_path: Path) -
     assert "# No class of operations was left out: the table has one class." in machine_text(found)
 
 
+def test_the_files_say_what_was_chosen(of_products: Calibration) -> None:
+    choice = of_products.choice
+    assert choice.name == "all constants" and choice.rows == 21
+    assert choice.errors["all constants"] < 0.1 < choice.errors[UNCHANGED]
+    line = f"# Chosen by the errors of left-out rows: all constants ({UNCHANGED} {choice.errors[UNCHANGED]:.1%}, "
+    assert line in machine_text(of_products) and line in runtime_text(of_products)
+
+
+def test_a_table_that_the_files_predict_changes_nothing(tmp_path: Path) -> None:
+    """Rows with noise of 10 % around the values of the files."""
+    timer = OperationTimer(START, PROFILE)
+    lines = [HEAD.strip()]
+    for i, m in enumerate((1, 16, 64, 300, 1000, 3000)):
+        for n in (4096, 14336):
+            lines.append(f"matmul,matmul,{m},{n},4096,{timer.time(Product(m, n, 4096)).ns / 1e3 * (0.9 if i % 2 else 1.1)!r}")
+    file = tmp_path / "own.csv"
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    found = calibrate(file, START, PROFILE)
+    assert found.choice.name == UNCHANGED and not found.fitted.constants
+    assert (found.fitted.machine, found.fitted.runtime) == (START, PROFILE)
+    assert found.before == pytest.approx(found.after, rel=0.03)
+
+
 HEAD = "class,op,m,n,k,measured\n"
 
 
@@ -108,7 +133,7 @@ HEAD = "class,op,m,n,k,measured\n"
         (HEAD + "gemm,matmul,1,2,3,4\n", "class = 'gemm', but it must be one of matmul.*; did you mean matmul"),
         (HEAD + "attention,decode,1,2,3,4\n", "a step needs at least one sequence"),
         ("class,op,measured,workers\ncollective,reduce,4,4\n", "op = 'reduce', but it must be one of all_reduce"),
-        (HEAD + "matmul,matmul,64,64,64,5\n", "has 1 usable row, but a fit of .* needs more rows than constants; measure"),
+        (HEAD + "matmul,matmul,64,64,64,5\n", "has 1 usable row, but a fit needs at least 4; measure"),
     ],
 )
 def test_tables_that_cannot_be_used_are_refused(tmp_path: Path, text: str, said: str) -> None:
@@ -137,7 +162,9 @@ def test_a_constant_that_no_row_depends_on_has_the_widest_interval(tmp_path: Pat
         lines.append(f"matmul,matmul,1,{n},8192,{timer.time(Product(1, n, 8192)).ns / 1e3!r}")
     file = tmp_path / "own.csv"
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    found = {one.constant.path: one for one in calibrate(file, START, PROFILE).fitted.constants}
+    cases, _, _ = _cases(file, file.read_text(encoding="utf-8"), START)
+    constants = constants_for(cases, START, PROFILE)
+    found = {one.constant.path: one for one in fit(cases, START, PROFILE, constants).constants}
     rate = found["te.macs_per_cycle"]
     assert rate.high / rate.value == pytest.approx(WIDEST)
     memory = found["dram.peak_bw_bytes_per_cycle"]

@@ -1,8 +1,8 @@
 """Calibration: from a table of measured kernels to a calibrated machine and runtime profile, with the errors of the fit.
 
-The error of rows that the fit has not used is reported in three ways: from a cross-validation over folds of rows, from leaving
-out one class of operations after the other, and from leaving out large shapes, small shapes and skinny products. Constants that
-only the left-out rows determine then keep the values of the file.
+Errors of left-out rows decide which constants are fitted (`choice.py`), and are reported: from a cross-validation over folds
+of rows, from leaving out one class of operations after the other, and from leaving out large shapes, small shapes and skinny
+products. Constants that only the left-out rows determine then keep the values of the file.
 """
 
 from __future__ import annotations
@@ -10,15 +10,16 @@ from __future__ import annotations
 import csv
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
 import yaml
 
-from kernbench.analysis.chips.fit import Constant, Fit, fit, predictions, relative_errors
+from kernbench.analysis.chips.choice import FEWEST, Choice, Held, chosen_fit
+from kernbench.analysis.chips.fit import Constant, Fit, predictions, relative_errors
 from kernbench.analysis.chips.tables import Case, Context, read_row, rows_of, table_text
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.json_shapes import counted
@@ -26,12 +27,9 @@ from kernbench.config import NpuConfig
 from kernbench.config.runtime import Runtime
 from kernbench.version import VERSION
 from kernbench.workloads.ops.chip_view import ChipView
-from kernbench.workloads.ops.operation import Collective, Product
+from kernbench.workloads.ops.operation import Collective
 from kernbench.workloads.ops.timing import OperationTimer
 
-FOLDS = 5
-#: the most rows of a fit; if the table has more, the fit uses evenly spaced rows, and errors are computed from all rows
-MAX_ROWS = 400
 WORST = 8  #: rows that are shown, those with the largest errors
 ONE_CLASS = "No class of operations was left out: the table has one class"
 COLUMNS = ("class", "op", "measured")  #: columns that every table must have
@@ -41,16 +39,6 @@ _ALIKE = {
     "op": ("name", "kernel", "operation", "operator"),
     "measured": ("timeus", "latencyus", "durationus", "measuredus", "us", "time", "latency", "duration", "runtime"),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """Errors of rows that were not used in the fit."""
-
-    name: str
-    rows: int
-    median: float
-    mean: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +63,23 @@ class Calibration:
     before: tuple[float, float]  #: median and mean error before the fit, with the values of the files
     fitted: Fit
     after: tuple[float, float]
-    folds: Held
-    classes: list[Held]
-    shapes: list[Held]  #: large shapes, small shapes, skinny products
+    choice: Choice
     worst: list[FarRow]
+
+    @property
+    def folds(self) -> Held:
+        """Errors of the cross-validation over folds of rows."""
+        return next(one for one in self.choice.held if one.name.endswith("folds"))
+
+    @property
+    def classes(self) -> list[Held]:
+        """Errors of each class of operations that was left out."""
+        return [replace(one, name=one.name[6:]) for one in self.choice.held if one.name.startswith("class ")]
+
+    @property
+    def shapes(self) -> list[Held]:
+        """Errors of large shapes, small shapes and skinny products that were left out."""
+        return [one for one in self.choice.held if one.name.endswith(("shapes", "products"))]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""
@@ -90,33 +91,23 @@ class Calibration:
             "source": self.source, "sha256": self.digest, "rows": self.cases, "unread": self.unread,
             "before": {"median": self.before[0], "mean": self.before[1]},
             "after": {"median": self.after[0], "mean": self.after[1]},
+            "choice": {"name": self.choice.name, "errors": self.choice.errors, "rows": self.choice.rows},
             "constants": [one.to_dict() for one in self.fitted.constants], "cross_validation": held(self.folds),
             "left_out": [held(one) for one in self.classes], "left_out_shapes": [held(one) for one in self.shapes],
             "worst": [{name: getattr(one, name) for name in one.__slots__} for one in self.worst],
         }  # fmt: skip
 
 
-def calibrate(
-    path: Path, machine: NpuConfig, runtime: Runtime, *, progress: Callable[[str], None] = lambda _: None
-) -> Calibration:
+def calibrate(path: Path, machine: NpuConfig, runtime: Runtime) -> Calibration:
     """Fit the constants that the table's rows determine; InputError if no row can be used."""
     ChipView.of(machine)
     text = table_text(path)
     cases, kinds, unread = _cases(path, text, machine)
     start = _errors(cases, machine, runtime)
-    constants = constants_for(cases, machine, runtime)
-    if len(cases) <= len(constants):
-        rows = counted(len(cases), "usable row")
-        rule = f"the file has {rows}, but a fit of {len(constants)} constants needs more rows than constants"
+    if len(cases) < FEWEST:
+        rule = f"the file has {counted(len(cases), 'usable row')}, but a fit needs at least {FEWEST}"
         raise InputError(Problem(str(path), rule, remedy="measure more shapes of each class of operations"))
-    progress("fit")
-    fitted = fit(_even(cases), machine, runtime, constants)
-    progress("cross-validation")
-    folds = _folds(cases, machine, runtime, constants)
-    several = sorted(set(kinds)) if len(set(kinds)) > 1 else []
-    classes = [class_left_out(kind, cases, kinds, machine, runtime) for kind in several]
-    progress("shapes")
-    shapes = list(shapes_left_out(cases, kinds, machine, runtime))
+    fitted, choice = chosen_fit(cases, kinds, machine, runtime, lambda rows: constants_for(rows, machine, runtime))
     timer = OperationTimer(fitted.machine, fitted.runtime)
     ours = [case.ask(timer) for case in cases]
     errors = relative_errors(cases, ours)
@@ -124,7 +115,7 @@ def calibrate(
     worst = [_far(cases[i], ours[i], timer) for i in far]
     digest = hashlib.sha256(text.encode()).hexdigest()
     after = (median(errors), fmean(errors))
-    return Calibration(str(path), digest, len(cases), unread, start, fitted, after, folds, classes, shapes, worst)
+    return Calibration(str(path), digest, len(cases), unread, start, fitted, after, choice, worst)
 
 
 def _cases(path: Path, text: str, machine: NpuConfig) -> tuple[list[Case], list[str], list[str]]:
@@ -224,66 +215,9 @@ def _keys(operations: set[tuple[str, str]], table: Mapping[str, Any]) -> list[st
     return sorted({name if name in table else kind for name, kind in operations})
 
 
-def _even(cases: Sequence[Case]) -> list[Case]:
-    return list(cases[:: max(1, -(-len(cases) // MAX_ROWS))])
-
-
 def _errors(cases: Sequence[Case], machine: NpuConfig, runtime: Runtime) -> tuple[float, float]:
     errors = relative_errors(cases, predictions(cases, machine, runtime))
     return median(errors), fmean(errors)
-
-
-def _folds(cases: Sequence[Case], machine: NpuConfig, runtime: Runtime, constants: Sequence[Constant]) -> Held:
-    some = _even(cases)
-    errors: list[float] = []
-    count = min(FOLDS, len(some) - len(constants)) if len(some) < FOLDS * 2 + len(constants) else FOLDS
-    for fold in range(max(2, count)):
-        held = some[fold :: max(2, count)]
-        rest = [case for index, case in enumerate(some) if index % max(2, count) != fold]
-        found = fit(rest, machine, runtime, constants)
-        errors += relative_errors(held, predictions(held, found.machine, found.runtime))
-    return Held(f"{max(2, count)} folds", len(errors), median(errors), fmean(errors))
-
-
-def class_left_out(
-    kind: str, cases: Sequence[Case], kinds: Sequence[str], machine: NpuConfig, runtime: Runtime
-) -> Held:  # fmt: skip
-    """The errors of the rows of one kind after a fit of the others. `kinds`: of each row."""
-    held = [case for case, one in zip(cases, kinds, strict=True) if one == kind]
-    rest = [case for case, one in zip(cases, kinds, strict=True) if one != kind]
-    return _predicted(kind, held, rest, machine, runtime)
-
-
-def _predicted(name: str, held: Sequence[Case], rest: Sequence[Case], machine: NpuConfig, runtime: Runtime) -> Held:
-    """The errors of some rows after a fit of the others."""
-    found = fit(_even(rest), machine, runtime, constants_for(rest, machine, runtime))
-    errors = relative_errors(held, predictions(held, found.machine, found.runtime))
-    return Held(name, len(held), median(errors), fmean(errors))
-
-
-def shapes_left_out(cases: Sequence[Case], kinds: Sequence[str], machine: NpuConfig, runtime: Runtime) -> Iterator[Held]:
-    """Half of the rows of each class from a fit of the other half, and the skinnier products from a fit of the squarer ones."""
-    small: list[Case] = []
-    large: list[Case] = []
-    for kind in dict.fromkeys(kinds):
-        some = [case for case, one in zip(cases, kinds, strict=True) if one == kind]
-        some.sort(key=lambda case: case.compute_us + case.memory_us)
-        small += some[: len(some) // 2]
-        large += some[len(some) // 2 :]
-    products = [case for case in cases if isinstance(case.operation, Product)]
-    products.sort(key=_skinny)
-    square, skinny = products[: len(products) // 2], products[len(products) // 2 :]
-    halves = (("large shapes", large, small), ("small shapes", small, large), ("skinny products", skinny, square))
-    for name, held, rest in halves:
-        if held and len(rest) > len(constants_for(rest, machine, runtime)):
-            yield _predicted(name, held, rest, machine, runtime)
-
-
-def _skinny(case: Case) -> float:
-    """The longest side of a product over its shortest one."""
-    op = case.operation
-    assert isinstance(op, Product)
-    return max(op.m, op.n, op.k) / min(op.m, op.n, op.k)
 
 
 def _far(case: Case, ours: float, timer: OperationTimer) -> FarRow:
@@ -305,11 +239,17 @@ def runtime_text(found: Calibration) -> str:
     return _provenance(found, "runtime.", inside=True) + str(yaml.safe_dump(plain_value(found.fitted.runtime), sort_keys=False))
 
 
+def choice_text(choice: Choice) -> str:
+    """The mean error of left-out rows by choice."""
+    return ", ".join(f"{name} {error:.1%}" for name, error in choice.errors.items())
+
+
 def _provenance(found: Calibration, prefix: str, *, inside: bool) -> str:
     source, (middle, mean), (was, was_mean) = Path(found.source).name, found.after, found.before
     lines = [
         f"# Fitted by kbsim calibrate {VERSION} on {found.cases} rows of {source} (SHA-256 {found.digest}).",
         f"# Error: median {middle:.1%}, mean {mean:.1%}; before the fit {was:.1%}, {was_mean:.1%}.",
+        f"# Chosen by the errors of left-out rows: {found.choice.name} ({choice_text(found.choice)}).",
         f"# Rows that the fit had not seen ({found.folds.name}): median {found.folds.median:.1%}, mean {found.folds.mean:.1%}.",
     ]
     for held in found.classes:

@@ -4,16 +4,17 @@ A constant is a value of the machine's file (`dram.peak_bw_bytes_per_cycle`), or
 (`runtime.ops.matmul.start_ns`). Each constant is varied as a factor of its value in the file, so that all constants are fitted
 on the same scale. A constant that is 0 in the file starts from its `begin`.
 
-The values of the file count like a part of one row, whatever the number of rows. A constant on which no row depends therefore
-keeps its value. For a constant that many rows determine, the value of the file hardly matters.
+The values of the file count like a few rows, whatever the number of rows. A constant on which no row depends therefore keeps
+its value. For a constant that many rows determine, the value of the file hardly matters. The cost of a change grows only with
+its logarithm, so that a change that the rows demand is not kept small, and other constants do not have to make up for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from math import exp, log
+from math import exp, inf, isfinite, log
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
@@ -25,10 +26,23 @@ if TYPE_CHECKING:
     from kernbench.analysis.chips.tables import Case
 
 WIDEST = 20.0  #: largest factor by which a constant may change
-FAR = log(4)  #: logarithm of the factor by which a constant changes at the cost of a row whose logarithm is off by `SOFT`
 SOFT = 0.1  #: residuals of the logarithm above this value count less than by their square
 STEPS = 60  #: limit of evaluations of the residuals, not counting those for derivatives
-UNMOVED = 1e-6  #: if the root mean square of a constant's derivatives is below this value, no row depends on the constant
+UNMOVED = 1e-3  #: if the root mean square of a constant's derivatives is below this value, the rows do not determine it
+#: How far a constant may be from the value of the file, as a logarithm. Calibrated chips and profiles differ by about as much:
+#: the shares of rated rates least, times of software most.
+SPREADS = {
+    "dram.peak_bw_bytes_per_cycle": 0.15,
+    "te.macs_per_cycle": 0.15,
+    "chip.links_share": 0.15,
+    "chip.cache_bytes_per_cycle": 0.3,
+    "chip.stream_bytes_per_cycle": 0.3,
+    "chip.link_latency_ns": 0.3,
+    "chip.attention_key_cycles": 0.3,
+}
+SPREAD = 0.5  #: of every other constant
+STAYS = 0.1  #: a constant with the widest interval keeps its value if it would move by less than this share of its spread
+KNOWN = 64  #: remembered estimates of a row
 CLOCK_ABOVE = 1.2  #: highest clock of a card over the rated clock: assumed
 #: step of numerical derivatives in the logarithm; not smaller, because the choice of plans gives the residuals small jumps
 FINE = 0.01
@@ -149,36 +163,88 @@ def relative_errors(cases: Sequence[Case], found: Sequence[float]) -> list[float
 
 
 def fit(
-    cases: Sequence[Case], machine: NpuConfig, runtime: Runtime, constants: Sequence[Constant],
-    progress: Callable[[int], None] | None = None,
+    cases: Sequence[Case], machine: NpuConfig, runtime: Runtime, constants: Sequence[Constant], *,
+    weight: float = 1.0, begin: Mapping[str, float] | None = None,
 ) -> Fit:  # fmt: skip
-    """Find the constants for which the estimates are nearest to the rows."""
+    """Find the constants for which the estimates are nearest to the rows.
+
+    `weight`: of the values of the file, in rows; `begin`: values from which the search starts, by path.
+    """
     import numpy as np
     from scipy.optimize import least_squares
 
-    before = [value_at(machine, runtime, one.path) for one in constants]
-    begin = [value or one.begin for value, one in zip(before, constants, strict=True)]
-
-    highest = [1 + _widest(machine, one.path, start) for one, start in zip(constants, begin, strict=True)]
+    rows = _Rows(cases, machine, runtime, constants)
+    highest = [1 + _widest(machine, one.path, start) for one, start in zip(constants, rows.begin, strict=True)]
+    lowest = 1 - log(WIDEST)
+    count, spreads = len(cases), [SPREADS.get(one.path, SPREAD) for one in constants]
 
     def residuals(factors: Any) -> Any:
-        values = {one.path: start * exp(factor - 1) for one, start, factor in zip(constants, begin, factors, strict=True)}
-        found = predictions(cases, *with_values(machine, runtime, values))
-        rows = [log(max(ours, 1e-12) / case.measured) for case, ours in zip(cases, found, strict=True)]
-        return np.array([*rows, *map(_prior, before, factors)])
+        return np.array([*rows.logarithms(factors), *map(_prior, rows.before, factors, spreads)])
 
+    def loss(squares: Any) -> Any:
+        """A soft absolute value of rows; the logarithm of the square of changes."""
+        far, moved = 1 + squares[:count] / SOFT**2, 1 + squares[count:]
+        return np.array([
+            [*2 * (np.sqrt(far) - 1), *weight * np.log(moved)],
+            [*far**-0.5 / SOFT**2, *weight / moved],
+            [*-0.5 * far**-1.5 / SOFT**4, *-weight / moved**2],
+        ])  # fmt: skip
+
+    given = begin or {}
+    from_values = [log((given.get(one.path) or start) / start) for one, start in zip(constants, rows.begin, strict=True)]
+    first = [min(max(1 + value, lowest + FINE), top - FINE / 2) for value, top in zip(from_values, highest, strict=True)]
     solved = least_squares(
-        residuals, np.ones(len(constants)), bounds=(1 - log(WIDEST), highest), loss="soft_l1", f_scale=SOFT,
-        diff_step=FINE, x_scale=1.0, max_nfev=STEPS,
-    )  # fmt: skip
-    spread = _spread(solved.jac[: len(cases)], residuals(solved.x)[: len(cases)])
+        residuals, np.array(first), bounds=(lowest, highest), loss=loss, diff_step=FINE, x_scale=1.0, max_nfev=STEPS
+    )
+    spread = _spread(solved.jac[:count], residuals(solved.x)[:count])
     fitted = []
-    for one, was, start, factor, wide in zip(constants, before, begin, solved.x, spread, strict=True):
+    for one, was, start, factor, wide, usual in zip(
+        constants, rows.before, rows.begin, solved.x, spread, spreads, strict=True
+    ):
         middle = factor - 1  # least_squares takes steps relative to its variable, so the variable must not start at 0
-        fitted.append(Fitted(one, was, *(start * exp(middle + side) for side in (0, -wide, wide))))
+        most = min(wide, log(WIDEST))
+        determined = wide < log(WIDEST) or (isfinite(wide) and abs(middle) > STAYS * usual)
+        value, low, high = (start * exp(middle + side) for side in (0, -most, most))
+        fitted.append(Fitted(one, was, value if determined else was, low, high))
     machine, runtime = with_values(machine, runtime, {one.constant.path: one.value for one in fitted})
     found = predictions(cases, machine, runtime)
     return Fit(machine, runtime, fitted, relative_errors(cases, found))
+
+
+class _Rows:
+    """The logarithms of estimates over measured times. The estimate of a row is computed again only if a constant changes that
+    the row looks up."""
+
+    def __init__(self, cases: Sequence[Case], machine: NpuConfig, runtime: Runtime, constants: Sequence[Constant]) -> None:
+        self.before = [value_at(machine, runtime, one.path) for one in constants]
+        self.begin = [value or one.begin for value, one in zip(self.before, constants, strict=True)]
+        self._of = cases, machine, runtime, constants
+        self._used = [[i for i, one in enumerate(constants) if _looks_up(case, one.path, runtime)] for case in cases]
+        self._known: list[dict[tuple[float, ...], float]] = [{} for _ in cases]
+
+    def logarithms(self, factors: Sequence[float]) -> list[float]:
+        """One for each row. `factors`: 1 + the logarithm of each constant over its begin."""
+        cases, machine, runtime, constants = self._of
+        values = {one.path: start * exp(factor - 1) for one, start, factor in zip(constants, self.begin, factors, strict=True)}
+        timer = OperationTimer(*with_values(machine, runtime, values), simulate=False)
+        found = []
+        for case, used, known in zip(cases, self._used, self._known, strict=True):
+            key = tuple(float(factors[i]) for i in used)
+            if key not in known:
+                if len(known) >= KNOWN:
+                    known.clear()
+                known[key] = log(max(case.ask(timer), 1e-12) / case.measured)
+            found.append(known[key])
+        return found
+
+
+def _looks_up(case: Case, path: str, runtime: Runtime) -> bool:
+    """Whether the time of a row may depend on a constant; values of other operations in a profile do not matter."""
+    op = case.operation
+    table, _, rest = path.removeprefix("runtime.").partition(".")
+    if op is None or not path.startswith("runtime.") or table not in ("ops", "launch_ns"):
+        return True
+    return rest.split(".")[0] in (op.name, op.kind, runtime.called_as.get(op.name))
 
 
 def _widest(machine: NpuConfig, path: str, begin: float) -> float:
@@ -199,13 +265,14 @@ def _rated(machine: NpuConfig) -> dict[str, float]:
     }
 
 
-def _prior(before: float, factor: float) -> float:
-    """How far a constant is from the value of the file, as a residual. `before`: that value; from 0, the distance is linear."""
-    return SOFT * ((factor - 1) / FAR if before else exp(factor - 1))
+def _prior(before: float, factor: float, spread: float) -> float:
+    """How far a constant is from the value of the file, in spreads. `before`: that value; from 0, the distance is linear."""
+    return (factor - 1) / spread if before else exp(factor - 1)
 
 
 def _spread(jacobian: Any, residuals: Any) -> list[float]:
-    """Half the width of the 95 % interval of each factor's logarithm: Student's t on the linearised problem.
+    """Half the width of the 95 % interval of each factor's logarithm: Student's t on the linearised problem. Infinite for a
+    constant that the rows do not determine.
 
     The scale is the median absolute deviation, which a few outliers do not change.
     """
@@ -220,4 +287,4 @@ def _spread(jacobian: Any, residuals: Any) -> list[float]:
     quantile = float(t.ppf(0.975, free))
     decided = np.diag(normal) > UNMOVED**2 * rows
     widths = [quantile * float(np.sqrt(max(0.0, covariance[i, i]))) for i in range(count)]
-    return [min(log(WIDEST), width) if some else log(WIDEST) for width, some in zip(widths, decided, strict=True)]
+    return [width if some else inf for width, some in zip(widths, decided, strict=True)]

@@ -138,6 +138,8 @@ cdef bint open_lane(Sim* s, Spm* p, slot_t requester) noexcept nogil:
     if a.compute or a.first_denied != NEVER:
         return False
     f = &s.share.flow[requester]
+    if f.compressed and x.gap:  # its chunks have the length of expanded bytes, and the wheel knows only the chunks of the memory
+        return False
     if g.opened and g.paused == 0:
         close_lane(s, requester, p.done)
     carry = f.carry + (p.done + 1 - f.seen) * f.num - f.cost

@@ -126,3 +126,20 @@ def test_machines_that_are_refused(sections: dict[str, Any], codec: dict[str, An
 def test_a_system_with_codecs_is_refused() -> None:
     with pytest.raises(InputError, match=r"pe.dma.codecs.* it is allowed only on one NPU"):
         load_config("single_cube", {"pe.dma.codecs": [{"ratio": 2, "bytes_per_cycle": 64}]})
+
+
+def test_fast_runs_know_that_chunks_of_a_codec_have_expanded_bytes() -> None:
+    """Three channels with chunks of 64 bytes, which are 96 bytes behind the codec."""
+    config = machine({"ratio": 1.5, "bytes_per_cycle": 64}, dram={"channels": 3, "interleave_bytes": 64, "bus_width_bytes": 8}, spm={})
+    made = Program("four")
+    tile(made, 65, qbits=16, codec=None)
+    tile(made, 145, "dma_store", qbits=4, dram_addr=56, codec=None)
+    made.dma_load(tensor_role="weight", qbits=16, dram_addr=47, rows=2, row_elements=16, stride_bytes=50, spm_bank=0, spm_offset=0)
+    tile(made, 109, dram_addr=56)
+    results = []
+    for walk in ("plain", "fast"):
+        ran = Machine(load_config(config), made, walk=walk)
+        ran.run()
+        results.append(ran.result().to_dict())
+    assert results[0] == results[1]
+    assert [entry["end"] for entry in results[0]["entries"]] == [128, 129, 162, 130]

@@ -161,10 +161,9 @@ class _Run:
         table = machine["memories"][memory]
         setup: int = table["setup"]
         if table.get("cache", -1) >= 0:  # the shorter of the head latencies of a hit and of a miss
-            last = route + table["channels"]
-            latencies: list[int] = machine["route_latency"][route : last + 1].tolist()
-            hit: int = machine["caches"][table["cache"]]["latency"] + latencies[-1]
-            return moving + min(setup + min(latencies[:-1]), hit)
+            *misses, hit = machine["route_latency"][route : route + table["channels"] + 1].tolist()
+            farthest: int = max(at for at, nbytes in zip(misses, moved, strict=True) if nbytes)
+            return moving + min(setup + farthest, machine["caches"][table["cache"]]["latency"] + hit)
         pad = machine["spm"][machine["dma"][engine]["spm"]]
         row = pad["banks"] * pad["line"]  # the limit of the requests of a flow in a cycle
         ratio = 1 if self.plan.ratios is None else self.plan.ratios[memory]  # [B] requested for each byte on the channels
@@ -194,8 +193,8 @@ class _Run:
         """The cycles of each engine with jobs that can be issued.
 
         A TE or VE executes its jobs one by one; with a period, it waits for its clock after each job except the last. If jobs
-        overlap, the load of the first and the drain of the last do not. A DMA
-        engine has at most `max_concurrent_transfers` at a time, and the engine of an NPU as many as its channels have together.
+        overlap, the load of the first and the drain of the last do not. A DMA engine has at most `max_concurrent_transfers` at a
+        time, and as many as its channels have together.
         """
         plan = self.plan
         dma: dict[int, int] = {}
@@ -206,9 +205,8 @@ class _Run:
                 (dma if kind == Opkind.OP_DMA else work)[engine] = sum(map(self.occupies.__getitem__, issued))
             if issued and kind == Opkind.OP_COMPUTE:
                 work[engine] += sum(map(min, zip(*map(self.once.__getitem__, issued), strict=True)))
-        at_a_time = [plan.pe.dma.at_a_time if self.own else engine["max_concurrent"] for engine in plan.machine["dma"]]
         saved = [engine["period"] - 1 for engine in plan.machine["compute"]]
-        out = {plan.dma[k]: ceil_div(n, at_a_time[k]) for k, n in sorted(dma.items())}
+        out = {plan.dma[k]: ceil_div(n, plan.pe.dma.at_a_time) for k, n in sorted(dma.items())}
         return out | {plan.compute[k]: n - saved[k] for k, n in sorted(work.items())}
 
     def _jobs_of_engines(self) -> dict[tuple[int, int], list[int]]:

@@ -153,7 +153,7 @@ class DmaJob:
         number = dram["channels"] + (0 if noc is None else len(mesh_links(noc)))  # of the flow of the cache
         for channel, pieces in sorted(pieces_by_source(parts, self.spm_addr, self.spm.width, dram, number).items()):
             of_cache = channel == number
-            links = self._links_of_cache() if of_cache else self._links_over_cache(channel)
+            links = self.links_of_cache() if of_cache else self.links_over_cache(channel)
             first = ("llc",) if of_cache else (f"dram.ch{channel}", "llc")
             in_banks = [(self.spm.bank_of_line(line), nbytes) for line, nbytes in pieces]
             flow = Flow(self, channel, in_banks, (*first, *links))
@@ -167,19 +167,19 @@ class DmaJob:
             self.flows.append(flow)
         self.head = max(heads)
 
-    def _links_of_cache(self) -> list[str]:
+    def links_of_cache(self) -> list[str]:
         if self.machine["noc"] is None:
             return []
         here, at = self.machine["noc"]["dma_at"][self.engine], self.machine["llc"]["at"]
         return mesh_route(here, at) if self.is_store else mesh_route(at, here)
 
-    def _links_over_cache(self, channel: int) -> list[str]:
+    def links_over_cache(self, channel: int) -> list[str]:
         noc, at = self.machine["noc"], self.machine["llc"].get("at")
         if noc is None:
             return []
         there = noc["dram_at"][channel]
         behind = mesh_route(at, there) if self.is_store else mesh_route(there, at)
-        return self._links_of_cache() + behind if self.is_store else behind + self._links_of_cache()
+        return self.links_of_cache() + behind if self.is_store else behind + self.links_of_cache()
 
     def _links(self, channel: int, noc: dict[str, Any] | None) -> list[str]:
         if noc is None:

@@ -161,9 +161,11 @@ class _Run:
         table = machine["memories"][memory]
         setup: int = table["setup"]
         if table.get("cache", -1) >= 0:  # the shorter of the head latencies of a hit and of a miss
+            misses: list[int]
             *misses, hit = machine["route_latency"][route : route + table["channels"] + 1].tolist()
-            farthest: int = max(at for at, nbytes in zip(misses, moved, strict=True) if nbytes)
-            return moving + min(setup + farthest, machine["caches"][table["cache"]]["latency"] + hit)
+            farthest = max(at for at, nbytes in zip(misses, moved, strict=True) if nbytes)
+            in_cache: int = machine["caches"][table["cache"]]["latency"] + hit
+            return moving + min(setup + farthest, in_cache)
         pad = machine["spm"][machine["dma"][engine]["spm"]]
         row = pad["banks"] * pad["line"]  # the limit of the requests of a flow in a cycle
         ratio = 1 if self.plan.ratios is None else self.plan.ratios[memory]  # [B] requested for each byte on the channels
@@ -193,8 +195,8 @@ class _Run:
         """The cycles of each engine with jobs that can be issued.
 
         A TE or VE executes its jobs one by one; with a period, it waits for its clock after each job except the last. If jobs
-        overlap, the load of the first and the drain of the last do not. A DMA engine has at most `max_concurrent_transfers` at a
-        time, and as many as its channels have together.
+        overlap, the load of the first and the drain of the last do not. A DMA engine has at most `max_concurrent_transfers` at
+        a time, and as many as its channels have together.
         """
         plan = self.plan
         dma: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""Lower bounds of a run on an NPU, written from docs/model/bounds.md; those of a system use the same parts (ref_system_bounds.py)."""
+"""Lower bounds of a run on an NPU, written from docs/model/bounds.md. Those of systems are in ref_system_bounds.py."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def bounds(machine: dict[str, Any], program: dict[str, Any]) -> dict[str, int]:
 
 
 def critical_path(control: Control, job_of: Callable[[Record], Job | None]) -> tuple[int, list[Job]]:
-    """The largest end if nothing but dependencies delays a job, and the jobs that can be issued; control entries have no job."""
+    """The largest end if only dependencies delay a job, and the jobs that can be issued; control entries have no job."""
     ends: dict[int, int] = {}
     jobs: list[Job] = []
     while True:

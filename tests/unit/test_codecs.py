@@ -130,11 +130,13 @@ def test_a_system_with_codecs_is_refused() -> None:
 
 def test_fast_runs_know_that_chunks_of_a_codec_have_expanded_bytes() -> None:
     """Three channels with chunks of 64 bytes, which are 96 bytes behind the codec."""
-    config = machine({"ratio": 1.5, "bytes_per_cycle": 64}, dram={"channels": 3, "interleave_bytes": 64, "bus_width_bytes": 8}, spm={})
+    memory = {"channels": 3, "interleave_bytes": 64, "bus_width_bytes": 8}
+    config = machine({"ratio": 1.5, "bytes_per_cycle": 64}, dram=memory, spm={})
     made = Program("four")
     tile(made, 65, qbits=16, codec=None)
     tile(made, 145, "dma_store", qbits=4, dram_addr=56, codec=None)
-    made.dma_load(tensor_role="weight", qbits=16, dram_addr=47, rows=2, row_elements=16, stride_bytes=50, spm_bank=0, spm_offset=0)
+    rows = {"rows": 2, "row_elements": 16, "stride_bytes": 50}
+    made.dma_load(tensor_role="weight", qbits=16, dram_addr=47, spm_bank=0, spm_offset=0, **rows)
     tile(made, 109, dram_addr=56)
     results = []
     for walk in ("plain", "fast"):

@@ -535,14 +535,14 @@ def simulate(
     return machine.result()
 
 
-def run_dram_load(controller: dict[str, Any], bursts: Any, warm: int, clocks: int) -> dict[str, Any]:
+def run_dram_load(controller: dict[str, Any], bursts: Any, warm: int, clocks: int, first: int = 0) -> dict[str, Any]:
     """Run a single DRAM controller of `row_buffer_v2` under a load, for comparisons with other simulators.
 
     `controller`: the result of `kernbench.cmdq.controller_timing`. `bursts`: an int64 array with the burst number, 1 for a
-    write, and the DRAM clock in which the burst is offered. Returns the counts of the `clocks` clocks after the first `warm`
-    clocks, and the `latencies` of reads in DRAM clocks.
+    write, and the DRAM clock in which the burst is offered. `first` is the number of the first DRAM clock. Returns the counts
+    of the `clocks` clocks after the first `warm` clocks, and the `latencies` of reads in DRAM clocks.
     """
-    found: dict[str, Any] = DramLoad(controller, bursts).run(warm, clocks)
+    found: dict[str, Any] = DramLoad(controller, bursts).run(warm, clocks, first)
     return found
 
 

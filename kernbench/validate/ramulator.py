@@ -46,15 +46,15 @@ TIMES = {
     "t_rc": ("nRC",),
     "t_rtp": ("nRTP", "nRTPL"),
     "t_wr": ("nWR",),
-    "t_ccd_s": ("nCCDS",),
-    "t_ccd_l": ("nCCDL",),
+    "t_ccd_s": ("nCCDS", "nCCD"),
+    "t_ccd_l": ("nCCDL", "nCCD"),
     "t_ccd_s_wr": ("nCCDS_WR",),
     "t_ccd_l_wr": ("nCCDL_WR",),
     "t_ccd_r": ("nCCDR",),
-    "t_rrd_s": ("nRRDS",),
-    "t_rrd_l": ("nRRDL",),
+    "t_rrd_s": ("nRRDS", "nRRD"),
+    "t_rrd_l": ("nRRDL", "nRRD"),
     "t_faw": ("nFAW",),
-    "t_wtr_s": ("nWTRS",),
+    "t_wtr_s": ("nWTRS", "nWTR"),
     "t_rtrs": ("nCS",),
     "t_ppd": ("nPPD",),
     "t_refi": ("nREFI",),
@@ -74,7 +74,7 @@ def controller_of(preset: Mapping[str, Any], mapping: str, scheduler: str, refre
         "pseudo_channels": levels.get("PseudoChannel", 1),
         "ranks": levels.get("Rank", 1),
         "stacks": levels.get("Sid", 1),
-        "bank_groups": levels["BankGroup"],
+        "bank_groups": levels.get("BankGroup", 1),
         "banks_per_group": levels["Bank"],
         "rows": levels["Row"],
         "burst_bytes": preset["tx_bytes"],
@@ -87,7 +87,7 @@ def controller_of(preset: Mapping[str, Any], mapping: str, scheduler: str, refre
         values |= {key: found[0]} if found else {}
     written = values["t_cwl"] + values["t_bl"]
     values["t_rtw"] = _constraint(preset, "RD", "WR")
-    values["t_wtr_l"] = _constraint(preset, "WR", "RD", "BankGroup") - written
+    values["t_wtr_l"] = _constraint(preset, "WR", "RD", "BankGroup" if "BankGroup" in levels else "") - written
     values |= _commands(preset, phases)
     if "ACT1" in preset["command_cycles"]:
         values["t_aad"] = ticks["nAAD"]
@@ -100,12 +100,15 @@ def controller_of(preset: Mapping[str, Any], mapping: str, scheduler: str, refre
 
 def _constraint(preset: Mapping[str, Any], after: str, before: str, level: str = "") -> int:
     """[tick] The largest constraint between two commands: of the given level, or of all levels above bank groups."""
-    return max(
+    found = [
         int(one["ticks_nominal"])
         for one in preset["constraints"]
         if after in one["preceding"] and before in one["following"] and not one["sibling"]
         if (one["level"] == level if level else one["level"] not in ("BankGroup", "Bank"))
-    )
+    ]
+    if not found:
+        raise KeyError(f"the time from {after} to {before}")
+    return max(found)
 
 
 def _commands(preset: Mapping[str, Any], phases: int) -> dict[str, int]:
@@ -209,8 +212,10 @@ class Measured:
         """The figures of the simulator for the same load."""
         row, preset = self.row, self.preset
         warm, ticks, tick = int(row["warmup_ticks"]), int(row["ticks"]), preset["tick_ps"]
+        first = 1 if table["phases"] == 1 else 0  # the first tick is tick 1; with phases, odd ticks are our even clocks
         bursts = bursts_of(preset, row["pattern"], int(row["read_pct"]), row["load_pct"], warm + ticks)
-        found = run_dram_load(table, bursts, warm, ticks)
+        bursts[:, 2] += first
+        found = run_dram_load(table, bursts, warm, ticks, first)
         latencies = sorted(found["latencies"])
         moved = (found["reads"] + found["writes"]) * preset["tx_bytes"]
         return Figures(moved / (ticks * tick) * 1000, latencies[(len(latencies) - 1) // 2] * tick / 1000, _hits(found))
@@ -240,6 +245,12 @@ def read_figures(folder: Path) -> list[Measured]:
             if row[column] not in known:
                 rule = f"it must be one of {', '.join(known)}"
                 raise InputError(Problem(f"{folder / TABLE}:{number + 2}", rule, column, row[column]))
+    for name in dict.fromkeys(row["config"] for row in rows):
+        try:
+            controller_of(presets[name], next(iter(MAPS)), next(iter(SCHEDULERS)), True)
+        except KeyError as missing:
+            rule = f"a controller of row_buffer_v2 cannot be made of it: {missing.args[0]} is missing"
+            raise InputError(Problem(str(folder / PRESETS), rule, name)) from None
     return [Measured(presets[row["config"]], row) for row in rows]
 
 

@@ -10,5 +10,7 @@ class DramLoad:
     """
 
     def __init__(self, spec: dict[str, Any], bursts: Any) -> None: ...
-    def run(self, warm: int, clocks: int) -> dict[str, Any]:
-        """`warm` clocks, then so many that are counted: a dict of counts, and `latencies`, the clocks of each read."""
+    def run(self, warm: int, clocks: int, first: int = 0) -> dict[str, Any]:
+        """`warm` clocks, then so many that are counted: a dict of counts, and `latencies`, the clocks of each read.
+
+        `first`: the number of the first clock, from which refreshes are counted."""

@@ -72,18 +72,19 @@ cdef class DramLoad:
             now[0] = max(now[0] + 1, min(at, offered))
         return i
 
-    def run(self, int64_t warm, int64_t clocks):
+    def run(self, int64_t warm, int64_t clocks, int64_t first=0):
         """Run `warm` clocks, and then `clocks` clocks that are counted; return a dict of counts, and `latencies`, the clocks of each read.
 
-        A read is counted when its last data arrive, and a write at its WR. ValueError if there are too few bursts.
+        A read is counted when its last data arrive, and a write at its WR. `first`: the number of the first clock, from which
+        refreshes are counted. ValueError if there are too few bursts.
         """
         cdef Channel* c = &self.all.channel[0]
-        cdef clock_t now = 0, end = warm + clocks
+        cdef clock_t now = first, begin = first + warm, end = first + warm + clocks
         cdef int64_t i, k, reads = 0, writes = 0
         cdef int64_t[5] before
         cdef int64_t[5] after
         with nogil:
-            i = self.walk(c, 0, &now, warm)
+            i = self.walk(c, 0, &now, begin)
             self.counted(c, before)
             i = self.walk(c, i, &now, end)
             self.counted(c, after)
@@ -91,7 +92,7 @@ cdef class DramLoad:
             raise ValueError(f"{self.n} bursts are too few for {end} clocks")
         latencies = []
         for k in range(i):
-            if not warm <= self.departed[k] < end:
+            if not begin <= self.departed[k] < end:
                 continue
             if self.burst[3 * k + 1]:
                 writes += 1

@@ -104,6 +104,10 @@ def test_the_variable_names_a_folder(kbsim: Kbsim, monkeypatch: pytest.MonkeyPat
         (lambda place: (place / PRESETS).unlink(), "there is no such file"),
         (lambda place: (place / TABLE).write_text("config,mapping\nmine,x\n"), "it has no column scheduler"),
         (lambda place: (place / PRESETS).write_text('{"other": {}}'), 'config = "mine", but it must be one of other'),
+        (
+            lambda place: (place / PRESETS).write_text(json.dumps({"mine": PRESET | {"timing_ticks": {"nBL": 4}}})),
+            "mine: a controller of row_buffer_v2 cannot be made of it: t_cwl is missing",
+        ),
     ],
 )
 def test_a_folder_of_another_kind_is_refused(kbsim: Kbsim, change: Any, message: str) -> None:

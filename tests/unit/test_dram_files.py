@@ -62,7 +62,7 @@ def test_the_peak_of_a_device_is_that_of_its_pins(name: str) -> None:
     device = read_dram_file(DEVICES, name)
     found = machine(device=name)
     assert found.freq_ghz == 1 and found.dram.capacity == device.peak_gb_per_s  # bytes a cycle of 1 ns
-    assert set(REQUIRED) <= set(device.controller) <= {*REQUIRED, *DERIVED}
+    assert set(REQUIRED) <= set(device.controller) <= {*REQUIRED, *DERIVED, "t_rtw"}
 
 
 @pytest.mark.parametrize("name", device_names())
@@ -80,6 +80,23 @@ def test_nanoseconds_become_whole_clocks() -> None:
     assert found is not None
     assert (found.t_rcd, found.t_ras, found.t_rrd_l, found.t_faw, found.t_refi) == (22, 52, 8, 34, 12480)
     assert found.clock == Fraction(5, 8)
+
+
+@pytest.mark.parametrize(
+    ("device", "turn", "t_wtr_l"),
+    [
+        ("ddr5_4800", 4, 24),  # 2 CK and a preamble of 2 CK; max(16 CK, 10 ns)
+        ("lpddr5_6400", 2, 12),  # 12 ns, from BL/n_max, which is two CK behind BL/n_min
+        ("hbm3_6400", 4, 20),  # in half clocks: 2 CK; 6 ns
+    ],
+)
+def test_the_data_bus_turns_as_the_standard_says(device: str, turn: int, t_wtr_l: int) -> None:
+    """RD to WR: the difference of latencies, the burst and `turn`; and WR to RD of one group, from the end of the burst."""
+    found = machine(device=device).dram.controller
+    assert found is not None
+    values = found.values()
+    assert values["t_rtw"] == values["t_cl"] - values["t_cwl"] + values["t_bl"] + turn
+    assert values["t_wtr_l"] == t_wtr_l
 
 
 @pytest.mark.parametrize(("freq", "clock"), [("1.6", Fraction(1)), ("1.41", Fraction(141, 160)), ("3/2", Fraction(15, 16))])

@@ -38,7 +38,7 @@ def left_out(data: SuiteData, runner: Runner) -> str:
 
 QUICK = 12  #: for `--quick`, every 12th row of Ramulator is run
 POINTS = 2  #: allowed difference of row hits in percentage points
-MODEL_WHY = "device, address map, scheduler and load are equal; left are the order of equal requests and the first refreshes"
+MODEL_WHY = "device, address map, scheduler and load are equal; left are rounded figures, and with half clocks the refreshes"
 
 
 def _ramulator(folder: Path, runner: Runner) -> Iterator[Row]:

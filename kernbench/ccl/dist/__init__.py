@@ -91,6 +91,7 @@ from kernbench.ccl.dist.process_groups import (
     split_group,
     supports_complex,
 )
+from kernbench.ccl.dist.processes import Process, get_context, set_start_method
 from kernbench.ccl.dist.reductions import RedOpType, ReduceOp, _make_nccl_premul_sum, reduce_op
 from kernbench.ccl.dist.scripts import run_script
 from kernbench.ccl.dist.stores import TIMEOUT as default_pg_timeout
@@ -120,6 +121,7 @@ __all__ = [
     "LocalTensor",
     "P2POp",
     "PrefixStore",
+    "Process",
     "ProcessGroup",
     "ProcessRaisedException",
     "RedOpType",
@@ -155,6 +157,7 @@ __all__ = [
     "gather_object",
     "gather_single",
     "get_backend",
+    "get_context",
     "get_default_backend_for_device",
     "get_global_rank",
     "get_group_rank",
@@ -195,6 +198,7 @@ __all__ = [
     "scatter_object_list",
     "send",
     "send_object_list",
+    "set_start_method",
     "spawn",
     "split_group",
     "supports_complex",

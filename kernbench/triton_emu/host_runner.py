@@ -44,6 +44,8 @@ class HostRunner:
         self._jobs: dict[int, tuple[Thing, Sequence[PeWork], tuple[int, ...]]] = {}
         self._after: tuple[int, ...] = ()  # in a traced run: the command after which the program continued
         self._left: dict[int, int] = {}  # by id of an open command: the number of its parts that have not ended
+        self._open = 0  # the sum of these numbers
+        self._oldest = 0  # the number of the first launch that may be open
         self._due: list[tuple[int, int, Launch, PeWork]] = []  # commands in flight from an M_CPU to a PE
         self._sent = 0
         self._latest: dict[str, int] = {}  # of a perturbed run: when each PE gets its last share
@@ -57,11 +59,14 @@ class HostRunner:
     # For the host's program.
 
     def launch(self, name: str, work: Sequence[PeWork]) -> Launch:
-        """Run kernels on PEs; returns at once."""
+        """Run kernels on PEs. Returns at once, unless too many launches are open: then it waits for the oldest ones."""
         host = self._running()
+        while self._open + len(work) > host.room and (oldest := self._oldest_launch()) is not None:
+            self.wait(oldest)
         made = Launch(name, self.cycle, tuple(work), len(self.launches))
         self.launches.append(made)
         self._left[id(made)] = len(made.work)
+        self._open += len(made.work)
         if self.commands is None:
             made.after = dict.fromkeys((one.pe for one in made.work), self._after)
             for one in made.work:
@@ -77,6 +82,12 @@ class HostRunner:
             made.after.update(dict.fromkeys((one.pe for one in share), told))
         return made
 
+    def _oldest_launch(self) -> Launch | None:
+        """Return the first launch that has not ended, or None."""
+        while self._oldest < len(self.launches) and id(self.launches[self._oldest]) not in self._left:
+            self._oldest += 1
+        return self.launches[self._oldest] if self._oldest < len(self.launches) else None
+
     def copy(self, endpoint: str, pieces: Sequence[tuple[int, int]], *, write: bool) -> HostCopy:
         """Move pieces (physical address, bytes; each in one memory) through a PCIe endpoint, with `write` to the device.
 
@@ -88,6 +99,7 @@ class HostRunner:
         made = HostCopy(endpoint, sum(nbytes for _, nbytes in pieces), write, self.cycle)
         self.copies.append(made)
         self._left[id(made)] = len(pieces)
+        self._open += len(pieces)
         for address, nbytes in pieces:
             number, route = self.commands.host_route(endpoint, address, write, nbytes)
             params = (0, int(write), address, nbytes, nbytes, 1, *route)
@@ -160,6 +172,7 @@ class HostRunner:
         if isinstance(thing, HostCopy):
             start = host.started(number)
             thing.start = start if thing.start is None else min(thing.start, start)
+        self._open -= 1
         self._left[id(thing)] -= 1
         if self._left[id(thing)]:
             return False

@@ -51,6 +51,8 @@ from kernbench.triton_emu.system_routes import CommandRoutes, SystemRoutes
 from kernbench.triton_emu.tl.context import TLContext
 from kernbench.triton_emu.user_code import calls_refused
 
+MAX_OPEN = 4096  #: parts of launches and copies of a host that may be open at a time; or two for each PE, if that is more
+
 
 @dataclass(frozen=True)
 class Shared:
@@ -285,7 +287,7 @@ def kernel_system(
     for number, host in enumerate(hosts):
         host.perturbed = run
         name = f"{naming.HOST}{number or ''}"
-        components[name] = Host(host, jobs=max(64, 2 * len(pes)), name=name)
+        components[name] = Host(host, jobs=max(MAX_OPEN, 2 * len(pes)), name=name)
     components |= {cpu.node_id: cpu for cpu in processors.values()}
     queues = Queues(config, runners, nodes, shared.time, launches)
     queues.perturbed = run

@@ -70,7 +70,7 @@ def test_derived_processes_and_contexts() -> None:
 
 def test_wrong_uses_are_refused() -> None:
     one = dist.Process(target=lambda: None)
-    with pytest.raises(InputError, match="the process Process-.* has not been started"):
+    with pytest.raises(InputError, match=r"the process Process-.* has not been started"):
         one.join()
     one.start()
     with pytest.raises(InputError, match="has been started before"):

@@ -35,6 +35,7 @@ class Host(ComponentBase, kind=HOST):
         super().__init__()
         self.name_there = name
         self.source = source
+        self.room = jobs  #: parts of launches and copies that may be open at a time
         self.jobs = jobs + 1  # plus the job that keeps the run alive
         self.position: dict[str, int] = {}  #: positions in the core of components to which the host can give jobs, by name
         self._running: int | None = None

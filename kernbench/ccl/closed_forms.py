@@ -82,7 +82,8 @@ def _in_sequence(levels: Sequence[Sequence[Ring]], share: float, routes: Routes)
         size = rings[0].size
         if size > 1:
             share /= size  # the remaining elements go to the next level
-            latency, sending = _latency(rings[0], routes)
+            some = rings[:: max(1, len(rings) // SOME_RINGS)]
+            latency, sending = (max(one) for one in zip(*(_latency(ring, routes) for ring in some), strict=True))
             step = Step(latency, 1, share * _crossing(rings, routes))
             found.append(_Level([step] * (size - 1), share, sending))
     return found
@@ -118,6 +119,7 @@ def _grid(shape: Shape, kind: int, routes: Routes) -> Outline:
 ROWS_FIRST = " (rows first)"  #: the form of an all-reduce over a grid in which all elements travel along rows first
 
 
+SOME_RINGS = 64  #: of the same size whose latencies are compared; the slowest one counts
 SOME_PAIRS = 4096  #: number of pairs of ranks whose latencies are compared; more than machines have
 
 

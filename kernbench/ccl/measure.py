@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, cast
 
 from kernbench.ccl.call import Call, Outcome, Queues, call_bench, call_machine, run_call
 from kernbench.ccl.collectives import COLLECTIVES
-from kernbench.ccl.contract import WIDTH, pieces, segments
+from kernbench.ccl.contract import pieces, segments
 from kernbench.ccl.group import Group, with_root
 from kernbench.ccl.halving_doubling import steps_of
 from kernbench.ccl.queue_sizes import ALONE, BESIDE, of_chips, sizes_for, sizes_in
@@ -145,8 +145,7 @@ def queues_of(
     own = slots or entry.slots or registry.slots, slot_bytes or entry.slot_bytes or registry.slot_bytes
     computed = entry.module.startswith("kernbench.") and COLLECTIVES[entry.collective].moves
     if config is not None and group is not None and computed and of_chips(config, group):
-        least = None if entry.slots is None else max(entry.slots, WIDTH)  # so many messages keep a link busy
-        own = sizes_for(config, group, entry, slots or least, slot_bytes, own[1], BESIDE if shares else ALONE)
+        own = sizes_for(config, group, entry, slots, slot_bytes, own[1], BESIDE if shares else ALONE)
     elif config is not None and group is not None and (tier or registry.tier) == "tcm" and slots is slot_bytes is None:
         own = sizes_in(config, group, entry, *own, BESIDE if shares else 2 * ALONE)
     return Queues(*own, tier or registry.tier, protocol)

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 #: Slots of a queue. Each lane of a ring may hold a slot until it forwards the message, while its next message arrives in
 #: another slot. If the scratchpad has room, there is one more slot for each message in flight.
 SLOTS = (2 * LIMIT + WIDTH, 2 * LIMIT)
+#: Slots of a queue of a schedule that has only a few slots on other machines. A lane may send two messages over a queue, so
+#: `WIDTH` lanes need twice as many slots. A slot is free for the next lane only when its credit is back, so a third set of
+#: slots keeps the link busy until then. If the scratchpad has less room, the largest number counts that fits.
+SLOTS_OF_SCHEDULES = (3 * WIDTH, 2 * WIDTH, 3 * WIDTH // 2, WIDTH)
 #: The slots of a rank take at most 1 / ALONE of its scratchpad if the rank runs one collective at a time. They take at most
 #: 1 / BESIDE if other groups have queues, or other kernels may run.
 ALONE = 2
@@ -40,6 +44,8 @@ def sizes_for(
     config: SystemConfig, group: Group, entry: Entry, slots: int | None, slot_bytes: int | None, least: int, parts: int
 ) -> tuple[int, int]:
     """Return the slots of a queue, and the size [B] of a slot, with which `WIDTH` messages keep a link between two chips busy.
+
+    Algorithms with more than `WIDTH` slots of their own keep this number.
 
     A message occupies its slot until its credit is back, after twice the latency of the link. In this time, the link carries
     the product of its bandwidth and twice its latency. The size of a slot is a power of two.
@@ -70,7 +76,7 @@ def _sizes_for(
     room = config.pe.spm.size_bytes // (parts * queues)
     held = int(times.in_flight)
     nbytes = max(least, 1 << max(0, -(-held // WIDTH) - 1).bit_length()) if slot_bytes is None else slot_bytes
-    numbers = SLOTS if slots is None else (slots,)
+    numbers = _numbers(entry) if slots is None else (slots,)
     while True:
         for number in numbers:
             if number * nbytes <= room:
@@ -78,6 +84,13 @@ def _sizes_for(
         if slot_bytes is not None or nbytes <= least:
             return numbers[-1], nbytes
         nbytes = max(least, nbytes // 2)
+
+
+def _numbers(entry: Entry) -> tuple[int, ...]:
+    """Return the numbers of slots that a queue of an algorithm may have, the best one first."""
+    if entry.slots is None:
+        return SLOTS
+    return SLOTS_OF_SCHEDULES if entry.slots <= WIDTH else (entry.slots,)
 
 
 def sizes_in(

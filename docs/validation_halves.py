@@ -23,7 +23,7 @@ from kernbench.config.runtime import Runtime, load_runtime
 
 PAGE = Path(__file__).parent / "validation.md"
 RECORDED = "<!-- halves of tables: docs/validation_halves.py writes these lines -->\n", "<!-- end of the halves of tables -->\n"
-MAX_ROWS = 96  #: rows of a table, evenly spaced
+MAX_ROWS = 48  #: rows of a table, evenly spaced
 FEWEST = 8  #: a table with fewer rows has no halves
 HALVES = ("large shapes", "small shapes", "skinny products")
 

@@ -39,7 +39,8 @@ MANY = tuple(4**i for i in range(1, 9))
 #: chip, profile and operations of each table
 TABLES: dict[str, tuple[str, str, list[Operation]]] = {
     "operations of a layer": (
-        "rtx4090", "kernel_only", products(SIZES) + vectors("norm", "norm", SIZES) + vectors("act", "elementwise", SIZES, 11008)
+        "rtx4090", "kernel_only",
+        products(SIZES[1::3]) + vectors("norm", "norm", SIZES[::2]) + vectors("act", "elementwise", SIZES[::2], 11008),
     ),
     "products": ("a100", "torch_eager", products(SIZES[::2])),
     "norms": ("mi210", "torch_rocm", vectors("layernorm", "norm", MANY) + vectors("layernorm", "norm", MANY[2:], 512)),

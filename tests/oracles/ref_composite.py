@@ -14,6 +14,7 @@ from .ref_geometry import aligned_rows, ceil_div
 from .reference import Simulation
 
 BITS = {"f32": 32, "f16": 16, "i8": 8}
+PLACES = 80  # jobs of a PE in its engines at a time
 ROWS = ("sum", "max", "min", "layernorm", "rmsnorm", "softmax")
 
 
@@ -212,6 +213,8 @@ class CompositeSimulation(Simulation):
         self.taken: list[tuple[int, int]] = []
         self.stages: list[Stage] = []  # all, in the order in which they began
         self.engine_of: dict[int, tuple[str, int]] = {}  # by id of a stage that is not over
+        self.given: list[tuple[Record, Stage]] = []  # jobs in the engines
+        self.backlog: list[tuple[Record, Stage]] = []  # jobs that wait for a place
         self.passing: list[tuple[Callable[[int], None], Stage]] = []  # FETCH and STORE, which take no time on one NPU
         self.waits_for: int | None = None
         self.cycle = 0
@@ -242,12 +245,15 @@ class CompositeSimulation(Simulation):
     # P1 -----------------------------------------------------------------------------------------------------------
 
     def _wake(self, cycle: int) -> None:
-        """Stages that end move their tokens on, in the order of the submission of their last jobs. Then the kernel goes on."""
-        over = [stage for stage in self.stages if id(stage) in self.engine_of and self._is_over(stage)]
-        for stage in sorted(over, key=lambda stage: self._last(stage, cycle)):
-            del self.engine_of[id(stage)]
-            stage.over(cycle)
-            self._pass()
+        """Jobs that end are reported in the order of their submission, and move their tokens on. Then the kernel goes on."""
+        ended = [(record, stage) for record, stage in self.given if record.end == cycle]
+        for record, stage in sorted(ended, key=lambda pair: pair[0].entry["order"]):
+            self.given.remove((record, stage))
+            self._give()
+            if all(other is not stage for _, other in self.given + self.backlog):
+                del self.engine_of[id(stage)]
+                stage.over(cycle)
+                self._pass()
         while cycle and self.ops and not self._is_waiting():
             op = self.ops.pop(0)
             if op.kind == "wait":
@@ -261,11 +267,6 @@ class CompositeSimulation(Simulation):
     @staticmethod
     def _is_over(stage: Stage) -> bool:
         return all(record.end is not None for record in stage.records)
-
-    @staticmethod
-    def _last(stage: Stage, cycle: int) -> int:
-        """The submission number of the last of its jobs to be reported."""
-        return max(record.entry["order"] for record in stage.records if record.end == cycle)
 
     def _is_waiting(self) -> bool:
         if self.waits_for is not None:
@@ -296,9 +297,18 @@ class CompositeSimulation(Simulation):
         self.stages.append(stage)
         self.engine_of[id(stage)] = engine
         for record in stage.records:
-            record.entry |= {f"{engine[0]}_id": engine[1], "order": self.submitted}
+            record.entry |= {f"{engine[0]}_id": engine[1]}
             self.record_of[id(record.entry)] = record
+            self.backlog.append((record, stage))
+        self._give()
+
+    def _give(self) -> None:
+        """Jobs go to their engines, as far as there are places."""
+        while self.backlog and len(self.given) < PLACES:
+            record, stage = self.backlog.pop(0)
+            record.entry["order"] = self.submitted
             self._submit(record)
+            self.given.append((record, stage))
 
     def fewest(self, kind: str) -> tuple[str, int]:
         """The engine of a kind with the fewest commands; a stage counts until it is over."""

@@ -148,3 +148,9 @@ def test_stages_are_those_of_the_reference(system: System) -> None:
 @given(kernels())
 def test_stages_are_those_of_the_reference_for_long(system: System) -> None:
     check(system)
+
+
+def test_more_transfers_at_once_than_a_pe_has_places() -> None:
+    """60 steps of K start at once and need 120 transfers, so the first products wait for places in the engines."""
+    op = Op("gemm", (1, 1, 60), (0, SIDE), ("f32",) * 3, 2 * SIDE, "", (1, 1, 1), 60)
+    check(({"max_cycles": MOST}, [op]))

@@ -151,10 +151,11 @@ cdef cycle_t scratchpad_next(Sim* s, int32_t spm) noexcept nogil:
         return pair_next(s, spm) if p.n_pairs else p.done
     if s.trace != NULL and s.trace.level >= TRACE_FULL:
         to = p.done + BLOCK                     # limits the number of records
+    p.lookahead.rolls = may_roll(s, p)          # look-aheads need it
     if s.skip and nothing_denied(s, spm):
+        p.lookahead.rolls = False
         to = min(to, p.lookahead.conflict_free) if not p.lookahead.uncontended else to
-    elif may_roll(s, p):
-        p.lookahead.rolls = True
+    elif p.lookahead.rolls:
         return next_lookahead(s, p)
     elif not by_age(p):                         # for other arbiters, only this is known: no requester leaves before the first request
         pressed_at = max(p.done, first_request(s, p)) + p.backpressure - 1

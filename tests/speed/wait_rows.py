@@ -26,14 +26,13 @@ from kernbench.config import load_config
 from kernbench.noc.network import MeshSpec
 from kernbench.noc.traffic import Traffic
 from kernbench.sim_engine.machine import run_dram_load
-from kernbench.sweep.targets.llm import SIMULATED, LlmTarget
+from kernbench.sweep.targets.llm import LlmTarget
 from kernbench.validate.ramulator import bursts_of, read_figures
-from kernbench.workloads import planner
-from kernbench.workloads.llm import emitted, run, steps
 from kernbench.workloads.llm.run import run_llm
 from kernbench.workloads.llm.steps import Job, LlmPrograms
 from kernbench.workloads.models.files import load_model
 from kernbench.workloads.models.precision import uniform_precision
+from tests.shared_results import forget_results
 from tests.speed.answer_rows import answer_rows
 from tests.speed.booksim_peer import booksim_clocks_a_second
 from tests.speed.ccl_rows import send_rows
@@ -76,19 +75,13 @@ def _cpu(work: Callable[[], Any], repeats: int = REPEATS) -> Sample:
     return Sample(found)
 
 
-def _forget() -> None:
-    """Let nothing be known from an earlier run."""
-    for known in (SIMULATED, run.TALLIES, run.CYCLES, steps.PLANS, steps.PLACED, emitted.PROGRAMS, planner.BUFFERS):
-        known.clear()
-
-
 def llm(quick: bool) -> Iterator[Goal]:
     """`kbsim llm` without the start of its process."""
     model, config = load_model("llama2-7b"), load_config(WIDE)
     job = Job(prompt=128, tokens=2, phases=("decode",))
 
     def whole() -> None:
-        _forget()
+        forget_results()
         run_llm(LlmPrograms(model, uniform_precision(w=16, a=16, kv=16), config, job))
 
     with without_kept_results():
@@ -111,7 +104,7 @@ def points(quick: bool) -> Iterator[Goal]:
     fresh, wider, larger = [], [], []
     with without_kept_results():
         for turn in range(REPEATS):
-            _forget()
+            forget_results()
             fresh.append(point())
             wider.append(point(dram__peak_bw_bytes_per_cycle=90 + turn))
             larger.append(point(spm__bank_size_bytes=(1 << 20) + 65536))
@@ -122,7 +115,7 @@ def points(quick: bool) -> Iterator[Goal]:
     kept = []
     with TemporaryDirectory() as folder, results_kept_in(folder):
         for _ in range(REPEATS + 1):
-            _forget()
+            forget_results()
             build_digest.cache_clear()
             kept.append(point())
     yield Goal(f"{what}: the first of a process, results kept by an earlier one", Sample(kept[1:]), 0.03, "s")

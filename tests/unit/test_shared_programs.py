@@ -10,16 +10,13 @@ import pytest
 from kernbench.cmdq.lower import lower_program
 from kernbench.config import load_config
 from kernbench.config.schema import NpuConfig
-from kernbench.sweep.targets.llm import SIMULATED, LlmTarget
-from kernbench.workloads import planner
-from kernbench.workloads.llm import emitted, steps
+from kernbench.sweep.targets.llm import SIMULATED
+from kernbench.workloads.llm import steps
 from kernbench.workloads.llm.emitted import NOT_READ
 from kernbench.workloads.llm.params import llm_programs
 from kernbench.workloads.llm.steps import LlmPrograms
-from tests.llm_cases import MODELS
+from tests.shared_results import forget_results, small_target
 
-KNOWN = (SIMULATED, steps.PLANS, steps.PLACED, emitted.PROGRAMS, planner.BUFFERS)
-PARAMS = {"prompt": 9, "tokens": 1, "phase": "decode"}
 #: Each differs from the first in one thing that some of the shared content must name.
 CHANGES: tuple[dict[str, Any], ...] = (
     {}, {"dram.peak_bw_bytes_per_cycle": 31}, {"dram.t_setup_cycles": 9}, {"dram.t_setup_cycles": 700},
@@ -34,37 +31,26 @@ CHANGES: tuple[dict[str, Any], ...] = (
 
 @pytest.fixture(autouse=True)
 def _forgotten() -> Iterator[None]:
-    _forget()
+    forget_results()
     yield
-    _forget()
-
-
-def _forget() -> None:
-    for known in KNOWN:
-        known.clear()
-
-
-def _target(model: str = "window") -> LlmTarget:
-    made = LlmTarget("model", "llama2-7b", PARAMS)
-    made.model = MODELS[model]
-    return made
+    forget_results()
 
 
 @pytest.mark.parametrize("model", ["window", pytest.param("experts", marks=pytest.mark.nightly)])
 def test_points_get_together_what_they_get_alone(model: str) -> None:
-    target = _target(model)
+    target = small_target(model)
     together = [target.simulate(load_config("npu_mobile", change), {}) for change in CHANGES]
     assert SIMULATED.found
     alone = []
     for change in CHANGES:
-        _forget()
+        forget_results()
         alone.append(target.simulate(load_config("npu_mobile", change), {}))
     assert together == alone
     assert len({row["jobs_hash"] for row in alone}) > len(CHANGES) // 2  # most of the changes do count
 
 
 def test_bandwidths_above_that_of_the_bus_run_once() -> None:
-    target, bus = _target(), {"dram.bus_width_bytes": 64, "dram.dram_burst_cycles": 2}
+    target, bus = small_target(), {"dram.bus_width_bytes": 64, "dram.dram_burst_cycles": 2}
     rows, simulated, planned = [], [], []
     for peak in (31, 32, 33, 500):
         rows.append(target.simulate(load_config("npu_mobile", bus | {"dram.peak_bw_bytes_per_cycle": peak}), {}))
@@ -75,7 +61,7 @@ def test_bandwidths_above_that_of_the_bus_run_once() -> None:
 
 
 def test_larger_banks_with_the_same_plan_run_once() -> None:
-    target = _target()
+    target = small_target()
     sizes = (1 << 17, 1 << 18)
     first, second = (target.simulate(load_config("npu_mobile", {"spm.bank_size_bytes": size}), {}) for size in sizes)
     assert first == second
@@ -95,7 +81,7 @@ class _Refusing:
 
 @pytest.mark.parametrize("kind", ["embedding", "layer"])
 def test_programs_read_nothing_that_their_key_lacks(kind: str) -> None:
-    programs = llm_programs(_target().model, load_config("npu_mobile"), _target().checked({}))
+    programs = llm_programs(small_target().model, load_config("npu_mobile"), small_target().checked({}))
     assert isinstance(programs, LlmPrograms)
     segment = next(one for one in programs.segments(programs.steps[0]) if one.kind == kind)
     program = programs.segment_program(segment)  # plans are made and addresses given

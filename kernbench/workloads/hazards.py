@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -16,88 +14,118 @@ from kernbench.config.schema import NpuConfig
 from kernbench.workloads.layer.dram import Span
 from kernbench.workloads.scratchpad import bank_and_offset
 
-
-@dataclass(slots=True)
-class _Segment:
-    """Bytes with one history."""
-
-    end: int
-    writer: int | None  #: id of the job that wrote them last; None: nobody yet
-    readers: list[int] = field(default_factory=list)  #: ids of the jobs that have read them since
-
-
-#: Low bits of an address in one bucket; 256 KiB have at most some thousand segments, so an insertion moves few of them.
+#: Low bits of an address in one bucket; 256 KiB have at most some thousand ranges, so an insertion moves few of them.
 BUCKET_BITS = 18
 
 
-@dataclass(slots=True)
-class _Bucket:
-    """The segments of 256 KiB, in the order of their addresses."""
+class _Range:
+    """Bytes with one history."""
 
-    starts: list[int] = field(default_factory=list)  #: ascending; segments do not overlap
-    segments: list[_Segment] = field(default_factory=list)
-    #: (start, end, job): reads before the first write, which have no segments yet; None after it. Most bytes of weights are
-    #: never written.
-    unwritten: list[tuple[int, int, int]] | None = field(default_factory=list)
+    def __init__(self, start: int, end: int, writer: int | None, readers: list[int]) -> None:
+        self.start = start
+        self.end = end
+        self.writer = writer  #: id of the job that wrote them last; None: nobody yet
+        self.readers = readers  #: ids of the jobs that have read them since
+
+
+def _below(ranges: list[_Range], at: int) -> int:
+    """The number of ranges that start below `at`, of ranges in the order of their addresses."""
+    low, high = 0, len(ranges)
+    while low < high:
+        middle = (low + high) // 2
+        one = ranges[middle]
+        if one.start < at:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+class _Bucket:
+    """The ranges of 256 KiB."""
+
+    def __init__(self) -> None:
+        self.ranges: list[_Range] = []  #: in the order of their addresses; they do not overlap
+        #: (start, end, job): reads before the first write, which have no ranges yet; None after it. Most bytes of weights are
+        #: never written.
+        self.unwritten: list[tuple[int, int, int]] | None = []
 
     def settle(self) -> None:
-        """Give the reads before the first write their segments."""
+        """Give the reads before the first write their ranges."""
         reads, self.unwritten = self.unwritten, None
         for low, high, job in reads or ():
-            for segment in self.parted(low, high):
-                segment.readers.append(job)
+            for one in self.parted(low, high):
+                one.readers.append(job)
 
-    def touching(self, start: int, end: int) -> list[_Segment]:
-        first = bisect_right(self.starts, start)
-        if first and self.segments[first - 1].end > start:
-            first -= 1
-        return self.segments[first : bisect_left(self.starts, end)]
+    def touching(self, start: int, end: int) -> list[_Range]:
+        first = _below(self.ranges, start + 1)
+        if first:
+            before = self.ranges[first - 1]
+            if before.end > start:
+                first -= 1
+        return self.ranges[first : _below(self.ranges, end)]
 
     def cut(self, at: int) -> int:
-        """Split the segment across `at`; the index of the first segment from there on."""
-        i = bisect_left(self.starts, at)
-        if i and self.segments[i - 1].end > at:
-            segment = self.segments[i - 1]
-            self.starts.insert(i, at)
-            self.segments.insert(i, _Segment(segment.end, segment.writer, list(segment.readers)))
-            segment.end = at
+        """Split the range across `at`; the index of the first range from there on."""
+        i = _below(self.ranges, at)
+        if i:
+            one = self.ranges[i - 1]
+            if one.end > at:
+                self.ranges.insert(i, _Range(at, one.end, one.writer, one.readers.copy()))
+                one.end = at
         return i
 
-    def whole(self, low: int, high: int) -> _Segment | None:
-        """The segment that has exactly these bytes; None if there is none."""
-        starts = self.starts
-        i = bisect_left(starts, low)
-        if i < len(starts) and starts[i] == low:
-            segment = self.segments[i]
-            if segment.end == high:
-                return segment
+    def whole(self, low: int, high: int) -> _Range | None:
+        """The range that has exactly these bytes; None if there is none."""
+        i = _below(self.ranges, low)
+        if i < len(self.ranges):
+            one = self.ranges[i]
+            if one.start == low and one.end == high:
+                return one
         return None
 
-    def parted(self, low: int, high: int) -> list[_Segment]:
-        """Segments that together have exactly these bytes: bytes that nobody has touched yet get a history of their own."""
+    def parted(self, low: int, high: int) -> list[_Range]:
+        """Ranges that together have exactly these bytes: bytes that nobody has touched yet get a history of their own."""
         first, last = self.cut(low), self.cut(high)
-        starts: list[int] = []
-        segments: list[_Segment] = []
+        found: list[_Range] = []
         at = low
         for i in range(first, last):
-            if self.starts[i] > at:
-                starts.append(at)
-                segments.append(_Segment(self.starts[i], None))
-            starts.append(self.starts[i])
-            segments.append(self.segments[i])
-            at = self.segments[i].end
+            one = self.ranges[i]
+            if one.start > at:
+                found.append(_Range(at, one.start, None, []))
+            found.append(one)
+            at = one.end
         if at < high:
-            starts.append(at)
-            segments.append(_Segment(high, None))
-        self.starts[first:last] = starts
-        self.segments[first:last] = segments
-        return segments
+            found.append(_Range(at, high, None, []))
+        self.ranges[first:last] = found
+        return found
 
-    def replace(self, low: int, high: int, segment: _Segment) -> None:
-        """One segment in the place of all that has these bytes."""
+    def read(self, low: int, high: int, job: int, waits: set[int]) -> None:
+        """`job` reads these bytes; adds the ids that it waits for."""
+        if self.unwritten is not None:
+            self.unwritten.append((low, high, job))
+            return
+        whole = self.whole(low, high)
+        for one in self.parted(low, high) if whole is None else [whole]:
+            if one.writer is not None:
+                waits.add(one.writer)
+            one.readers.append(job)
+
+    def write(self, low: int, high: int, job: int, waits: set[int]) -> None:
+        """`job` writes these bytes; adds the ids that it waits for."""
+        if self.unwritten is not None:
+            self.settle()
+        whole = self.whole(low, high)
+        for one in self.touching(low, high) if whole is None else [whole]:
+            if one.readers:
+                waits.update(one.readers)
+            elif one.writer is not None:
+                waits.add(one.writer)
+        if whole is not None:
+            whole.writer, whole.readers = job, []
+            return
         first, last = self.cut(low), self.cut(high)
-        self.starts[first:last] = [low]
-        self.segments[first:last] = [segment]
+        self.ranges[first:last] = [_Range(low, high, job, [])]
 
 
 class Hazards:
@@ -112,79 +140,74 @@ class Hazards:
 
     def before_read(self, start: int, end: int) -> set[int]:
         """Ids that a job reading the range waits for."""
-        return {segment.writer for segment in self._touching(start, end) if segment.writer is not None}
+        return {one.writer for one in self._touching(start, end) if one.writer is not None}
 
     def before_write(self, start: int, end: int) -> set[int]:
         """Ids that a job writing the range waits for."""
         waits: set[int] = set()
-        for segment in self._touching(start, end):
-            if segment.readers:
-                waits.update(segment.readers)
-            elif segment.writer is not None:
-                waits.add(segment.writer)
+        for one in self._touching(start, end):
+            if one.readers:
+                waits.update(one.readers)
+            elif one.writer is not None:
+                waits.add(one.writer)
         return waits
 
-    def read(self, start: int, end: int, job: int) -> set[int]:
-        """`job` reads the range; ids that it waits for, as by `before_read`."""
-        waits: set[int] = set()
-        for bucket, low, high in self._parts(start, end):
-            if bucket.unwritten is not None:
-                bucket.unwritten.append((low, high, job))
-                continue
-            whole = bucket.whole(low, high)
-            for segment in bucket.parted(low, high) if whole is None else (whole,):
-                if segment.writer is not None:
-                    waits.add(segment.writer)
-                segment.readers.append(job)
+    def read(self, start: int, end: int, job: int, waits: set[int] | None = None) -> set[int]:
+        """`job` reads the range; ids that it waits for, as by `before_read`, are added to `waits`, which is returned."""
+        if waits is None:
+            waits = set()
+        while start < end:  # the part of the range in each bucket
+            high = min(end, ((start >> BUCKET_BITS) + 1) << BUCKET_BITS)
+            self._bucket(start).read(start, high, job, waits)
+            start = high
         return waits
 
-    def write(self, start: int, end: int, job: int) -> set[int]:
-        """`job` writes the range; ids that it waits for, as by `before_write`."""
-        waits: set[int] = set()
-        for bucket, low, high in self._parts(start, end):
-            if bucket.unwritten is not None:
-                bucket.settle()
-            whole = bucket.whole(low, high)
-            for segment in bucket.touching(low, high) if whole is None else (whole,):
-                if segment.readers:
-                    waits.update(segment.readers)
-                elif segment.writer is not None:
-                    waits.add(segment.writer)
-            if whole is None:
-                bucket.replace(low, high, _Segment(high, job))
-            else:
-                whole.writer, whole.readers = job, []
+    def write(self, start: int, end: int, job: int, waits: set[int] | None = None) -> set[int]:
+        """`job` writes the range; ids that it waits for, as by `before_write`, are added to `waits`, which is returned."""
+        if waits is None:
+            waits = set()
+        while start < end:
+            high = min(end, ((start >> BUCKET_BITS) + 1) << BUCKET_BITS)
+            self._bucket(start).write(start, high, job, waits)
+            start = high
         return waits
 
     def join(self, start: int, end: int, job: int) -> None:
         """`job` has waited for every writer of the range, so later jobs wait for `job` instead of the writers."""
-        for bucket, low, high in self._parts(start, end):
-            if bucket.unwritten is not None:
-                bucket.settle()
-            for segment in bucket.segments[bucket.cut(low) : bucket.cut(high)]:
-                segment.writer = job
+        for one in self._touching(start, end, True):
+            one.writer = job
 
-    def _parts(self, start: int, end: int) -> Sequence[tuple[_Bucket, int, int]]:
-        """The buckets of a range, with the part of the range in each."""
-        first, last = start >> BUCKET_BITS, (end - 1) >> BUCKET_BITS
-        if first == last:
-            return ((self._buckets.get(first) or self._bucket(first), start, end),)
-        bounds = [start, *(number << BUCKET_BITS for number in range(first + 1, last + 1)), end]
-        return [(self._bucket(first + i), bounds[i], bounds[i + 1]) for i in range(last - first + 1)]
-
-    def _bucket(self, number: int) -> _Bucket:
+    def _bucket(self, at: int) -> _Bucket:
+        """The bucket of an address."""
+        number = at >> BUCKET_BITS
         bucket = self._buckets.get(number)
         if bucket is None:
             bucket = self._buckets[number] = _Bucket()
         return bucket
 
-    def _touching(self, start: int, end: int) -> list[_Segment]:
-        found: list[_Segment] = []
-        for bucket, low, high in self._parts(start, end):
+    def _touching(self, start: int, end: int, cut: bool = False) -> list[_Range]:
+        """The ranges with a history that have bytes of `[start, end)`. `cut`: ranges with other bytes too are split first."""
+        found: list[_Range] = []
+        while start < end:
+            high = min(end, ((start >> BUCKET_BITS) + 1) << BUCKET_BITS)
+            bucket = self._bucket(start)
             if bucket.unwritten is not None:
                 bucket.settle()
-            found += bucket.touching(low, high)
+            if cut:
+                bucket.cut(start)
+                bucket.cut(high)
+            found += bucket.touching(start, high)
+            start = high
         return found
+
+
+def _named(*prefixes: str) -> tuple[tuple[str, str], ...]:
+    """The names of the fields with banks and offsets."""
+    return tuple([(f"{prefix}_bank", f"{prefix}_offset") for prefix in prefixes])
+
+
+_SPM, _SPM_AND_PEER, _OPERANDS = _named("spm"), _named("spm", "peer"), _named("ifm", "wgt", "ofm")
+_IN_OUT, _TWO_IN_OUT = _named("in", "out"), _named("in", "in2", "out")
 
 
 class Emitter:
@@ -216,24 +239,28 @@ class Emitter:
         self._scratchpad = Hazards()
         self._dram = Hazards()
         self._uses: dict[tuple[Any, ...] | None, _Use] = {}
+        self._banks: dict[int, tuple[int, int]] = {}  # banks and offsets of addresses, which rings use again
         self.waits = 0  #: of all entries for others, those counted again that `after` has looked at again
 
     def load(self, role: str, qbits: int, span: Span, spm: int, *, together: bool = False, **meta: Any) -> int:
         """DRAM to scratchpad. `together`: it waits for the writers of all bytes from the first row to the last one."""
         fields = {"tensor_role": role, "qbits": qbits, **self._shape(span), **meta}
-        return self._add("DMA_LOAD_TILE", "dma", (spm,), together, **self._at("spm", spm), **fields)
+        return self._add("DMA_LOAD_TILE", "dma", _SPM, (spm,), fields, together)
 
     def store(self, role: str, qbits: int, span: Span, spm: int, **meta: Any) -> int:
         """Scratchpad to DRAM."""
-        return self._move("DMA_STORE_TILE", spm, tensor_role=role, qbits=qbits, **self._shape(span), **meta)
+        fields = {"tensor_role": role, "qbits": qbits, **self._shape(span), **meta}
+        return self._add("DMA_STORE_TILE", "dma", _SPM, (spm,), fields)
 
     def kv_load(self, spm: int, *, dram_base_addr: int, **fields: Any) -> int:
         """KV cache to scratchpad. `fields`: the other fields of KV_LOAD_TILE."""
-        return self._move("KV_LOAD_TILE", spm, dram_base_addr=self._dram_base + dram_base_addr, **fields)
+        fields["dram_base_addr"] = self._dram_base + dram_base_addr
+        return self._add("KV_LOAD_TILE", "dma", _SPM, (spm,), fields)
 
     def kv_store(self, spm: int, *, dram_base_addr: int, **fields: Any) -> int:
         """Scratchpad to KV cache. `fields`: the other fields of KV_STORE_TILE."""
-        return self._move("KV_STORE_TILE", spm, dram_base_addr=self._dram_base + dram_base_addr, **fields)
+        fields["dram_base_addr"] = self._dram_base + dram_base_addr
+        return self._add("KV_STORE_TILE", "dma", _SPM, (spm,), fields)
 
     def send(self, peer: Emitter, spm: int, peer_spm: int, elements: int, qbits: int, **meta: Any) -> int:
         """Append a transfer from this PE's scratchpad to the scratchpad of a peer. Both addresses are multiples of a line."""
@@ -241,9 +268,9 @@ class Emitter:
         waits = self._scratchpad.before_read(spm, spm + nbytes) | peer._scratchpad.before_write(peer_spm, peer_spm + nbytes)
         engine = self._load["dma"].index(min(self._load["dma"]))
         self._load["dma"][engine] += nbytes
-        places = {**self._at("spm", spm), **self._at("peer", peer_spm), "peer": peer.node, "dma_id": engine}
-        what = {"tensor_role": "activation", "qbits": qbits, "num_elements": elements}
-        fields = {**self._common, **self._where, **places, **what, **meta}
+        what = {"peer": peer.node, "dma_id": engine, "tensor_role": "activation", "qbits": qbits, "num_elements": elements}
+        fields = {**self._common, **self._where, **what, **meta}
+        self._place(fields, _SPM_AND_PEER, (spm, peer_spm))
         job = self.program.append("DMA_SEND_TILE", deps_before=sorted(waits), **fields)
         self._scratchpad.read(spm, spm + nbytes, job)
         peer._scratchpad.write(peer_spm, peer_spm + nbytes, job)
@@ -251,16 +278,14 @@ class Emitter:
 
     def te(self, op: str, ifm: int, wgt: int, ofm: int, **fields: Any) -> int:
         """A matrix product. `fields`: m, n, k, qbits_weight, qbits_activation."""
-        places = {**self._at("ifm", ifm), **self._at("wgt", wgt), **self._at("ofm", ofm)}
-        return self._add(f"TE_{op.upper()}_TILE", "te", (ifm, wgt, ofm), **places, **fields)
+        return self._add(f"TE_{op.upper()}_TILE", "te", _OPERANDS, (ifm, wgt, ofm), fields)
 
     def ve(self, op: str, source: int, out: int, second: int | None = None, **fields: Any) -> int:
         """A vector operation; length, batch, qbits_activation. `second`: the other input of add and mul."""
-        places = {**self._at("in", source), **self._at("out", out)}
+        opcode = f"VE_{op.upper()}_TILE"
         if second is None:
-            return self._add(f"VE_{op.upper()}_TILE", "ve", (source, out), **places, **fields)
-        places.update(self._at("in2", second))
-        return self._add(f"VE_{op.upper()}_TILE", "ve", (source, second, out), **places, **fields)
+            return self._add(opcode, "ve", _IN_OUT, (source, out), fields)
+        return self._add(opcode, "ve", _TWO_IN_OUT, (source, second, out), fields)
 
     def join(self, spm: int, nbytes: int, **meta: Any) -> None:
         """Lets readers of these scratchpad bytes wait for one NOP instead of for each of their writers."""
@@ -303,26 +328,32 @@ class Emitter:
         self.program.end(**self._common)
         return self.program
 
-    def _move(self, opcode: str, spm: int, **fields: Any) -> int:
-        return self._add(opcode, "dma", (spm,), **self._at("spm", spm), **fields)
-
     def _shape(self, span: Span) -> dict[str, int]:
         at = self._dram_base + span.dram_addr
         if span.rows == 1:
             return {"dram_addr": at, "num_elements": span.row_elements}
         return {"dram_addr": at, "rows": span.rows, "row_elements": span.row_elements, "stride_bytes": span.stride_bytes}
 
-    def _at(self, prefix: str, addr: int) -> dict[str, int]:
-        bank, offset = bank_and_offset(addr, self._config.spm)
-        return {f"{prefix}_bank": bank, f"{prefix}_offset": offset}
+    def _place(self, raw: dict[str, Any], names: tuple[tuple[str, str], ...], places: tuple[int, ...]) -> None:
+        """Add the bank and the offset of each address to the fields of an entry, under these names."""
+        for (bank, offset), addr in zip(names, places, strict=True):
+            found = self._banks.get(addr)
+            if found is None:
+                found = self._banks[addr] = bank_and_offset(addr, self._config.spm)
+            raw[bank], raw[offset] = found
 
-    def _add(self, opcode: str, kind: str, places: tuple[int, ...], together: bool = False, /, **fields: Any) -> int:
-        """`places`: the flat address of a transfer, or of each region of a job, in the order of `regions_of`."""
+    def _add(
+        self, opcode: str, kind: str, names: tuple[tuple[str, str], ...], places: tuple[int, ...], fields: dict[str, Any],
+        together: bool = False,
+    ) -> int:  # fmt: skip
+        """`places`: the flat address of a transfer, or of each region of a job, in the order of `regions_of`. `names`: of the
+        fields with their banks and offsets."""
         load = self._load[kind]
         chosen = load.index(min(load))
         program, entry = self.program, None
         job = program.next_id()
         raw = {"opcode": opcode, "id": job, **self._common, **self._where, f"{kind}_id": chosen, **fields}
+        self._place(raw, names, places)
         key = self._key(opcode, kind, len(places), together, fields)
         use = self._uses.get(key)
         if use is None:
@@ -355,22 +386,28 @@ class Emitter:
 
     def _transfer(self, use: _Use, spm: int, fields: dict[str, Any], job: int) -> set[int]:
         """The dependencies of a transfer, on which later jobs can depend."""
-        dram = self._dram
+        waits: set[int] = set()
         at = fields["dram_addr"] if "dram_addr" in fields else fields["dram_base_addr"]
         ((nbytes, write),) = use.regions
-        waits = set() if write else self._scratchpad.read(spm, spm + nbytes, job)
+        if not write:
+            self._scratchpad.read(spm, spm + nbytes, job, waits)
         for start, end in use.rows:
-            waits |= dram.read(at + start, at + end, job) if write else dram.write(at + start, at + end, job)
+            if write:
+                self._dram.read(at + start, at + end, job, waits)
+            else:
+                self._dram.write(at + start, at + end, job, waits)
         if write:
-            waits |= self._scratchpad.write(spm, spm + nbytes, job)
+            self._scratchpad.write(spm, spm + nbytes, job, waits)
         return waits
 
     def _compute(self, use: _Use, places: tuple[int, ...], job: int) -> set[int]:
         """The dependencies of a TE or VE job, on which later jobs can depend."""
         waits: set[int] = set()
-        space = self._scratchpad
         for place, (nbytes, write) in zip(places, use.regions, strict=True):  # the range that it writes comes last
-            waits |= space.write(place, place + nbytes, job) if write else space.read(place, place + nbytes, job)
+            if write:
+                self._scratchpad.write(place, place + nbytes, job, waits)
+            else:
+                self._scratchpad.read(place, place + nbytes, job, waits)
         return waits
 
 

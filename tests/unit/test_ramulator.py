@@ -35,21 +35,21 @@ SOME = [one if i in DAILY else pytest.param(one, marks=pytest.mark.nightly) for 
 
 
 @pytest.mark.parametrize("machine", SOME, ids=" ".join)
-def test_bandwidth_latency_and_row_hits_are_near_ramulator(machine: tuple[str, ...]) -> None:
-    """Bandwidth within 3 % (5 % with refresh), p50 of reads within 5 %, row hits within 2 points."""
+def test_bandwidth_latency_and_row_hits_are_those_of_ramulator(machine: tuple[str, ...]) -> None:
+    """Up to the rounding of the figures, which have three digits for GB/s and one for ns."""
     for one in ROWS:
         if _machine(dict(one.row)) == machine:
             theirs, ours = one.expected, one.ours(controller_table(one.controller()))
-            assert ours.gb_per_s == pytest.approx(theirs.gb_per_s, rel=0.05 if one.refresh else 0.03), one.name
-            assert ours.p50_ns == pytest.approx(theirs.p50_ns, rel=0.05), one.name
-            assert ours.row_hits == pytest.approx(theirs.row_hits, abs=2), one.name
+            assert ours.gb_per_s == pytest.approx(theirs.gb_per_s, abs=6e-4), one.name
+            assert ours.p50_ns == pytest.approx(theirs.p50_ns, abs=0.051), one.name
+            assert ours.row_hits == pytest.approx(theirs.row_hits), one.name
 
 
 DEPTHS = DATA / "queue_depth.csv"
 
 
 @pytest.mark.skipif(not DEPTHS.exists(), reason="../shared/data/dram, the figures of Ramulator 2, is not there")
-def test_bandwidth_by_the_size_of_the_queues_is_near_ramulator() -> None:
+def test_bandwidth_by_the_size_of_the_queues_is_that_of_ramulator() -> None:
     """Queues of 32, 64 and 128 bursts, saturated: a queue of 128 gives up to 2.7 times the bandwidth of one of 32."""
     presets = json.loads((DATA / "presets.json").read_text())
     rows = list(csv.DictReader(DEPTHS.read_text().splitlines()))
@@ -60,7 +60,8 @@ def test_bandwidth_by_the_size_of_the_queues_is_near_ramulator() -> None:
         del values["write_high"], values["write_low"]
         values = complete(values | {"read_queue": int(row["queue_entries"]), "write_queue": int(row["queue_entries"])})
         bursts = bursts_of(preset, row["pattern"], int(row["read_pct"]), "sat", 220_000)
-        found = run_dram_load(controller_table(values), bursts, 20_000, 200_000)
+        bursts[:, 2] += 1  # the first tick is tick 1
+        found = run_dram_load(controller_table(values), bursts, 20_000, 200_000, first=1)
         moved = (found["reads"] + found["writes"]) * preset["tx_bytes"]
         gb_per_s = moved / (200_000 * preset["tick_ps"]) * 1000
-        assert gb_per_s == pytest.approx(float(row["achieved_GBps"]), rel=0.01), row
+        assert gb_per_s == pytest.approx(float(row["achieved_GBps"]), abs=6e-4), row

@@ -28,13 +28,11 @@ from kernbench.sim_engine.ops.ranges import ReplayOp
 from kernbench.sim_engine.ops.record_checks import check_record
 from kernbench.sim_engine.replay.levels import levels, windows
 from kernbench.sim_engine.replay.order import ordered
-from kernbench.sim_engine.replay.tasks import Task, Tasks, operand_bytes
+from kernbench.sim_engine.replay.sheets import filled_ranges
+from kernbench.sim_engine.replay.tasks import SMALL, Task, Tasks, in_sequence
 from kernbench.sim_engine.verify import Boundary, OpReference, Verification, verify_ops, verify_outputs
 
 WINDOW = 4096  # ops that are sorted into levels together
-SMALL = 1 << 15  # [B] of operands; a smaller task is computed without starting a thread
-# smallest number of components that must compute in a window, so that its levels have more than one or two ops each
-SIDE_BY_SIDE = 4
 
 
 @contextmanager
@@ -125,10 +123,13 @@ class DataExecutor:
             stack.enter_context(self.store.constant())
             pool = stack.enter_context(ThreadPoolExecutor(self._threads)) if self._threads > 1 else None
             single = self._debug or until is not None
-            ops = ordered(self._rows(), frozenset() if single else self._unchanged)
+            rows = self._rows()
+            if isinstance(rows, list):  # a log that has gone to disk is read only once
+                stack.enter_context(self.store.expected(filled_ranges(rows)))
+            ops = ordered(rows, frozenset() if single else self._unchanged)
             for window in windows(ops, 1 if single else WINDOW):
-                if self._one_by_one(window):
-                    self._run_in_order(tasks, window)
+                if not self._debug and in_sequence(window):
+                    tasks.run_in_order(window, self._keep_known)
                 else:
                     for level in levels(window):
                         self._run_level(tasks, level, pool)
@@ -160,25 +161,7 @@ class DataExecutor:
         return sorted(self._log, key=lambda record: record.t_start)
 
     def _rows(self) -> Iterable[OpRow]:
-        return self._log.rows() if isinstance(self._log, OpLogger) else map(row_of, self._records())
-
-    def _one_by_one(self, window: Sequence[ReplayOp]) -> bool:
-        """Whether sorting into levels is not worth its time, because few components compute, or no thread would be started."""
-        if self._debug:
-            return False
-        forms = {(op.row.template, op.row.op_kind): op for op in window}.values()  # one op of each
-        if all(op.row.op_kind != "gemm" and operand_bytes(op) < SMALL for op in forms):
-            return True
-        computing = [op.row for op in window if op.row.op_kind in ("gemm", "math")]
-        if len({row.component_id for row in computing}) >= SIDE_BY_SIDE:
-            return False
-        return not computing or len(computing) < SIDE_BY_SIDE * len({row.t_start for row in computing})
-
-    def _run_in_order(self, tasks: Tasks, ops: Sequence[ReplayOp]) -> None:
-        for op in ops:
-            done = tasks.run(op)
-            if done is not None and op.row.op_kind == "math":
-                self._keep_known(op, *done)
+        return self._log.rows() if isinstance(self._log, OpLogger) else [row_of(one) for one in self._records()]
 
     def _keep_known(self, op: ReplayOp, inputs: Sequence[Array], result: Array) -> None:
         if op.op_id in self._watch:

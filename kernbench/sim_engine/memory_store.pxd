@@ -8,10 +8,17 @@ cdef class MemoryStore:
 
     cpdef write(self, object space, object addr, object data)
 
-    @cython.locals(memory=Space, arrays=dict)
+    @cython.locals(at="long long")
+    cpdef write_tensor(self, object space, object addr, object data, Py_ssize_t nbytes, tuple tensor)
+
+    @cython.locals(memory=Space, arrays=dict, written=tuple)
     cpdef tensor(self, object space, object addr, tuple shape, object dtype)
 
     @cython.locals(memory=Space)
     cdef _typed(self, object space, object addr, tuple shape, object dtype)
 
     cpdef Space _space(self, object name)
+
+
+@cython.locals(axis="Py_ssize_t")
+cdef bint same_lengths(tuple shape, tuple other) except -1

@@ -5,9 +5,10 @@ A MemoryStore knows no time and no machine: a space is a name, an address a numb
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +49,15 @@ class MemoryStore:
             raise ValueError(f"{space}[{addr:#x}]: {data.size} elements of i4 do not fill whole bytes")
         if data.size:
             self._space(space).put(addr, data)
+
+    def write_tensor(
+        self, space: str, addr: int, data: Array, nbytes: int, tensor: tuple[tuple[int, ...], np.dtype[Any]]
+    ) -> None:
+        """`write` of a contiguous array of this shape and type, whose size is known to be `nbytes`; 0: it is not known."""
+        if nbytes == 0 or addr < 0 or addr % tensor[1].itemsize or addr > LAST:
+            self.write(space, addr, data)
+        else:
+            self._space(space).put_tensor(addr, data, nbytes, tensor)
 
     def write_rows(self, space: str, addrs: Sequence[int], rows: Array) -> None:
         """`write` of each row of an array of two axes, which has at least one byte, at its own address."""
@@ -102,12 +112,25 @@ class MemoryStore:
         memory = self._storage.get(space)
         if memory is not None and not memory.pending.held:
             arrays: dict[int, Array] = memory
-            array = arrays.get(addr)
-            if array is not None and (not memory.owned or addr not in memory.owned):
-                own = array.dtype
-                if (own is dtype or own == dtype) and array.shape == shape:
+            written = memory.tensors.get(addr)  # attributes of an array would take longer
+            if written is not None and written[1] is dtype and (not memory.changed or addr not in memory.changed):
+                array = arrays.get(addr)
+                if array is not None and same_lengths(written[0], shape):
                     return array
         return self._typed(space, addr, shape, dtype)
+
+    @contextmanager
+    def expected(self, ranges: Mapping[str, Sequence[tuple[int, int]]]) -> Iterator[None]:
+        """Strided writes will fill these ranges of the spaces, which are disjoint and in order: where no byte has a value
+        yet, the rows of the writes are collected in one array each.
+        """
+        for space, found in ranges.items():
+            self._space(space).expect(found)
+        try:
+            yield
+        finally:
+            for space in ranges:
+                self._space(space).close_sheets(0, LAST)
 
     def knows(self, space: str) -> bool:
         """Whether anything was ever written in a space, or is pending there."""
@@ -128,7 +151,9 @@ class MemoryStore:
         if nbytes <= 0:
             return
         _check_address(space, addr, 1)
-        self._space(space).pending.put(addr, addr + nbytes, op_id)
+        memory = self._space(space)
+        memory.close_sheets(addr, addr + nbytes)
+        memory.pending.put(addr, addr + nbytes, op_id)
 
     def pending(self, space: str, addr: int, nbytes: int) -> list[int]:
         """The records that will write bytes of this range, in order, each once; empty if all bytes are known."""
@@ -139,6 +164,11 @@ class MemoryStore:
     def rows_to_write(self, space: str, start: int, end: int) -> NDArray[np.uint8] | None:
         """The bytes `[start, end)` for writing, not shared with readers; None if no single array has them all."""
         return self._storage[space].own(start, end) if space in self._storage else None
+
+    def sheet_to_write(self, space: str, start: int, end: int) -> tuple[NDArray[np.uint8], NDArray[np.bool_]] | None:
+        """The bytes `[start, end)` for writing, and the marks of those that are written; None if no open sheet has them all."""
+        memory = self._storage.get(space)
+        return None if memory is None or not memory.sheets else memory.sheet(start, end)
 
     def rows_to_read(self, space: str, start: int, end: int) -> NDArray[np.uint8] | None:
         """The bytes `[start, end)` to copy from; None if no single array has them all, or some are pending."""
@@ -198,6 +228,18 @@ class MemoryStore:
         memory = self._storage.get(space)
         first = addr if memory is None else memory.missing(addr, addr + nbytes)
         return f"{text} the one at {first:#x} was never written"
+
+
+def same_lengths(shape: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    """Whether two shapes are equal: a comparison of tuples would take longer."""
+    if shape is other:
+        return True
+    if len(shape) != len(other):
+        return False
+    for axis in range(len(shape)):  # noqa: SIM110  # a generator would cost more than the comparison
+        if shape[axis] != other[axis]:
+            return False
+    return True
 
 
 def _check_address(space: str, addr: int, align: int) -> None:

@@ -265,9 +265,11 @@ class OpLogger:
         return self._push((t, t), component_id, row, (), None)
 
     def rows(self) -> Iterable[OpRow]:
-        """The rows of all records, in order."""
-        if self._records or self._runs is not None:
+        """The rows of all records, in order: a list, unless records have gone to disk."""
+        if self._runs is not None:
             return map(row_of, self)
+        if self._records:
+            return [row_of(one) for one in self]
         self._rows.sort(key=_START)
         return self._rows[:]
 

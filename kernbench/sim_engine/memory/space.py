@@ -8,14 +8,18 @@ uses: reads of it are copied, until one reads all of it.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernbench.common.dtypes import INT4, Array, pack_i4
-from kernbench.sim_engine.memory.keys import Keys
+from kernbench.sim_engine.memory.keys import TOP, Keys
 from kernbench.sim_engine.memory.ranges import RangeMap
+
+_START = attrgetter("start")
 
 
 def stored_bytes(array: Array) -> int:
@@ -30,29 +34,87 @@ def bytes_of(array: Array, start: int = 0, end: int | None = None) -> NDArray[np
     return array.reshape(-1).view(np.uint8)[start:end]
 
 
+class Sheet:
+    """Bytes `[start, end)` that strided writes fill piece by piece, such as a matrix that is stored in tiles."""
+
+    def __init__(self, start: int, end: int) -> None:
+        self.start = start
+        self.end = end
+        self.data: NDArray[np.uint8] | None = None  #: the bytes, from the first write on
+        self.written: NDArray[np.bool_] | None = None  #: whether each byte has a value
+
+
 class Space(dict[int, Array]):
-    """`{address: array}`, the arrays disjoint as ranges of bytes."""
+    """`{address: array}`, the arrays disjoint as ranges of bytes. Bytes of an open sheet are in no array: the first access
+    other than a strided write makes arrays of what was written to the sheet.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.starts = Keys()  #: the keys in order
         self.owned: set[int] = set()  #: keys of arrays that were made here and are not shared
         self.tensors: dict[int, tuple[tuple[int, ...], np.dtype[np.generic]]] = {}  #: last write at an address
+        self.changed: set[int] = set()  #: keys whose array is not the tensor that was last written there
         self.pending = RangeMap()  #: bytes without a value, and the op that will write it
         self.constant = False  #: whether the arrays are not changed, so that the rest of an array can be a view
+        self.sheets: list[Sheet] = []  #: the open sheets, disjoint and in order of address
+
+    def expect(self, ranges: Sequence[tuple[int, int]]) -> None:
+        """Open sheets for ranges of bytes, which are disjoint and in order, where none of the bytes is known or pending."""
+        self.close_sheets(0, TOP)
+        for start, end in ranges:
+            if self._block_at(start) is None and not self.starts.within(start, end) and not self.pending.over(start, end):
+                self.sheets.append(Sheet(start, end))
+
+    def sheet(self, start: int, end: int) -> tuple[NDArray[np.uint8], NDArray[np.bool_]] | None:
+        """The bytes `[start, end)` for strided writes, and whether each has a value; None if no open sheet has them all."""
+        i = bisect_right(self.sheets, start, key=_START) - 1
+        if i < 0 or self.sheets[i].end < end:
+            return None
+        one = self.sheets[i]
+        if one.data is None or one.written is None:
+            one.data, one.written = np.empty(one.end - one.start, np.uint8), np.zeros(one.end - one.start, np.bool_)
+        low, high = start - one.start, end - one.start
+        return one.data[low:high], one.written[low:high]
+
+    def close_sheets(self, start: int, end: int) -> None:
+        """Make arrays of what was written to the sheets that have bytes of `[start, end)`."""
+        if not self.sheets:
+            return
+        first = max(bisect_right(self.sheets, start, key=_START) - 1, 0)
+        last = bisect_left(self.sheets, end, key=_START)
+        if first < last and self.sheets[first].end <= start:
+            first += 1
+        closed = self.sheets[first:last]
+        del self.sheets[first:last]
+        for sheet in closed:
+            if sheet.data is None or sheet.written is None:
+                continue
+            edges = np.flatnonzero(np.diff(sheet.written, prepend=False, append=False)).tolist()
+            for low, high in zip(edges[::2], edges[1::2], strict=True):
+                whole = high - low == sheet.data.size
+                self.put(sheet.start + low, sheet.data if whole else sheet.data[low:high].copy())
+                self.owned.add(sheet.start + low)
+                self.changed.add(sheet.start + low)
+                del self.tensors[sheet.start + low]  # it is no tensor that was written
 
     def fork(self) -> Space:
         """A copy of the dictionary with the same arrays."""
+        self.close_sheets(0, TOP)
         self.owned.clear()  # two have seen them now
         new = Space()
         new.update(self)
-        new.starts, new.tensors = self.starts.copy(), dict(self.tensors)
+        new.starts, new.tensors, new.changed = self.starts.copy(), dict(self.tensors), set(self.changed)
         new.pending = self.pending.copy()
         return new
 
     def put(self, addr: int, array: Array) -> None:
         """Store an array of at least one byte, which replaces earlier values."""
         self._put(addr, array, stored_bytes(array), (array.shape, array.dtype))
+
+    def put_tensor(self, addr: int, array: Array, nbytes: int, tensor: tuple[tuple[int, ...], np.dtype[np.generic]]) -> None:
+        """`put` of an array whose size, shape and type are known."""
+        self._put(addr, array, nbytes, tensor)
 
     def put_rows(self, addrs: Sequence[int], rows: Array) -> None:
         """Store each row of an array of two axes, which has at least one byte, at its own address."""
@@ -62,6 +124,8 @@ class Space(dict[int, Array]):
             self._put(addr, row, nbytes, tensor)
 
     def _put(self, addr: int, array: Array, nbytes: int, tensor: tuple[tuple[int, ...], np.dtype[np.generic]]) -> None:
+        if self.sheets:
+            self.close_sheets(addr, addr + nbytes)
         old = self.get(addr)
         if old is not None and stored_bytes(old) == nbytes:
             if self.owned:
@@ -71,6 +135,8 @@ class Space(dict[int, Array]):
             self.starts.add(addr)
         self[addr] = array
         self.tensors[addr] = tensor
+        if self.changed:
+            self.changed.discard(addr)
         if self.pending.held:
             self.pending.remove(addr, addr + nbytes)
 
@@ -79,6 +145,8 @@ class Space(dict[int, Array]):
 
         None if no single array has them all.
         """
+        if self.sheets:
+            self.close_sheets(start, end)
         found = self._block_at(start)
         if found is None:
             return None
@@ -88,6 +156,7 @@ class Space(dict[int, Array]):
         if key not in self.owned:
             array = self[key] = bytes_of(array) if array.dtype == INT4 else bytes_of(array).copy()
             self.owned.add(key)
+            self.changed.add(key)
         return bytes_of(array, start - key, end - key)
 
     def _clear(self, start: int, end: int) -> None:
@@ -106,6 +175,7 @@ class Space(dict[int, Array]):
         for key, array, owned in rest:
             self.starts.add(key)
             self[key] = array
+            self.changed.add(key)
             if owned:
                 self.owned.add(key)
 
@@ -133,6 +203,8 @@ class Space(dict[int, Array]):
 
     def gather(self, start: int, end: int) -> NDArray[np.uint8] | None:
         """The bytes `[start, end)`: a view where one array has them all, else a copy; None if some were not written."""
+        if self.sheets:
+            self.close_sheets(start, end)
         found = self._block_at(start)
         if found is None:
             return None
@@ -158,6 +230,8 @@ class Space(dict[int, Array]):
 
     def tensor(self, start: int, end: int, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array | None:
         """The bytes `[start, end)` as elements of whole bytes, which are no i4, as `gather` has them."""
+        if self.sheets:
+            self.close_sheets(start, end)
         found = self._block_at(start)
         if found is not None:
             key, array = found
@@ -174,6 +248,8 @@ class Space(dict[int, Array]):
 
     def window(self, start: int, end: int) -> NDArray[np.uint8] | None:
         """The bytes `[start, end)` if one array has them all, else None; for reading only, not to be kept."""
+        if self.sheets:
+            self.close_sheets(start, end)
         found = self._block_at(start)
         if found is None or found[0] + stored_bytes(found[1]) < end:
             return None
@@ -181,6 +257,8 @@ class Space(dict[int, Array]):
 
     def missing(self, start: int, end: int) -> int | None:
         """The first byte of `[start, end)` that has no value; None if all have."""
+        if self.sheets:
+            self.close_sheets(start, end)
         if self.pending.held:
             waiting = self.pending.over(start, end)
             if waiting:

@@ -8,7 +8,6 @@ from math import prod
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kernbench.common.dtypes import Array, dtype_of, narrow, widen
 from kernbench.common.lanes import Lanes, runs
@@ -74,6 +73,11 @@ def write_strided(store: MemoryStore, space: str, addr: int, data: Array, stride
     of = _outline(data.shape, tuple(strides), dtype)
     align = dtype_of(dtype).align
     if of.outer and of.disjoint and dtype_of(dtype).bits >= 8 and addr % align == 0:
+        sheet = store.sheet_to_write(space, addr + of.low, addr + of.high)
+        if sheet is not None:
+            rows, marks = (_apart(one, -of.low, of.outer, strides, of.run, dtype) for one in sheet)
+            rows[...], marks[...] = data.reshape(-1).view(np.uint8).reshape(*of.outer, -1), True
+            return
         into = store.rows_to_write(space, addr + of.low, addr + of.high)
         if into is not None and into.size:
             source = data.reshape(-1).view(np.uint8).reshape(*of.outer, -1)
@@ -92,12 +96,10 @@ def mark_strided(
         store.mark_pending(space, addr + offset, run * dtype_of(dtype).bits // 8, op_id)
 
 
-def _apart(
-    data: NDArray[np.uint8], first: int, outer: Sequence[int], strides: Sequence[int], run: int, dtype: str
-) -> NDArray[np.uint8]:
-    """The runs of a tensor in the bytes of its span; the first element is at `first`."""
+def _apart(data: Array, first: int, outer: Sequence[int], strides: Sequence[int], run: int, dtype: str) -> Array:
+    """The runs of a tensor in the bytes of its span, or in the marks of these bytes; the first element is at `first`."""
     nbytes = run * dtype_of(dtype).align
-    return np.ndarray((*outer, nbytes), np.uint8, data, first, (*strides[: len(outer)], 1))
+    return np.ndarray((*outer, nbytes), data.dtype, data, first, (*strides[: len(outer)], 1))
 
 
 def _disjoint(outer: Sequence[int], strides: Sequence[int], nbytes: int) -> bool:

@@ -35,6 +35,9 @@ class GemmForm:
         self.round_sum = rounding(params)
         self.exact = _exact(params, self.k)  #: type for products of integers; None for floats
         self._integer: str = params.get("dtype_acc") or "i32"  # that sums of integers wrap in
+        #: whether the product of f32 operands is `np.matmul` of both as they lie in memory
+        self.plain = not (self._swap_a or self._swap_b or self.columns_out) and 1 < self.k <= self.tile_k
+        self.plain = self.plain and self.exact is None and self.round_sum is None
         self.small = self.k * self.shape[-1] * self.shape[-2] <= 64 * 64 * 64  # above it a stack is not faster than a loop
 
     def product(self, a: Array, b: Array, acc: Array | None) -> Array:

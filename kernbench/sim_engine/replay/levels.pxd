@@ -10,6 +10,7 @@ cdef class _Bytes:
     cdef public list starts
     cdef public dict ends, cells
 
+    @cython.locals(i="Py_ssize_t", free="bint", new=Cell)
     cpdef list over(self, object start, object end)
 
     cpdef _add(self, object start, object end, Cell cell)

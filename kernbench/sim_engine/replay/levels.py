@@ -30,6 +30,14 @@ class _Bytes:
         """The cells that make up exactly `[start, end)`."""
         if self.ends.get(start) == end:
             return [self.cells[start]]
+        i = bisect_right(self.starts, start)
+        free = i == 0 or self.ends[self.starts[i - 1]] <= start
+        if free and start < end and (i == len(self.starts) or self.starts[i] >= end):  # no op has touched these bytes
+            new = Cell(-1, -1)
+            self.starts.insert(i, start)
+            self.ends[start] = end
+            self.cells[start] = new
+            return [new]
         self._cut(start)
         self._cut(end)
         found: list[Cell] = []

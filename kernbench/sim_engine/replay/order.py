@@ -25,7 +25,7 @@ def ordered(rows: Iterable[OpRow], skip: Collection[int] = frozenset()) -> Itera
     for op in _by_time(rows, skip):
         if op.op_id in done or op.op_id in waiting:
             raise InputError(Problem(str(op), f"another record has the op id {op.op_id} too"))
-        awaited = {one for one in op.row.deps if one not in done}
+        awaited = {one for one in op.row.deps if one not in done} if op.row.deps else set()
         if waiting:
             touched = [one for one, (other, _) in waiting.items() if op.conflicts(other)]
             awaited.update(one for one in touched if op.op_id not in _behind(one, waiting))

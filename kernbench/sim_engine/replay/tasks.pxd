@@ -1,13 +1,17 @@
 cimport cython
 
 from kernbench.sim_engine.memory_store cimport MemoryStore
+from kernbench.sim_engine.op_log cimport OpRow
 from kernbench.sim_engine.ops.params cimport Template
 from kernbench.sim_engine.ops.ranges cimport ReplayOp
+
+cdef object _F32, _MATMUL, _ADD
 
 cdef class TemplateOperand:
     cdef readonly Py_ssize_t where
     cdef readonly object space, dtype
-    cdef readonly tuple shape
+    cdef readonly tuple shape, tensor
+    cdef readonly long long nbytes
     cdef object _numpy
 
     cpdef read(self, MemoryStore store, ReplayOp op)
@@ -22,6 +26,19 @@ cdef class Move:
     cdef tuple run(self, MemoryStore store, ReplayOp op)
 
     cdef _from_memory(self, MemoryStore store, ReplayOp op)
+
+cdef class Gemm:
+    cdef public object form
+    cdef TemplateOperand _a, _b, _acc
+    cdef readonly tuple target, tensor
+    cdef readonly long long nbytes
+    cdef bint _epilogues, _plain, _f32
+    cdef readonly bint stacks
+
+    cpdef list operands(self, MemoryStore store, ReplayOp op)
+
+    @cython.locals(read=list)
+    cpdef tuple run(self, MemoryStore store, object wide, ReplayOp op)
 
 cdef class Math:
     cdef list _inputs
@@ -42,15 +59,22 @@ cdef class Tasks:
 
     cpdef list of_level(self, object level)
 
-    @cython.locals(math=Math)
+    @cython.locals(math=Math, gemm=Gemm, nbytes="long long", tensor=tuple)
     cpdef run(self, ReplayOp op)
+
+    @cython.locals(op=ReplayOp)
+    cpdef run_in_order(self, object ops, object keep)
 
     @cython.locals(move=Move)
     cdef tuple _moved(self, ReplayOp op)
 
-    cdef _put(self, ReplayOp op, tuple target, object result)
+    cdef _put(self, ReplayOp op, tuple target, object result, long long nbytes, tuple tensor)
 
     cpdef write(self, ReplayOp op, object result)
+
+
+@cython.locals(op=ReplayOp, row=OpRow, math=Math, threads="bint", computing="Py_ssize_t", components=set, times=set)
+cpdef bint in_sequence(object window) except -1
 
 
 @cython.locals(plans=dict)

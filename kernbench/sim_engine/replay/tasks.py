@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
 
 from kernbench.common.dtypes import Array, dtype_of, widen
 from kernbench.common.errors import InputError, Problem
@@ -17,6 +19,13 @@ from kernbench.sim_engine.ops.reaches import MEMORIES, copy_size, math_inputs
 from kernbench.sim_engine.replay.gemm import GemmForm, lying, one_gemm, run_gemm, run_stack
 from kernbench.sim_engine.replay.math_ops import plain_pair, run_math
 from kernbench.sim_engine.replay.wide import WideCache
+
+Tensor: TypeAlias = tuple[tuple[int, ...], np.dtype[Any]]  #: shape and type of an array
+_F32 = np.dtype(np.float32)
+_MATMUL, _ADD = np.matmul, np.add
+SMALL = 1 << 15  # [B] of operands; a smaller task is computed without starting a thread
+# smallest number of components that must compute in a window, so that its levels have more than one or two ops each
+SIDE_BY_SIDE = 4
 
 
 class Task(NamedTuple):
@@ -44,6 +53,8 @@ class TemplateOperand:
     def __init__(self, where: int, space: str, shape: tuple[int, ...], dtype: str) -> None:
         self.where, self.space, self.shape, self.dtype = where, space, tuple(shape), dtype
         self._numpy = dtype_of(dtype).numpy
+        self.tensor = self.shape, self._numpy  #: as a memory stores it
+        self.nbytes = 0 if dtype_of(dtype).bits < 8 else prod(self.shape) * dtype_of(dtype).align  #: 0: elements are packed
 
     def read(self, store: MemoryStore, op: ReplayOp) -> Array:
         """The operand's elements; InputError if they were never written."""
@@ -84,7 +95,7 @@ class Move:
         values = op.row.values
         if self._plain is not None and values[self._targets[0]] is not None:
             moved = self._plain.read(store, op)
-            store.write(self._space, values[self._targets[0]], moved)
+            store.write_tensor(self._space, values[self._targets[0]], moved, self._plain.nbytes, self._plain.tensor)
             return (moved,), moved
         data = values[self._snapshot] if isinstance(self._snapshot, int) else None
         targets = [values[i] for i in self._targets if values[i] is not None]
@@ -136,6 +147,14 @@ class Gemm:
         self.target = _index(params, "dst_addr"), params.get("dst_space", usual)
         self._epilogues = "epilogue" in params
         self.stacks = self.form.small and not self._epilogues
+        #: the product of f32 operands is one call of numpy, and the addend one more
+        shape = (*self._a.shape[:-1], self._b.shape[-1])
+        self._plain = self.form.plain and not self._epilogues and self.form.shape == shape and len(self._b.shape) == 2
+        self._plain = self._plain and (self._acc is None or self._acc.shape == shape)
+        self._f32 = self.form.dtype_out == "f32"
+        out = dtype_of(self.form.dtype_out)
+        self.tensor = self.form.shape, out.numpy  #: the result, as a memory stores it
+        self.nbytes = prod(self.form.shape) * out.align if self._plain and out.bits >= 8 else 0  #: 0: not known
 
     def operands(self, store: MemoryStore, op: ReplayOp) -> list[Array]:
         """a, b and, if there is one, the addend."""
@@ -160,9 +179,16 @@ class Gemm:
     def run(self, store: MemoryStore, wide: WideCache, op: ReplayOp) -> tuple[list[Array], Array]:
         """Replay a single op with numpy's overflow warnings disabled; return its operands and its result."""
         read = self.operands(store, op)
+        a, b = wide.same.get(id(read[0])), wide.same.get(id(read[1]))
+        a, b = wide.get(read[0]) if a is None else a, wide.get(read[1]) if b is None else b
         acc = None if self._acc is None else widen(read[2])
+        if self._plain and a.dtype is _F32 and b.dtype is _F32 and (acc is None or acc.dtype is _F32):
+            result = _MATMUL(a, b)
+            if acc is not None:
+                _ADD(result, acc, result)
+            return read, result if self._f32 else self.form.rounded(result)
         epilogue = self._epilogue(store, op) if self._epilogues else ()
-        return read, one_gemm(self.form, wide.get(read[0]), wide.get(read[1]), acc, epilogue)
+        return read, one_gemm(self.form, a, b, acc, epilogue)
 
     @staticmethod
     def _epilogue(store: MemoryStore, op: ReplayOp) -> list[tuple[str, list[Any]]]:
@@ -271,17 +297,25 @@ class Tasks:
             if kind == "gemm":
                 gemm: Gemm = _plan(op, Gemm)
                 inputs, result = gemm.run(self._store, self._wide, op)
-                target = gemm.target
+                target, nbytes = gemm.target, gemm.nbytes
+                tensor: Tensor | None = gemm.tensor
             elif kind == "math":
                 math: Math = _plan(op, Math)
                 inputs = math.operands(self._store, op)
-                result, target = math.result(op, inputs), math.target
+                result, target, nbytes, tensor = math.result(op, inputs), math.target, 0, None
             else:
                 return None
         except ValueError as error:
             raise _not_computed(op, error) from None
-        self._put(op, target, result)
+        self._put(op, target, result, nbytes, tensor)
         return inputs, result
+
+    def run_in_order(self, ops: Sequence[ReplayOp], keep: Callable[[ReplayOp, Sequence[Array], Array], None]) -> None:
+        """Run ops one after another; `keep` gets each math op, its inputs and its result."""
+        for op in ops:
+            done = self.run(op)
+            if done is not None and op.row.op_kind == "math":
+                keep(op, *done)
 
     def _moved(self, op: ReplayOp) -> tuple[Sequence[Array], Array | None]:
         move: Move = _plan(op, Move)
@@ -290,21 +324,44 @@ class Tasks:
         except ValueError as error:
             raise InputError(Problem(str(op), f"it cannot be moved: {error}")) from None
 
-    def _put(self, op: ReplayOp, target: tuple[int, str], result: Array) -> None:
+    def _put(self, op: ReplayOp, target: tuple[int, str], result: Array, nbytes: int, tensor: Tensor | None) -> None:
+        """Store a result, of this size, shape and type; `nbytes` is 0 if they are not known."""
         where, space = target
         try:
-            self._store.write(space, op.row.values[where], result)
+            if tensor is not None:
+                self._store.write_tensor(space, op.row.values[where], result, nbytes, tensor)
+            else:
+                self._store.write(space, op.row.values[where], result)
         except ValueError as error:
             raise InputError(Problem(str(op), f"it cannot write its result: {error}")) from None
 
     def write(self, op: ReplayOp, result: Array) -> None:
         """Store a computed result."""
-        self._put(op, _plan(op, Gemm if op.row.op_kind == "gemm" else Math).target, result)
+        self._put(op, _plan(op, Gemm if op.row.op_kind == "gemm" else Math).target, result, 0, None)
 
 
-def operand_bytes(op: ReplayOp) -> int:
-    """[B] The operands of a math op; 0 for other ops."""
-    return int(_plan(op, Math).operand_bytes) if op.row.op_kind == "math" else 0
+def in_sequence(window: Sequence[ReplayOp]) -> bool:
+    """Whether sorting ops into levels is not worth its time, because few components compute, or no thread would be started."""
+    threads, computing, last = False, 0, None
+    components: set[str] = set()
+    times: set[float] = set()
+    for op in window:
+        row = op.row
+        kind = row.op_kind
+        if kind == "gemm":
+            threads = True
+        elif kind != "math":
+            continue
+        elif not threads and row.template is not last:
+            last = row.template
+            math: Math = _plan(op, Math)
+            threads = math.operand_bytes >= SMALL
+        computing += 1
+        components.add(row.component_id)
+        times.add(row.t_start)
+        if threads and len(components) >= SIDE_BY_SIDE:
+            return False
+    return not threads or computing < SIDE_BY_SIDE * len(times)
 
 
 def _plan(op: ReplayOp, kind: type[Any]) -> Any:

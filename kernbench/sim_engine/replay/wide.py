@@ -21,11 +21,11 @@ class WideCache:
         self._held = 0
         self._lock = Lock()
         self._known: dict[tuple[int, tuple[int, ...], np.dtype[np.generic]], tuple[Array, Array]] = {}
-        self._same: dict[int, Array] = {}  # by the id() of a narrow array that `_known` keeps alive
+        self.same: dict[int, Array] = {}  #: by the id() of a narrow array that `_known` keeps alive
 
     def get(self, narrow: Array) -> Array:
         """`widen(narrow)`, made once as long as there is room."""
-        same = self._same.get(id(narrow))
+        same = self.same.get(id(narrow))
         if same is not None:
             return same
         if narrow.dtype == np.float32 or narrow.dtype == np.int64:
@@ -38,10 +38,10 @@ class WideCache:
         with self._lock:
             if key not in self._known:
                 self._known[key] = narrow, wide
-                self._same[id(narrow)] = wide
+                self.same[id(narrow)] = wide
                 self._held += narrow.nbytes + wide.nbytes
             while self._held > self._limit:  # the oldest is removed first
                 old = self._known.pop(next(iter(self._known)))
-                del self._same[id(old[0])]
+                del self.same[id(old[0])]
                 self._held -= old[0].nbytes + old[1].nbytes
         return wide

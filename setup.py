@@ -63,7 +63,7 @@ if BUILD == "release" and sys.platform == "linux":
 #: Modules of the core, or packages, that run in every cycle, of every request or of every traced event.
 HOT = (
     "model",
-    "plugin.component", "plugin.component_api", "plugin.component_jobs", "plugin.component_flows",
+    "plugin.component", "plugin.component_api", "plugin.component_jobs", "plugin.component_flows", "plugin.pycomponent",
     "trace.record_order", "trace.record", "trace.record_block", "trace.record_requests",
     "standalone.flit_load",
 )
@@ -71,26 +71,28 @@ HOT = (
 UNROLLED = ("fast", "trace.format")
 #: Those whose time is that of the Python that they call, or of the text that they write.
 COLD = (
-    "_cython", "core", "fast.threads", "model.routes", "plugin.plugged_arbiter", "plugin.pyarbiter", "plugin.pycomponent",
+    "_cython", "core", "fast.threads", "model.routes", "plugin.plugged_arbiter", "plugin.pyarbiter",
     "plugin.traced_commands", "trace.samples",
 )
 #: Those that lay tables out, write snapshots or check them, once a run, and engines and channels by themselves, for tests: not
 #: optimised, which takes the compiler a third less.
 ONCE_A_RUN = ("fast.group_layout", "plugin.plug_layout", "standalone", "state", "types")
-#: Phase 2, memories, queues, commands and handles, whose time is numpy's, or that of calls of Python: compiled, they cost less
-#: beside it, but how well they are compiled cannot be measured.
+#: Phase 2, memories, queues and math, whose time is numpy's, or that of calls of Python: compiled, they cost less beside it,
+#: but how well they are compiled cannot be measured.
 COLD_KERNELS = (
     "ccl.pipeline", "common",
-    "components.base", "components.builtin.fifo", "components.builtin.flight", "components.builtin.ipcq_ring",
-    "components.builtin.pe_dma", "components.builtin.pe_ipcq", "components.builtin.pe_math",
-    "sim_engine.memory.keys", "sim_engine.memory.ranges", "sim_engine.memory.space", "sim_engine.memory_store",
-    "sim_engine.ops.info", "sim_engine.ops.params", "sim_engine.ops.ranges",
+    "components.builtin.ipcq_ring", "components.builtin.pe_ipcq", "components.builtin.pe_math",
+    "sim_engine.memory.keys", "sim_engine.memory.ranges", "sim_engine.memory.space", "sim_engine.ops.ranges",
     "sim_engine.replay.levels", "sim_engine.replay.order",
-    "triton_emu.handle", "triton_emu.memory.order", "triton_emu.memory.side", "triton_emu.tl.math", "triton_emu.tl.queues",
-    "triton_emu.tl.waits",
+    "triton_emu.tl.math", "triton_emu.tl.queues", "triton_emu.tl.waits",
 )
-#: What is read byte by byte.
-HOT_KERNELS = ("trace.laws.scan",)
+#: What is read byte by byte, and what each load and product of a kernel runs through: small functions are inlined there.
+HOT_KERNELS = (
+    "trace.laws.scan",
+    "common.handles", "common.pe_ops", "components",
+    "sim_engine.memory_store", "sim_engine.op_log", "sim_engine.ops.info", "sim_engine.ops.params",
+    "triton_emu",
+)
 LEVEL = {
     **{f"kernbench_core.{name}": "-O3" for name in UNROLLED},
     **{f"kernbench_core.{name}": "-O2" for name in HOT},

@@ -22,7 +22,10 @@ def line_at(frame: FrameType) -> str:
     """The current source line of a frame: a faster form of `line_of`."""
     if _COMPILED:
         at = kb_instruction(frame)  # type: ignore[name-defined]  # noqa: F821
-    else:
-        at = id(frame.f_code) + frame.f_lasti
-    found = _LINES.get(at)
+        found = kb_line(at)  # type: ignore[name-defined]  # noqa: F821
+        if found is None:
+            found = line_of(frame)
+            kb_keep_line(at, found)  # type: ignore[name-defined]  # noqa: F821
+        return found  # type: ignore[no-any-return]
+    found = _LINES.get(id(frame.f_code) + frame.f_lasti)
     return line_of(frame) if found is None else found

@@ -44,15 +44,42 @@ cdef void jump_in_run(Flow* f, Spm* p, int64_t cycles) noexcept nogil:
     f.piece = p.line if f.at.run_left > p.line else f.at.run_left
 
 
+cdef void tally_chunks(Tally* t, int64_t first, int64_t lines, int64_t hop, int64_t n) noexcept nogil:
+    """Count `n` chunks of `lines` consecutive lines. The first chunk begins in bank `first`, each other one `hop` banks after the previous
+    chunk; `hop` is smaller than the number of banks.
+
+    The banks in which chunks begin repeat, so chunks that begin in the same bank are counted together.
+    """
+    cdef int64_t period = 1, bank = first + hop, rows = lines // t.banks, times, more, bank_of_line, k, _k, _l
+    if rows:
+        lines -= rows * t.banks
+        for k in range(t.banks):
+            t.count[k] += rows * n
+    bank = bank - t.banks if bank >= t.banks else bank
+    while bank != first and period < n:
+        bank += hop
+        bank = bank - t.banks if bank >= t.banks else bank
+        period += 1
+    times = n // period
+    more = n - times * period                   # so many chunks of a period are counted once more
+    for _k in range(period):
+        bank_of_line = bank = first
+        for _l in range(lines):
+            t.count[bank_of_line] += times + (_k < more)
+            bank_of_line = bank_of_line + 1 if bank_of_line + 1 < t.banks else 0
+        bank += hop
+        first = bank - t.banks if bank >= t.banks else bank
+
+
 cdef nbytes_t jump_chunks(Flow* f, Spm* p, Dram* d, nbytes_t budget) noexcept nogil:
     """Advance a flow at the beginning of a chunk by whole chunks of the interleave, all except the last one that the budget covers. Returns
     the bytes of the chunks."""
-    cdef int64_t period = d.interleave * d.channels, lines = d.interleave // p.line, hop = period // p.line % p.banks, n, _k
+    cdef int64_t period = d.interleave * d.channels, lines = d.interleave // p.line, hop = period // p.line % p.banks, n
     n = min(budget // d.interleave, (f.at.row_end - f.at.dram - d.interleave) // period + 1) - 1
-    for _k in range(n):
-        tally_range(&p.grants, f.bank, lines)
-        f.bank += <int32_t>hop
-        f.bank = f.bank - p.banks if f.bank >= p.banks else f.bank
+    if n <= 0:
+        return 0
+    tally_chunks(&p.grants, f.bank, lines, hop, n)
+    f.bank = <int32_t>((f.bank + n * hop) % p.banks)
     f.at.dram += n * period
     f.at.addr += n * period
     return n * d.interleave

@@ -24,7 +24,7 @@ from kernbench.ccl.tuner import Tuner, known_times
 from kernbench.common.parse_cache import cache_folder
 from kernbench.config import SystemConfig, board_names, load_config
 from kernbench.sim_engine.result import MODEL_VERSION
-from tests.ccl_grid import Measured, Times
+from tests.ccl_grid import Times
 
 REGISTRY = read_registry()
 LAST = 64 << 20
@@ -89,6 +89,25 @@ def points(boards: Sequence[str], ranks: Sequence[int] = (8, 4, 2)) -> list[Poin
         for collective in FIVE
         for size in SIZES
     ]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A point whose algorithms have all been simulated."""
+
+    point: Point
+    times: dict[str, int]
+    estimates: dict[str, float]
+    chosen: str
+
+    @property
+    def loss(self) -> float:
+        """By how much the chosen algorithm is slower than the best one."""
+        return self.times[self.chosen] / min(self.times.values()) - 1
+
+    def __str__(self) -> str:
+        each = ", ".join(f"{name} {said:,.0f}/{self.times[name]:,}" for name, said in self.estimates.items())
+        return f"{self.loss:6.1%} {self.point}: {self.chosen}; estimated/simulated: {each}"
 
 
 def measured(some: Sequence[Point], times: Times) -> Iterator[Measured]:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from statistics import median
+from typing import Protocol
 
 from kernbench.ccl.collectives import COLLECTIVES
 from kernbench.ccl.contract import Shape
@@ -72,6 +73,17 @@ GRID: Sequence[tuple[str, str, tuple[str, ...], tuple[int, int, int], tuple[int,
     ("dimensions", "pod_8sip", THREE, (16, 1, 1), (300, 60_000), SUMS),
     ("adding switch", "pod_8sip", (SWITCH, "system.switch.reduce=true"), (8, 1, 1), (300, 9000, 60_000, 1_000_000), SUMS),
 )
+
+
+class Simulated(Protocol):
+    """A group, a collective and a size, of this grid or of another one."""
+
+    @property
+    def count(self) -> int: ...
+
+    def request(self, entry: Entry) -> CclRequest: ...
+
+    def key(self, entry: Entry) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -143,7 +155,7 @@ class Times:
         lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
         return cls(path, dict(json.loads(line) for line in lines))
 
-    def simulate(self, point: Point, entry: Entry) -> int:
+    def simulate(self, point: Simulated, entry: Entry) -> int:
         """Of an algorithm; it is simulated if it is not known."""
         key = point.key(entry)
         if key not in self.cycles:

@@ -352,3 +352,13 @@ def test_a_collective_without_a_known_algorithm_is_refused(monkeypatch: pytest.M
     monkeypatch.setattr(Tuner, "outline", lambda self, entry: None)
     with pytest.raises(InputError, match="no algorithm of all_reduce is known to the tuner for a ring; name one"):
         one.choose("all_reduce", 1, "f16")
+
+
+def test_the_slowest_ring_of_a_level_counts() -> None:
+    """In a dragonfly of 4 groups, hops along a column of SIPs take up to three links, and others take one."""
+    settings = ("sip.rows=1", "sip.cols=1", "cube.pes=2", "system.sips=16", "system.kind=dragonfly", "system.rows=4")
+    config = load_config("pod_8sip", settings, kind=SystemConfig)
+    one = Tuner(config, group_of(config, Shape(16, 1, 1)), REGISTRY)
+    entry = REGISTRY.find("all_reduce", "torus")
+    made, _ = row(CclRequest(config, one.group, entry, "f16", one.queues(entry), check=False), 512)
+    assert made is not None and one.cycles(entry, 512, 2) > 0.7 * made.cycles

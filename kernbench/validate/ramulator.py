@@ -248,8 +248,8 @@ def read_figures(folder: Path) -> list[Measured]:
     for name in dict.fromkeys(row["config"] for row in rows):
         try:
             controller_of(presets[name], next(iter(MAPS)), next(iter(SCHEDULERS)), True)
-        except KeyError as missing:
-            rule = f"a controller of row_buffer_v2 cannot be made of it: {missing.args[0]} is missing"
+        except KeyError as absent:
+            rule = f"a controller of row_buffer_v2 cannot be made of it: {absent.args[0]} is missing"
             raise InputError(Problem(str(folder / PRESETS), rule, name)) from None
     return [Measured(presets[row["config"]], row) for row in rows]
 

@@ -14,6 +14,7 @@ cdef class Arena:
     cdef Block* block
     cdef size_t n
     cdef size_t room
+    cdef size_t found         # index of the block that `block_of` found last
     cdef int own(self, void** slot, size_t items, size_t size, bint state=*) except -1
     cdef void keep_before(self, void* place)
     cdef int grow(self, void** slot, size_t items, size_t size) except -1

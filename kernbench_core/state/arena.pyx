@@ -88,9 +88,11 @@ cdef class Arena:
         self.block[self.n - 1].keep = <char*>place - self.block[self.n - 1].data
 
     cdef Block* block_of(self, void** slot):
-        cdef size_t k = 0
+        """The block of a table. Tables grow mostly in the order in which they were made, so the search begins after the last one."""
+        cdef size_t k = self.found
         while self.block[k].slot != slot:
-            k += 1
+            k = k + 1 if k + 1 < self.n else 0
+        self.found = k
         return &self.block[k]
 
     cdef int grow(self, void** slot, size_t items, size_t size) except -1:

@@ -475,11 +475,14 @@ cdef int lay_out_scratchpads(Sim* s, Arena a, list specs, list flows, list far) 
     a.keep_before(&s.spm[0].banks)
     a.own(<void**>&s.denials, DENIED, sizeof(uint64_t), False)
     a.own(<void**>&s.touched, s.n_spm, sizeof(int32_t), False)
+    requesters, engines = [s.n_component_requests + one for one in far], [0] * s.n_spm
+    for k in range(s.n_dma):
+        requesters[s.dma_spm[k]] += flows[k]
+        engines[s.dma_spm[k]] += 1
+    for k in range(s.n_compute):
+        requesters[s.compute_spm[k]] += 1
     for k in range(s.n_spm):
-        near = [e for e in range(s.n_dma) if s.dma_spm[e] == k]
-        requesters = sum([flows[e] for e in near]) + s.n_component_requests + far[k]
-        requesters += len([e for e in range(s.n_compute) if s.compute_spm[e] == k])
-        lay_out_spm(&s.spm[k], a, specs[k], requesters, len(near))
+        lay_out_spm(&s.spm[k], a, specs[k], requesters[k], engines[k])
         s.mask_words = max(s.mask_words, s.spm[k].words)
         s.spm[k].lookahead.denied = s.denials
     return 0

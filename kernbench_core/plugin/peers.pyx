@@ -37,6 +37,7 @@ cdef int widen(Spm* p, Arena a, int32_t requesters) except -1:
     p.requesters = requesters
     a.grow(<void**>&p.order, requesters, sizeof(slot_t))
     a.grow(<void**>&p.turn, requesters, sizeof(slot_t))
+    a.grow(<void**>&p.requesting, requesters, sizeof(slot_t))
     a.grow(<void**>&p.lookahead.due, requesters + 1, sizeof(slot_t))
     for side in range(2):
         p.ports[side] = min(p.given[side], requesters)

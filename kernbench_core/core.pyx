@@ -14,6 +14,7 @@ from kernbench_core.plugin.plug_layout cimport (
 from kernbench_core.plugin.plugged_arbiter cimport arbiter_failure, arbiter_restore, arbiter_snapshot, lay_out_arbiter
 from kernbench_core.plugin.pyarbiter import arbiter_exception, arbiter_operations
 from kernbench_core.plugin.pycomponent import exception_of, operations_of, refuse_snapshot, reraise
+from kernbench_core.state.arena cimport LARGE
 from kernbench_core.state.counters cimport counters_of, outputs_of, router_queues, totals_of
 from kernbench_core.state.fields import state_fields
 from kernbench_core.state.layout cimport lay_out, lay_out_traces
@@ -100,6 +101,7 @@ cdef class Core:
         if self.arena is not None:
             raise RuntimeError("a Core is made once")
         self.arena = Arena()
+        self.arena.large = len(machine["spm"]) >= LARGE
         self.components = list(components)
         operations = [operations_of(component) for component in self.components]
         self.arbiter = arbiter

@@ -29,6 +29,11 @@ def larger(pes: int) -> str:
     return f"-c {', '.join(names[:-1])}{' or ' if len(names) > 1 else ''}{names[-1]}" if names else ""
 
 
+def pes_of(config: MachineConfig) -> int:
+    """The number of PEs of a machine."""
+    return config.pes if isinstance(config, SystemConfig) else 1
+
+
 def board_of(config: MachineConfig) -> str:
     """The smallest board of the package with chips of this kind, `h100_8x`; empty if there is none."""
     name = config.source.removesuffix(".yaml")

@@ -14,8 +14,9 @@ from kernbench.cmdq import Program
 from kernbench.common.errors import InputError, KernbenchError, traceback_text
 from kernbench.config import load_config
 from kernbench.config.allowed_code import AllowCode
+from kernbench.config.kinds import pes_of
 from kernbench.config.machine import MachineConfig
-from kernbench.sim_engine.machine import Machine
+from kernbench.sim_engine.machine import Machine, memory_of
 from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.op_log import OpLogger
 from kernbench.sim_engine.result import Result
@@ -232,6 +233,10 @@ class GraphEngine:
 
     def prepare(self, bench: Runnable, **params: Any) -> Machine:
         """Return a machine at cycle 0 that is ready to run the bench. InputError for parameters that are not valid."""
+        with memory_of(pes_of(self.config)):
+            return self._prepared(bench, params)
+
+    def _prepared(self, bench: Runnable, params: Mapping[str, Any]) -> Machine:
         store = MemoryStore()
         self.op_log = OpLogger(store, limit_bytes=self._limit) if self._keeps_log else None
         session = Session(self.config, store, self.op_log, self._strict_wait)
@@ -253,7 +258,7 @@ class GraphEngine:
         InputError if the bench or the machine is not valid; KernelFailed if the code of a kernel raised an exception.
         """
         machine = self.prepare(bench, **params)
-        with around(machine), _rare_collections(len(machine.plan.machine["spm"])):
+        with around(machine), _rare_collections(len(machine.plan.machine["spm"])), memory_of(pes_of(self.config)):
             machine.run(progress=progress)
         self.check()
         recorded = _RECORDED.get()

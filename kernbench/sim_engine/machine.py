@@ -47,6 +47,7 @@ from kernbench_core import BANKS, BUSY, FLOW, JOB, NEVER, Arbiter, Component
 from kernbench_core.numbers import STATUSES, Status
 from kernbench_core.standalone.dram_load import DramLoad
 from kernbench_core.standalone.flit_load import FlitLoad
+from kernbench_core.state.python_memory import memory_of
 
 if TYPE_CHECKING:
     from kernbench.components.traffic import TrafficPart
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
     from kernbench.sim_engine.recording.tracing import Tracing
     from kernbench.sim_engine.run.state import MachineState
 
-__all__ = ["BANKS", "BUSY", "FLOW", "JOB", "NEVER", "Arbiter", "Component", "Machine", "simulate"]
+__all__ = ["BANKS", "BUSY", "FLOW", "JOB", "NEVER", "Arbiter", "Component", "Machine", "memory_of", "simulate"]
 
 SLICE_SECONDS = 0.05  # [s] time after which the loop returns, for Ctrl-C and progress; no cycle depends on it
 CONTROL_SLICE = 1 << 20  # [cycle] before the first test whether a control entry is complete

@@ -9,8 +9,14 @@ from libc.stdint cimport uintptr_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcpy, memset
 
+cdef extern from "state/huge_pages.h":
+    void* map_huge "kb_map_huge"(size_t nbytes)
+    void unmap "kb_unmap"(void* data, size_t nbytes)
+
 cdef enum:
     CACHE_LINE = 64           # [B] of the processor
+    SLAB = 8 << 20            # [B] of tables in huge pages that are requested from the system at a time
+    HUGE_PAGE = 2 << 20       # [B]
 
 
 cdef char* zeroed(size_t items, size_t size) except NULL:
@@ -55,7 +61,40 @@ cdef class Arena:
         cdef size_t k
         for k in range(self.n):
             free(self.block[k].allocated)
+        for k in range(self.n_slabs):
+            unmap(self.slab[k].data, self.slab[k].nbytes)
         free(self.block)
+        free(self.slab)
+
+    cdef char* from_slab(self, size_t nbytes) except? NULL:
+        """Zeroed memory for a table in huge pages, which the arena frees at its end; NULL: the system has none."""
+        cdef Slab* slab
+        cdef size_t whole = (max(nbytes, <size_t>SLAB) + HUGE_PAGE - 1) // HUGE_PAGE * HUGE_PAGE
+        nbytes = (nbytes + CACHE_LINE - 1) // CACHE_LINE * CACHE_LINE
+        if self.n_slabs == 0 or self.slab[self.n_slabs - 1].nbytes - self.slab[self.n_slabs - 1].used < nbytes:
+            slab = <Slab*>realloc(self.slab, (self.n_slabs + 1) * sizeof(Slab))
+            if slab == NULL:
+                raise MemoryError("no memory for the list of slabs")
+            self.slab = slab
+            slab = &self.slab[self.n_slabs]
+            slab.data = <char*>map_huge(whole)
+            if slab.data == NULL:
+                return NULL
+            slab.nbytes = whole
+            slab.used = 0
+            self.n_slabs += 1
+        slab = &self.slab[self.n_slabs - 1]
+        slab.used += nbytes
+        return slab.data + slab.used - nbytes
+
+    cdef char* new_table(self, size_t items, size_t size, char** allocated) except NULL:
+        """Zeroed items, and what `free` gets at the end: NULL if they are in a slab."""
+        cdef char* found = self.from_slab(items * size) if self.large else NULL
+        allocated[0] = NULL
+        if found == NULL:
+            allocated[0] = zeroed(items, size)
+            found = aligned(allocated[0], items * size)
+        return found
 
     cdef int add(self, char* data, size_t nbytes, void** slot, char* allocated, bint state, size_t size) except -1:
         cdef Block* b
@@ -78,8 +117,8 @@ cdef class Arena:
 
     cdef int own(self, void** slot, size_t items, size_t size, bint state=True) except -1:
         """Let `slot[0]` point to a new table of `items` zeroed items of `size` bytes."""
-        cdef char* allocated = zeroed(items, size)
-        slot[0] = aligned(allocated, items * size)
+        cdef char* allocated
+        slot[0] = self.new_table(items, size, &allocated)
         return self.add(<char*>slot[0], items * size, slot, allocated, state, size)
 
     cdef void keep_before(self, void* place):
@@ -98,8 +137,8 @@ cdef class Arena:
     cdef int grow(self, void** slot, size_t items, size_t size) except -1:
         """Give the table at `slot[0]`, which contains no pointers, additional zeroed items; the table may move."""
         cdef Block* b = self.block_of(slot)
-        cdef char* allocated = zeroed(items, size)
-        slot[0] = aligned(allocated, items * size)
+        cdef char* allocated
+        slot[0] = self.new_table(items, size, &allocated)
         memcpy(slot[0], b.data, min(b.nbytes, items * size))
         free(b.allocated)
         b.allocated = allocated

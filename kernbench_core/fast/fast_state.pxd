@@ -16,7 +16,7 @@ cdef struct Lookahead:
     cycle_t last_lookahead    # flows to other scratchpads: the cycle of the last look-ahead
     int32_t step  # 1 + its index among the scratchpads that are run cycle by cycle for their pairs; 0: none of them (fast/pair_cycles.pyx)
     bint rolls                # whether it is run up to its next event, so that it has no horizon (fast/rolling.pyx)
-    bint on_wheel             # whether the timing wheel has its requesters; false again after a requester was added
+    bint has_lanes            # whether the table of lanes has its requesters; false again after a requester was added
     slot_t* due               # requesters that have work in a block, if one word has all banks (fast/block.pyx)
     uint64_t* denied          # masks of denials that are not counted yet, while the scratchpad is being simulated
     uint64_t[7] saved_denials  # copy of the masks in `denied`, while another scratchpad uses `Sim.denials`
@@ -29,7 +29,7 @@ cdef inline void requests_changed(Lookahead* x) noexcept nogil:
 cdef inline void requesters_changed(Lookahead* x) noexcept nogil:
     """A requester was inserted into the order."""
     x.recheck = True
-    x.on_wheel = False
+    x.has_lanes = False
 
 cdef inline void requester_left(Lookahead* x) noexcept nogil:
     """A requester, which makes no more requests, was removed from the order."""
@@ -38,7 +38,7 @@ cdef inline void requester_left(Lookahead* x) noexcept nogil:
 cdef inline void forget(Lookahead* x) noexcept nogil:
     """Reset all data: a run begins or continues."""
     x.recheck = x.touched = True
-    x.uncontended = x.rolls = x.on_wheel = False
+    x.uncontended = x.rolls = x.has_lanes = False
     x.aging_bound = NEVER
     x.conflict_free = x.back_off = x.pair_back_off = x.last_lookahead = 0
     x.back_offs = x.pair_back_offs = x.step = x.n_denied = 0

@@ -1,20 +1,21 @@
-"""Opens and closes the lanes of flows, and makes the timing wheel.
+"""Opens and closes the lanes of flows, and fills their table.
 
 A flow that requests whole lines at a constant rate does the same for every line: it takes a port of the next bank, pays for the line, and
-waits `every` cycles or one more. Its lane (fast/timing_wheel.pxd) contains the few numbers that these requests need, and the number of
-lines up to the first request that may be of another kind. Rolling opens a lane when the flow is due. The lane is closed, and the flow
-brought up to date, before a request of another kind, and before code other than rolling reads the flow. If only the rate of the flow
-changes, the lane stays open (`repace_lane`). Before another change, it is paused (`touch_lane`).
+waits `every` cycles or one more. Its lane (fast/lane_table.pxd) contains the few numbers that these requests need, the number of lines up
+to the first request that may be of another kind, and the cycle of that request. Rolling opens a lane as soon as the next request of the
+flow is known. The lane is closed, and the flow brought up to date, before a request of another kind, before code other than rolling reads
+the flow, and before the flow is changed. If only the rate of the flow changes, the lane stays open (`repace_lane`).
 """
 from libc.string cimport memcpy, memset
 
 from kernbench_core.fast.address_runs cimport gap_of
+from kernbench_core.fast.lane_table cimport EPOCH, FAR, LANES, WINDOW, LaneTable, Lanes
 from kernbench_core.model.bank cimport Requester
 from kernbench_core.model.bank_counters cimport tally_eight
 from kernbench_core.model.division cimport divided, quotient
 from kernbench_core.model.dram.extent cimport Dram
 from kernbench_core.model.share.membership cimport MANY, Flow, Pace, credit_in, take_pace
-from kernbench_core.fast.timing_wheel cimport BANKS, BUCKETS, RUNS, Lane, Wheel, wheel_insert, wheel_remove
+from kernbench_core.trace.events cimport TRACE_FULL
 from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 
 cdef extern from *:
@@ -22,159 +23,86 @@ cdef extern from *:
 
 
 cdef enum:
-    MOST = 1 << 30            # lines of a lane, and cycles between them
-
-
-cdef inline void reinsert(Sim* s, Spm* p, int32_t position) noexcept nogil:
-    """Put a requester at the cycle of its next request, or at the cycle in which it leaves its resources."""
-    cdef slot_t requester = s.wheel.order[position]
-    cdef Lane* g = &s.lane[requester]
-    if g.opened == 0 or g.paused:
-        g.at = min(s.requester[requester].next_at, s.requester[requester].backpressure_at)
-    wheel_insert(s.wheel, g, position, p.done)
+    MOST_LINES = 1 << 20      # of a lane
+    MOST_CYCLES = 1 << 28     # between two lines of a lane, and up to its first one
+    MOST_CREDIT = 1 << 30     # so that credits fit into 32 bits
 
 
 cdef void set_line_constants(Sim* s, Spm* p) noexcept nogil:
     """Set the values that the lines of all lanes have in common, for the whole run."""
-    cdef Wheel* x = s.wheel
+    cdef LaneTable* x = s.lanes
     cdef Dram* d = s.memory
-    cdef int32_t k, n
     x.line = p.line if p.line_shift >= 0 and not p.blocked else -1
     x.shift = p.line_shift
     x.interleave = d.interleave
-    x.gap = gap_of(d, p) if x.line > 0 and d.interleave & (p.line - 1) == 0 and d.interleave <= RUNS * p.line else 0
-    x.chunk = <int32_t>(d.interleave >> p.line_shift) if x.gap else 0
-    for k in range(p.banks):
-        x.next[k] = (k + 1) % p.banks
-        for n in range(1, x.chunk):
-            x.next[k + BANKS * n] = x.next[k] + BANKS * (n - 1)
-    if x.gap:
-        for k in range(p.banks):
-            x.next[k] = (k + 1 + (x.gap >> x.shift)) % p.banks + BANKS * (x.chunk - 1)
+    x.gap = gap_of(d, p) if x.line > 0 and d.interleave & (p.line - 1) == 0 and d.interleave >> p.line_shift < MOST_LINES else 0
+    x.chunk = <int32_t>(d.interleave >> p.line_shift) if x.gap else 1
+    x.hop = <int32_t>((x.gap >> x.shift) % p.banks) if x.gap else 0
+    x.banks = p.banks
+    x.window = WINDOW
 
 
-cdef void fill_wheel(Sim* s, Spm* p) noexcept nogil:
-    """Put all requesters on the wheel, from the scratchpad's next cycle on."""
-    cdef Wheel* x = s.wheel
-    cdef int32_t k
-    if x.n == 0:
-        set_line_constants(s, p)
-    x.n = p.n_order
-    x.due_words = (p.n_order + 63) >> 6
-    x.next_far = p.done + BUCKETS
-    x.any_moved = False
-    memset(x.nonempty, 0, sizeof(x.nonempty))
-    memset(x.due, 0, x.due_words * sizeof(x.due[0]))
-    memset(x.far, 0, x.due_words * sizeof(uint64_t))
-    memset(x.moved, 0, x.due_words * sizeof(uint64_t))
-    memcpy(x.order, p.order, p.n_order * sizeof(slot_t))
-    for k in range(x.n):
-        s.lane[x.order[k]].position = k
-        reinsert(s, p, k)
-    p.lookahead.on_wheel = True
+cdef inline bint fits(int64_t num, int64_t cost, int64_t every) noexcept nogil:
+    """Whether a lane can have this rate."""
+    return 0 < every < MOST_CYCLES and num < MOST_CREDIT and cost >> 42 == 0
 
 
-cdef inline void reinsert_marked(Sim* s, Spm* p, uint64_t* mask) noexcept nogil:
-    """Put the requesters of a mask again, and clear the mask."""
-    cdef uint64_t todo
-    cdef int32_t r
-    for r in range(s.wheel.due_words):
-        todo = mask[r]
-        mask[r] = 0
-        while todo:
-            reinsert(s, p, 64 * r + trailing_zeros(todo))
-            todo &= todo - 1
-
-
-cdef void reinsert_moved(Sim* s, Spm* p) noexcept nogil:
-    """Put the requesters whose flow was changed."""
-    reinsert_marked(s, p, s.wheel.moved)
-    s.wheel.any_moved = False
-
-
-cdef inline cycle_t first_far(Sim* s) noexcept nogil:
-    """The first cycle in which a requester is due, if none is due in the next BUCKETS cycles; NEVER: none is due without an event."""
-    cdef Wheel* x = s.wheel
-    cdef cycle_t at = NEVER
-    cdef uint64_t todo
-    cdef int32_t r
-    for r in range(x.due_words):
-        todo = x.far[r]
-        while todo:
-            at = min(at, s.lane[x.order[64 * r + trailing_zeros(todo)]].at)
-            todo &= todo - 1
-    return at
-
-
-cdef void reinsert_far(Sim* s, Spm* p, cycle_t to) noexcept nogil:
-    """Put requesters of `far` that are due in the next BUCKETS cycles into their buckets. If no bucket has a requester then, go on to the
-    cycle in which the first requester is due, or to `to`."""
-    cdef Wheel* x = s.wheel
-    cdef int32_t bucket = 0
-    reinsert_marked(s, p, x.far)
-    x.next_far = p.done + BUCKETS
-    while bucket < BUCKETS and x.nonempty[bucket] == 0:
-        bucket += 1
-    if bucket == BUCKETS and p.n_watch == 0:
-        p.done = min(to, first_far(s))
-        x.next_far = p.done
-
-
-cdef inline void settle_carry(Lane* g, Flow* f, Requester* a, cycle_t now) noexcept nogil:
-    """The flow itself has the carry from now on; `now`: the cycle of the lane's next request, or an earlier one."""
-    f.carry = g.carry + f.cost - (g.at + 1 - now) * f.num
-    f.seen = now
-    a.next_at = g.at
+cdef inline void set_until(Lanes* g, int32_t j, int64_t num, int64_t cost, uint64_t inverse) noexcept nogil:
+    """Compute the cycle of the first request after the lines of the lane."""
+    cdef int64_t waits = divided(g.lines[j] * cost - g.carry[j] - 1, num, inverse) + 1
+    g.until[j] = <int32_t>min(g.at[j] + waits, FAR)
 
 
 cdef bint open_lane(Sim* s, Spm* p, slot_t requester) noexcept nogil:
-    """Open the lane of a requester that is due in cycle `p.done`; false if its request is not a whole line, or if it was denied."""
-    cdef Wheel* x = s.wheel
-    cdef Lane* g = &s.lane[requester]
+    """Open the lane of a requester for its next request; false if it is not a whole line or was denied, and if requests are traced."""
+    cdef LaneTable* x = s.lanes
+    cdef int32_t k = lane_of(s, requester), j = k & (LANES - 1)
+    cdef Lanes* g = &s.lane[k // LANES]
     cdef Requester* a = &s.requester[requester]
     cdef Flow* f
     cdef int64_t carry, lines, turns
     cdef nbytes_t row, turn = x.gap + x.interleave
-    if a.compute or a.first_denied != NEVER:
+    if a.compute or a.first_denied != NEVER or s.trace != NULL and s.trace.level >= TRACE_FULL:
         return False
     f = &s.share.flow[requester]
-    if f.compressed and x.gap:  # its chunks have the length of expanded bytes, and the wheel knows only the chunks of the memory
+    if f.compressed and x.gap:  # its chunks have the length of expanded bytes, and lanes know only the chunks of the memory
         return False
-    if g.opened and g.paused == 0:
+    if g.opened[j]:
         close_lane(s, requester, p.done)
-    carry = f.carry + (p.done + 1 - f.seen) * f.num - f.cost
-    if <uint64_t>carry >= <uint64_t>f.num or f.piece != x.line or f.every == 0 or f.every >= MOST:
+    carry = f.carry + (a.next_at + 1 - f.seen) * f.num - f.cost
+    if <uint64_t>carry >= <uint64_t>f.num or f.piece != x.line:
         return False
-    if g.paused:
-        g.lines = g.paused
-        g.paused = 0
-    else:
-        lines = f.at.run_left >> x.shift
-        g.place = f.bank + (BANKS * (<int32_t>lines - 1) if x.gap else 0)
-        if x.gap and lines << x.shift == f.at.run_left:       # the row goes on behind the run
-            row = f.at.row_end - (f.at.dram + f.at.run_seen + x.gap)
-            if row > 0:
-                turns = quotient(row, turn)
-                lines += turns * x.chunk + (min(row - turns * turn, x.interleave) >> x.shift)
-        if lines < 2:                           # the last line may be cut, or continue in the next row
-            return False
-        g.lines = g.opened = <int32_t>min(lines, MOST) - 1
-        g.side = p.ports[1] if p.split and not a.to_writes else 0
-    g.at = p.done
-    g.carry = carry
-    g.num = f.num
-    g.rest = f.rest
-    g.every = <int32_t>f.every
+    if a.next_at - x.epoch >= 2 * MOST_CYCLES or not fits(f.num, f.cost, f.every):
+        return False
+    lines = f.at.run_left >> x.shift
+    g.bank[j] = f.bank
+    g.run[j] = <int32_t>lines - 1 if x.gap else 0
+    if x.gap and lines << x.shift == f.at.run_left:             # the row goes on behind the run
+        row = f.at.row_end - (f.at.dram + f.at.run_seen + x.gap)
+        if row > 0:
+            turns = quotient(row, turn)
+            lines += turns * x.chunk + (min(row - turns * turn, x.interleave) >> x.shift)
+    if lines < 2:                               # the last line may be cut, or continue in the next row
+        return False
+    g.lines[j] = g.opened[j] = <int32_t>min(lines, MOST_LINES) - 1
+    g.side[j] = p.split and a.to_writes
+    g.at[j] = <int32_t>(a.next_at - x.epoch)
+    g.carry[j] = <int32_t>carry
+    g.num[j] = <int32_t>f.num
+    g.rest[j] = <int32_t>f.rest
+    g.every[j] = <int32_t>f.every
+    set_until(g, j, f.num, f.cost, f.inverse)
     x.any_open = True
     return True
 
 
 cdef void close_lane(Sim* s, slot_t requester, cycle_t now) noexcept nogil:
     """Bring the flow of an open lane up to date, before its request of cycle `now` or a later one."""
-    cdef Wheel* x = s.wheel
-    cdef Lane* g = &s.lane[requester]
+    cdef LaneTable* x = s.lanes
+    cdef int32_t k = lane_of(s, requester), j = k & (LANES - 1)
+    cdef Lanes* g = &s.lane[k // LANES]
     cdef Flow* f = &s.share.flow[requester]
-    cdef int64_t lines = g.opened - g.lines - g.paused, over = lines - (f.at.run_left >> x.shift), turns
+    cdef int64_t lines = g.opened[j] - g.lines[j], over = lines - (f.at.run_left >> x.shift), turns
     if over < 0:
         f.at.run_left -= lines << x.shift
     else:
@@ -184,35 +112,37 @@ cdef void close_lane(Sim* s, slot_t requester, cycle_t now) noexcept nogil:
         f.at.run_seen = min(x.interleave, f.at.row_end - f.at.dram)
         f.at.run_left = f.at.run_seen - ((over - turns * x.chunk) << x.shift)
     f.left -= lines << x.shift
-    f.bank = g.place & (BANKS - 1)
-    if g.paused == 0:
-        settle_carry(g, f, &s.requester[requester], now)
-    g.lines = g.opened = g.paused = 0
+    f.bank = g.bank[j]
+    f.carry = g.carry[j] + f.cost - (x.epoch + g.at[j] + 1 - now) * f.num
+    f.seen = now
+    s.requester[requester].next_at = x.epoch + g.at[j]
+    g.lines[j] = g.opened[j] = 0
+    g.until[j] = g.at[j]
 
 
 cdef bint repace_lane(void* sim, slot_t flow, cycle_t now) noexcept nogil:
     """Give an open lane the rate `Share.pace` from cycle `now` on, as `set_rate` does for any flow; false if this lane cannot have
     it, or if the scratchpad does not know yet that it is changed in this cycle."""
     cdef Sim* s = <Sim*>sim
-    cdef Lane* g = &s.lane[flow]
+    cdef int32_t k = lane_of(s, flow), j = k & (LANES - 1)
+    cdef Lanes* g = &s.lane[k // LANES]
     cdef Flow* f = &s.share.flow[flow]
     cdef Requester* a = &s.requester[flow]
     cdef Pace* t = &s.share.pace
     cdef Spm* p = &s.spm[0]
-    cdef int64_t credit, waits
-    if g.lines == 0 or p.done != now or not p.lookahead.touched or p.lookahead.conflict_free or t.every == 0 or t.every >= MOST:
+    cdef int64_t credit, waits, rel = now - s.lanes.epoch
+    if flow >= s.n_flows or g.lines[j] == 0 or p.done != now or not p.lookahead.touched or p.lookahead.conflict_free:
         return False
-    credit = credit_in(f, g.carry + f.cost - (g.at + 1 - now) * g.num, t.den)
+    if not fits(t.num, t.cost, t.every) or rel >= MOST_CYCLES:
+        return False
+    credit = credit_in(f, g.carry[j] + f.cost - (g.at[j] + 1 - rel) * f.num, t.den)
     waits = divided(t.cost - credit - 1, t.num, t.inverse)
-    if p.lookahead.on_wheel:
-        wheel_remove(s.wheel, g)
-    g.at = now + waits
-    g.carry = credit + (waits + 1) * t.num - t.cost
-    g.num = t.num
-    g.rest = t.rest
-    g.every = <int32_t>t.every
-    if p.lookahead.on_wheel:
-        wheel_insert(s.wheel, g, g.position, now)
+    g.at[j] = <int32_t>(rel + waits)
+    g.carry[j] = <int32_t>(credit + (waits + 1) * t.num - t.cost)
+    g.num[j] = <int32_t>t.num
+    g.rest[j] = <int32_t>t.rest
+    g.every[j] = <int32_t>t.every
+    set_until(g, j, t.num, t.cost, t.inverse)
     f.raw_num = t.raw_num
     f.raw_den = t.raw_den
     take_pace(f, t)
@@ -221,9 +151,62 @@ cdef bint repace_lane(void* sim, slot_t flow, cycle_t now) noexcept nogil:
     return True
 
 
+cdef void place_requester(Sim* s, Spm* p, slot_t requester) noexcept nogil:
+    """Open the lane of a requester without one, or note the cycle of its next request, or in which it leaves its resources."""
+    cdef int32_t k = lane_of(s, requester), j = k & (LANES - 1)
+    cdef Lanes* g = &s.lane[k // LANES]
+    cdef Requester* a = &s.requester[requester]
+    if not open_lane(s, p, requester):
+        g.at[j] = g.until[j] = <int32_t>min(min(a.next_at, a.backpressure_at) - s.lanes.epoch, FAR)
+
+
+cdef void fill_lanes(Sim* s, Spm* p) noexcept nogil:
+    """Enter all requesters, from the scratchpad's next cycle on. Open lanes stay open."""
+    cdef LaneTable* x = s.lanes
+    cdef int32_t k, j, lane, last = 0
+    cdef Lanes* g
+    if x.n == 0:
+        set_line_constants(s, p)
+    if x.n == 0 or not 0 <= p.done - x.epoch < EPOCH:
+        close_lanes(s, p)
+        x.epoch = p.done
+    x.n = p.n_order
+    memset(x.moved, 0, sizeof(x.moved))
+    x.any_moved = False
+    memcpy(x.order, p.order, p.n_order * sizeof(slot_t))
+    for k in range(x.n):
+        last = max(last, lane_of(s, x.order[k]))
+    x.blocks = last // LANES + 1
+    for k in range(x.blocks):
+        g = &s.lane[k]
+        for j in range(LANES):
+            g.at[j] = g.at[j] if g.opened[j] else FAR           # the flows of opened lanes need the cycle
+            g.until[j] = g.until[j] if g.opened[j] else FAR
+    for k in range(x.n):
+        lane = lane_of(s, x.order[k])
+        s.lane[lane // LANES].position[lane & (LANES - 1)] = k
+        if s.lane[lane // LANES].lines[lane & (LANES - 1)] == 0:
+            place_requester(s, p, x.order[k])
+    p.lookahead.has_lanes = True
+
+
+cdef void place_moved(Sim* s, Spm* p) noexcept nogil:
+    """Enter the requesters again whose flow was changed."""
+    cdef LaneTable* x = s.lanes
+    cdef uint64_t todo
+    cdef int32_t r
+    for r in range((x.n + 63) // 64):
+        todo = x.moved[r]
+        x.moved[r] = 0
+        while todo:
+            place_requester(s, p, x.order[64 * r + trailing_zeros(todo)])
+            todo &= todo - 1
+    x.any_moved = False
+
+
 cdef void count_ports(Sim* s, Spm* p) noexcept nogil:
     """Count the ports that were taken."""
-    cdef Wheel* x = s.wheel
+    cdef LaneTable* x = s.lanes
     cdef int32_t k
     for k in range((x.words + 7) // 8):
         tally_eight(&p.grants, x.word + 8 * k)
@@ -233,20 +216,21 @@ cdef void count_ports(Sim* s, Spm* p) noexcept nogil:
 
 cdef void close_lanes(Sim* s, Spm* p) noexcept nogil:
     """Bring all flows up to date."""
-    cdef int32_t k
-    if not s.wheel.any_open:
+    cdef int32_t k, lane
+    if not s.lanes.any_open:
         return
     for k in range(p.n_order):
-        if s.lane[p.order[k]].opened:
+        lane = lane_of(s, p.order[k])
+        if s.lane[lane // LANES].opened[lane & (LANES - 1)]:
             close_lane(s, p.order[k], p.done)
-    s.wheel.any_open = False
+    s.lanes.any_open = False
 
 
 cdef void stop_rolling(Sim* s, Spm* p) noexcept nogil:
     """Other code may run the scratchpad, or read its state: bring flows and the counts of grants up to date."""
     if s.n_spm > 1:
         return
-    if s.wheel.words:
+    if s.lanes.words:
         count_ports(s, p)
     close_lanes(s, p)
 
@@ -254,15 +238,11 @@ cdef void stop_rolling(Sim* s, Spm* p) noexcept nogil:
 cdef void touch_lane(Sim* s, slot_t flow) noexcept nogil:
     """A flow is changed before the next cycle of its scratchpad."""
     cdef Spm* p = &s.spm[s.requester[flow].spm]
-    cdef Wheel* x = s.wheel
-    cdef Lane* g = &s.lane[flow]
-    if g.lines:
-        settle_carry(g, &s.share.flow[flow], &s.requester[flow], p.done)
-        g.paused = g.lines
-        g.lines = 0
-    elif g.opened and g.paused == 0:
+    cdef LaneTable* x = s.lanes
+    cdef int32_t k = lane_of(s, flow), j = k & (LANES - 1)
+    cdef Lanes* g = &s.lane[k // LANES]
+    if g.opened[j]:
         close_lane(s, flow, p.done)
-    if p.lookahead.on_wheel:
-        wheel_remove(x, g)
-        x.moved[g.position >> 6] |= <uint64_t>1 << (g.position & 63)
+    if p.lookahead.has_lanes:
+        x.moved[g.position[j] >> 6] |= <uint64_t>1 << (g.position[j] & 63)
         x.any_moved = True

@@ -94,7 +94,7 @@ cdef void catch_up(Sim* s) noexcept nogil:
         scratchpad_advance(s, k, s.cycle)           # also stops rolling, even if the scratchpad has reached this cycle
         s.spm[k].lookahead.touched = True
         s.spm[k].lookahead.aging_bound = NEVER
-        s.spm[k].lookahead.rolls = s.spm[k].lookahead.on_wheel = False
+        s.spm[k].lookahead.rolls = s.spm[k].lookahead.has_lanes = False
     for k in range(s.n_compute):
         if s.compute[k].dense and s.compute[k].job != NONE:
             compute_seek(&s.compute[k], s.compute_job, &s.spm[s.compute_spm[k]], next_body_cycle(s, k))

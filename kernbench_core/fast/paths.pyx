@@ -78,7 +78,7 @@ cdef void scratchpad_advance(Sim* s, int32_t spm, cycle_t to) noexcept nogil:
     """Run the cycles before `to` that have not been run; only the last may have an event."""
     cdef Spm* p = &s.spm[spm]
     stop_rolling(s, p)
-    p.lookahead.on_wheel = False
+    p.lookahead.has_lanes = False
     while p.done < to:
         if fast_path(s, p, to):
             continue

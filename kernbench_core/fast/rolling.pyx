@@ -1,18 +1,20 @@
-"""P5 and P6 of the only scratchpad of a machine, from request to request.
+"""P5 and P6 of the only scratchpad of a machine, up to its next event.
 
 If there are several scratchpads, each runs behind the run's cycle in blocks, and a block must end before any event of the scratchpad. For
 this, a bound is computed requester by requester. A single scratchpad needs no bound. It is run up to the next event of the other parts of
-the machine, and stops after its own first event. Its requesters are on a timing wheel (fast/timing_wheel.pxd), so the cost of a cycle is
-proportional to its requests. This is for many slow flows, which make requests far less often than once in a block.
+the machine, and stops after its own first event. This is for many slow flows, which make requests far less often than once in a block.
+
+The usual requests of flows, of one whole line each, are made by their lanes (fast/lanes.pyx). Cycles with only such requests are handled
+together (fast/lane_windows.pyx), and the cycles between these windows one by one, with their requests in tie-break order.
 
 Invariants, between two cycles:
-- `Spm.done` is the next cycle. Every requester with a `next_at` or `backpressure_at` is on the wheel: in the bucket of that cycle, or in
-  `far`.
+- `Spm.done` is the next cycle. The lane of every requester has the cycle of its next request, or in which it leaves its resources,
+  whichever is earlier; except for requesters in `LaneTable.moved`.
 - A requester with an open lane has its next request in the lane, and not in its flow (`close_lane` brings the flow up to date).
 - Of the ports of a cycle (`Walk.taken`), word `k` of a side has the banks of which more than `k` ports are taken.
 
-In runs that trace no requests, the usual requests of flows are made by their lanes (fast/lanes.pyx). The code is compiled a second time for
-runs that trace requests: a usual request writes only a note, and the record of a run that it ends.
+Runs that trace requests have no lanes. For them, the code is compiled a second time: a usual request writes only a note, and the record of
+a run that it ends.
 """
 from kernbench_core.model.arbiter.oldest_first cimport by_age
 from kernbench_core.model.bank cimport Requester, Spm
@@ -26,11 +28,12 @@ from kernbench_core.fast.address_runs cimport gap_of, follows
 from kernbench_core.model.arbiter.oldest_first cimport order_of
 from kernbench_core.model.share.membership cimport Flow
 from kernbench_core.model.sim cimport Sim
-from kernbench_core.types cimport NEVER, cycle_t, int16_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
+from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 from kernbench_core.fast.paths cimport ROLLING_PATH, paths
 from kernbench_core.fast.block_ports cimport Walk, take
-from kernbench_core.fast.lanes cimport close_lane, close_lanes, count_ports, fill_wheel, open_lane, reinsert_far, reinsert_moved
-from kernbench_core.fast.timing_wheel cimport BANKS, DUE_WORDS, BUCKETS, WORDS, Lane, Wheel
+from kernbench_core.fast.lane_table cimport DUE_WORDS, EPOCH, LANES, TURN_WORDS, WINDOW, WORDS, Lanes, LaneTable, next_line
+from kernbench_core.fast.lane_windows cimport find_due, first_other_request, first_request, run_window
+from kernbench_core.fast.lanes cimport close_lane, close_lanes, count_ports, fill_lanes, lane_of, open_lane, place_moved, place_requester
 
 cdef extern from *:
     int trailing_zeros "__builtin_ctzll"(uint64_t v) noexcept nogil
@@ -38,13 +41,16 @@ cdef extern from *:
 cdef enum:
     SLOW = 6                  # cycles between lines: in most blocks such a flow makes at most one request
     FLOWS = 12                # with fewer slow flows, blocks are faster
+    SHORT = 2                 # cycles: a shorter window takes longer than handling its cycle by itself
 
 cdef bint may_roll(Sim* s, Spm* p) noexcept nogil:
     """Whether rolling is faster, and nothing needs a horizon."""
     cdef int32_t k, slow = 0
     if not (paths & ROLLING_PATH and (s.skip or s.trace != NULL and s.trace.rolls)):
         return False
-    if not (by_age(p) and s.n_spm == 1 and s.own_routes and p.narrow and FLOWS <= p.n_order <= 64 * DUE_WORDS):
+    if not (by_age(p) and s.n_spm == 1 and s.own_routes and p.narrow and FLOWS <= p.n_order <= 64 * TURN_WORDS):
+        return False
+    if s.n_flows + s.n_compute >= 64 * DUE_WORDS:
         return False
     if s.plugs != NULL or s.share.devices != NULL or p.n_component_requests or p.n_pairs:
         return False
@@ -116,7 +122,7 @@ cdef inline void aged_cycle(Sim* s, Spm* p, Walk* w, slot_t* order, bint traced)
     for k in range(p.n_order):
         if min(s.requester[order[k]].next_at, s.requester[order[k]].backpressure_at) <= w.begin:
             walk_requester(s, p, w, order[k], traced)
-    p.lookahead.on_wheel = False
+    p.lookahead.has_lanes = False
 
 
 cdef inline void take_free(uint64_t* taken, int32_t ports, uint64_t bank) noexcept nogil:
@@ -127,77 +133,65 @@ cdef inline void take_free(uint64_t* taken, int32_t ports, uint64_t bank) noexce
     taken[0] |= bank
 
 
-cdef inline void step_lane(Lane* g, cycle_t now, int16_t* next) noexcept nogil:
-    """The request of an open lane was granted in cycle `now`: go on to the next. There is no branch, as it could not be predicted."""
-    cdef int64_t carry = g.carry - g.rest, late = carry >> 63               # all ones, or zero
-    g.carry = carry + (g.num & late)
-    g.at = now + g.every - late
-    g.place = next[g.place]
-    g.lines -= 1
-
-
 cdef inline bint other_request(Sim* s, Spm* p, Walk* w, slot_t requester, nbytes_t gap, int32_t hop, bint traced) noexcept nogil:
     """Handle a requester that is due without a lane; false if it was the usual request of a traced flow."""
-    cdef Lane* g = &s.lane[requester]
+    cdef int32_t k = lane_of(s, requester)
     cdef Requester* a = &s.requester[requester]
     cdef bint usual = False
     if traced and not a.compute:
         usual = request_traced(s, p, w, requester, a, gap, hop)
     if not usual:
-        if g.opened:
+        if s.lane[k // LANES].opened[k & (LANES - 1)]:
             close_lane(s, requester, w.begin)
         walk_requester(s, p, w, requester, traced)
-    g.at = min(a.next_at, a.backpressure_at)
+    place_requester(s, p, requester)
     return not usual
+
+
+cdef inline void sort_due(Sim* s, LaneTable* x) noexcept nogil:
+    """Bring the lanes that are due into tie-break order: from `LaneTable.due` to `LaneTable.turn`."""
+    cdef int32_t r, k, position
+    cdef uint64_t due
+    for r in range((x.blocks + 7) // 8):
+        due = x.due[r]
+        while due:
+            k = 64 * r + trailing_zeros(due)
+            due &= due - 1
+            position = s.lane[k // LANES].position[k & (LANES - 1)]
+            x.turn[position >> 6] |= <uint64_t>1 << (position & 63)
 
 
 cdef inline bint requests_due(Sim* s, Spm* p, Walk* w, int32_t ports, nbytes_t gap, int32_t hop, bint traced) noexcept nogil:
     """Handle the requesters that are due in cycle `w.begin`, in tie-break order; true if one made an unusual request. `ports`: the ports of
-    each kind, where they are equally many and few, else 0. The values for a line are in local variables, because the C compiler must
-    assume that a store to a lane changes every value that is read through a pointer."""
-    cdef Wheel* x = s.wheel
-    cdef Lane* lanes = s.lane
-    cdef cycle_t now = w.begin
-    cdef int32_t bucket = now & (BUCKETS - 1), each = ports, next, r
-    cdef uint64_t* nonempty = x.nonempty
-    cdef uint64_t* taken = x.word + x.words
-    cdef uint64_t due_words = nonempty[bucket], due, mine, this, bank
-    cdef uint64_t* words
-    cdef uint64_t* ends
-    cdef slot_t* order
+    each kind, where they are equally many and few, else 0."""
+    cdef LaneTable* x = s.lanes
+    cdef int32_t each = ports, r, k, j
+    cdef uint64_t due, bank
+    cdef uint64_t* of_cycle
     cdef slot_t requester
-    cdef Lane* g
-    cdef bint usual, other = False
-    nonempty[bucket] = 0
-    while due_words:
-        r = trailing_zeros(due_words)
-        this = due_words & -due_words
-        due_words ^= this
-        words = x.due[r]
-        order = x.order + 64 * r
-        due = words[bucket]
-        words[bucket] = 0
+    cdef Lanes* g
+    cdef bint other = False
+    find_due(s, w.begin)
+    sort_due(s, x)
+    for r in range((x.n + 63) // 64):
+        due = x.turn[r]
+        x.turn[r] = 0
         while due:
-            mine = due & -due
-            requester = order[trailing_zeros(due)]
-            due ^= mine
-            g = &lanes[requester]
-            usual = not traced and (g.lines or open_lane(s, p, requester))
-            if ports == 0:
-                each = w.ports[w.split and g.side == 0]
-            ends = taken + g.side
-            bank = <uint64_t>1 << (g.place & (BANKS - 1))
-            if usual and not ends[each - 1] & bank:
-                take_free(ends, each, bank)
-                step_lane(g, now, x.next)
-            else:
-                other = other_request(s, p, w, requester, gap, hop, traced) or other
-            if g.at - now < BUCKETS:
-                next = g.at & (BUCKETS - 1)
-                words[next] |= mine
-                nonempty[next] |= this
-            elif g.at != NEVER:
-                x.far[r] |= mine
+            requester = x.order[64 * r + trailing_zeros(due)]
+            due &= due - 1
+            k = lane_of(s, requester)
+            j = k & (LANES - 1)
+            g = &s.lane[k // LANES]
+            if g.lines[j] or not traced and open_lane(s, p, requester):
+                if ports == 0:
+                    each = w.ports[g.side[j]]
+                of_cycle = w.taken[g.side[j]]
+                bank = <uint64_t>1 << g.bank[j]
+                if not of_cycle[each - 1] & bank:
+                    take_free(of_cycle, each, bank)
+                    next_line(x, g, j)
+                    continue
+            other = other_request(s, p, w, requester, gap, hop, traced) or other
     return other
 
 
@@ -207,19 +201,12 @@ cdef inline bint has_event(Sim* s, int32_t ends, int64_t records) noexcept nogil
     return s.n_pressed or s.n_done_flow or s.n_done_compute or s.n_rejoin or s.ends.n != ends or records and s.trace.n >= records
 
 
-cdef inline bint comes_later(Spm* p, Wheel* x, cycle_t to) noexcept nogil:
-    """Move to the next cycle in which a requester may be due; true if it is not known yet, or is not before `to`."""
-    cdef cycle_t at = p.done, end = min(x.next_far, to)
-    while at < end and x.nonempty[at & (BUCKETS - 1)] == 0:
-        at += 1
-    p.done = at
-    return at == end
-
-
 cdef inline cycle_t roll_to(Sim* s, Spm* p, cycle_t to, int32_t ports, bint traced) noexcept nogil:
     """`roll`, compiled for each number of ports, and with a trace of requests."""
-    cdef Wheel* x = s.wheel
+    cdef LaneTable* x = s.lanes
     cdef Walk w
+    cdef cycle_t other_at
+    cdef bint clear = True    # whether the next cycle may be in a window
     cdef int32_t ends = s.ends.n
     cdef int64_t records = max(s.trace.full, s.trace.n + 1) if traced else 0
     cdef slot_t* order
@@ -230,16 +217,22 @@ cdef inline cycle_t roll_to(Sim* s, Spm* p, cycle_t to, int32_t ports, bint trac
     open_walk(&w, p, 1)
     if traced:
         open_notes(s, &w)
-    if p.lookahead.on_wheel and x.any_moved:
-        reinsert_moved(s, p)
+    if p.lookahead.has_lanes and x.any_moved:
+        place_moved(s, p)
     while p.done < to and not over:
-        if not p.lookahead.on_wheel:
-            fill_wheel(s, p)
-        if p.done >= x.next_far:
-            reinsert_far(s, p, to)
-            continue
-        if p.n_watch == 0 and comes_later(p, x, to):  # else the activity of DMA engines is handled after this cycle
-            continue
+        if not p.lookahead.has_lanes or p.done - x.epoch >= EPOCH:
+            fill_lanes(s, p)
+        if p.n_watch == 0 and clear:            # else the activity of DMA engines is handled after this cycle
+            other_at = min(to, first_other_request(s))
+            if p.done < other_at:
+                p.done = min(max(p.done, first_request(s)), other_at)
+                if p.done == other_at:
+                    continue
+                if min(x.window, other_at - p.done) >= SHORT:
+                    clear = run_window(s, p, other_at)
+                    continue
+                x.window = min(x.window + 1, WINDOW)
+        clear = True
         w.begin = p.done
         w.taken[1] = x.word + x.words
         w.taken[0] = w.taken[1] + (w.ports[1] if w.split else 0)

@@ -1,5 +1,6 @@
 /* Many cycles of a requester at once, in vector registers: written for AVX2. fast/simd.pyx chooses at run time; plain C is the
-   Cython code that stands beside each call (`walk_dense` of fast/block.pyx, `add_stream` of fast/request_table.pyx). */
+   Cython code that stands beside each call (`walk_dense` of fast/block.pyx, `add_stream` of fast/request_table.pyx, and
+   fast/lane_windows.pyx). */
 #ifndef KERNBENCH_SIMD_H
 #define KERNBENCH_SIMD_H
 #include <stdint.h>
@@ -84,6 +85,73 @@ __attribute__((target("avx2"))) static int64_t kb_take_two_avx2(uint64_t* taken,
         if (hit) return c + __builtin_ctz(hit);
     }
     return n;
+}
+
+/* Fields of eight lanes (`Lanes` of fast/lane_table.pxd). */
+enum { KB_NUM, KB_REST = 8, KB_EVERY = 16, KB_AT = 24, KB_CARRY = 32, KB_LINES = 40, KB_BANK = 48, KB_RUN = 56, KB_SIDE = 64 };
+enum { KB_BANKS = 64, KB_WINDOW = 64 };
+
+__attribute__((target("avx2"))) static inline __m256i kb_field_avx2(const int32_t* field) {
+    return _mm256_loadu_si256((const __m256i*)field);
+}
+
+/* A field gets new values in the lanes that are due. */
+__attribute__((target("avx2"))) static inline void kb_set_field_avx2(int32_t* field, __m256i due, __m256i from, __m256i to) {
+    _mm256_storeu_si256((__m256i*)field, _mm256_blendv_epi8(from, to, due));
+}
+
+/* `run_lanes` of fast/lane_windows.pyx: `n` structs of eight lanes, `size` numbers apart. All eight lanes are handled, without a branch;
+   those that are not due count in the row after the last cycle. */
+__attribute__((target("avx2"))) static int32_t kb_run_lanes_avx2(int32_t* g, int64_t n, int64_t size, int32_t begin, int32_t end, int32_t hop,
+                                                                 int32_t chunk, int32_t banks, uint8_t* asked) {
+    const __m256i last = _mm256_set1_epi32(end), one = _mm256_set1_epi32(1), first = _mm256_set1_epi32(begin);
+    const __m256i whole = _mm256_set1_epi32(banks), hops = _mm256_set1_epi32(hop), lines = _mm256_set1_epi32(chunk);
+    const __m256i nowhere = _mm256_add_epi32(_mm256_set1_epi32(KB_BANKS * KB_WINDOW), _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0));
+    const __m256i table = _mm256_set1_epi32(KB_BANKS * (KB_WINDOW + 1));
+    __m256i sides = _mm256_setzero_si256();
+    int32_t counts[8];
+    for (; n; n--, g += size) {
+        __m256i at = kb_field_avx2(g + KB_AT), due = _mm256_cmpgt_epi32(last, at);
+        const __m256i side = _mm256_add_epi32(kb_field_avx2(g + KB_SIDE), one);
+        while (_mm256_movemask_epi8(due)) {
+            __m256i bank = kb_field_avx2(g + KB_BANK), run = kb_field_avx2(g + KB_RUN), carry = kb_field_avx2(g + KB_CARRY);
+            __m256i count = _mm256_add_epi32(_mm256_slli_epi32(_mm256_sub_epi32(at, first), 6), bank);
+            count = _mm256_add_epi32(count, _mm256_and_si256(table, _mm256_cmpgt_epi32(side, one)));
+            _mm256_storeu_si256((__m256i*)counts, _mm256_blendv_epi8(nowhere, count, due));
+            sides = _mm256_or_si256(sides, _mm256_and_si256(due, side));
+            __m256i less = _mm256_sub_epi32(carry, kb_field_avx2(g + KB_REST)), late = _mm256_srai_epi32(less, 31);
+            __m256i more = _mm256_add_epi32(less, _mm256_and_si256(kb_field_avx2(g + KB_NUM), late));
+            __m256i over = _mm256_cmpeq_epi32(run, _mm256_setzero_si256());
+            __m256i next = _mm256_add_epi32(_mm256_add_epi32(bank, one), _mm256_and_si256(over, hops));
+            kb_set_field_avx2(g + KB_CARRY, due, carry, more);
+            kb_set_field_avx2(g + KB_BANK, due, bank, _mm256_sub_epi32(next, _mm256_andnot_si256(_mm256_cmpgt_epi32(whole, next), whole)));
+            kb_set_field_avx2(g + KB_RUN, due, run, _mm256_sub_epi32(_mm256_add_epi32(run, _mm256_and_si256(over, lines)), one));
+            _mm256_storeu_si256((__m256i*)(g + KB_LINES), _mm256_add_epi32(kb_field_avx2(g + KB_LINES), due));
+            at = _mm256_add_epi32(at, _mm256_and_si256(due, _mm256_sub_epi32(kb_field_avx2(g + KB_EVERY), late)));
+            _mm256_storeu_si256((__m256i*)(g + KB_AT), at);
+            due = _mm256_cmpgt_epi32(last, at);
+            for (int j = 0; j < 8; j++) asked[counts[j]]++;
+        }
+    }
+    return (_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_slli_epi32(sides, 30))) ? 1 : 0)
+        | (_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_slli_epi32(sides, 31))) ? 2 : 0);
+}
+
+/* A byte for each eight lanes: those whose cycle is `now` or earlier. Fields of `n` structs, `size` numbers apart. */
+__attribute__((target("avx2"))) static void kb_due_avx2(const int32_t* at, int64_t n, int64_t size, int32_t now, int8_t* due) {
+    const __m256i next = _mm256_set1_epi32(now + 1);
+    for (int64_t k = 0; k < n; k++, at += size)
+        due[k] = (int8_t)_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpgt_epi32(next, kb_field_avx2(at))));
+}
+
+/* The smallest number of a field of `n` structs. */
+__attribute__((target("avx2"))) static int32_t kb_least_avx2(const int32_t* field, int64_t n, int64_t size) {
+    __m256i least = kb_field_avx2(field);
+    for (int64_t k = 1; k < n; k++) least = _mm256_min_epi32(least, kb_field_avx2(field + k * size));
+    least = _mm256_min_epi32(least, _mm256_permute2x128_si256(least, least, 1));
+    least = _mm256_min_epi32(least, _mm256_shuffle_epi32(least, 0x4e));
+    least = _mm256_min_epi32(least, _mm256_shuffle_epi32(least, 0xb1));
+    return _mm_cvtsi128_si32(_mm256_castsi256_si128(least));
 }
 
 static int kb_supported(int level) {

@@ -10,11 +10,17 @@ cdef extern from "fast/simd.h":
     #define KB_TAKE_ONE(level) KB_OF(level, kb_take_one)
     #define KB_TAKE_TWO(level) KB_OF(level, kb_take_two)
     #define KB_ADD_LINES_OF(level) KB_OF(level, kb_add_lines)
+    #define KB_RUN_LANES_OF(level) KB_OF(level, kb_run_lanes)
+    #define KB_DUE_OF(level) KB_OF(level, kb_due)
+    #define KB_LEAST_OF(level) KB_OF(level, kb_least)
     """
     bint kb_supported(int level) noexcept nogil
     take_fn KB_TAKE_ONE(int level) noexcept nogil
     take_fn KB_TAKE_TWO(int level) noexcept nogil
     lines_fn KB_ADD_LINES_OF(int level) noexcept nogil
+    lanes_fn KB_RUN_LANES_OF(int level) noexcept nogil
+    due_fn KB_DUE_OF(int level) noexcept nogil
+    least_fn KB_LEAST_OF(int level) noexcept nogil
 
 
 def isa():
@@ -26,3 +32,6 @@ vectors.level = chosen_level([kb_supported(level) for level in range(len(LEVELS)
 vectors.take[0] = KB_TAKE_ONE(vectors.level)
 vectors.take[1] = KB_TAKE_TWO(vectors.level)
 vectors.add_lines = KB_ADD_LINES_OF(vectors.level)
+vectors.run_lanes = KB_RUN_LANES_OF(vectors.level)
+vectors.due = KB_DUE_OF(vectors.level)
+vectors.least = KB_LEAST_OF(vectors.level)

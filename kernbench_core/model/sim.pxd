@@ -14,7 +14,7 @@ from kernbench_core.model.perturbed cimport Perturbed
 from kernbench_core.plugin.component_tables cimport PluggedArbiter, Plugs
 from kernbench_core.model.share.membership cimport Flow, Route, Routes, Share
 from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
-from kernbench_core.fast.timing_wheel cimport Lane, Wheel
+from kernbench_core.fast.lane_table cimport Lanes, LaneTable
 
 cdef struct Stops:            # the conditions that stop a run early (`kbsim step --until`)
     int32_t start_of          # entry, or NONE: the run stops when the entry starts
@@ -97,8 +97,8 @@ cdef struct Sim:
     int64_t* kept  # [2 * n_spm + 1] data about these look-aheads that is kept between two runs; not part of snapshots
     cycle_t* horizon          # a tree for each group: [leaves + position] is the cycle before which the scratchpad has no event;
     int32_t leaves            # [i] is the smaller of [2 * i] and [2 * i + 1], so [1] is the smallest of all
-    Wheel* wheel              # the timing wheel of a machine with one scratchpad; else NULL
-    Lane* lane                # the lane of each requester of a machine with one scratchpad; else NULL
+    LaneTable* lanes          # what the lanes of a machine with one scratchpad have in common
+    Lanes* lane  # the lanes of all requesters of a machine with one scratchpad, and behind them room for a copy (fast/lane_windows.pyx)
     int32_t* paired  # scratchpads with requesters of flows between scratchpads, which are run cycle by cycle (model/pair.pyx)
     slot_t* pair              # the flows between scratchpads
     int32_t n_paired          # number of scratchpads in `paired`

@@ -34,7 +34,7 @@ from kernbench_core.model.sim cimport Sim, memory_of
 from kernbench_core.model.bank_counters cimport Tally
 from kernbench_core.types cimport (
     CHANNELS, COMM, NEVER, NONE, OP_BARRIER, OP_END, cycle_t, int8_t, int32_t, int64_t, slot_t, uint64_t)
-from kernbench_core.fast.timing_wheel cimport Lane, Wheel
+from kernbench_core.fast.lane_table cimport LANES, Lanes, LaneTable
 
 
 cdef int lay_out_routes(Sim* s, Arena a, dict m) except -1:
@@ -283,7 +283,7 @@ cdef int lay_out_compute_engines(Sim* s, Arena a, dict m) except -1:
     a.keep_before(&s.compute[0].period)
     a.own(<void**>&s.compute_spm, s.n_compute, sizeof(int32_t), False)
     a.own(<void**>&s.ahead, s.n_compute, sizeof(RequestTable), False)
-    a.own(<void**>&s.wheel, 1, sizeof(Wheel), False)
+    a.own(<void**>&s.lanes, 1, sizeof(LaneTable), False)
     a.own(<void**>&s.kept, 2 * len(m["spm"]) + 1, sizeof(int64_t), False)
     for k in range(s.n_compute):
         e = &s.compute[k]
@@ -496,7 +496,7 @@ cdef int lay_out_requesters(Sim* s, Arena a) except -1:
     a.keep_before(&s.requester[0].ends_at)
     a.own(<void**>&s.tie_break, requesters, sizeof(TieBreak))
     a.own(<void**>&s.paired, s.far_requesters * s.n_spm, sizeof(int32_t), False)
-    a.own(<void**>&s.lane, s.n_flows + s.n_compute if s.n_spm == 1 else 0, sizeof(Lane), False)
+    a.own(<void**>&s.lane, 2 * ((s.n_flows + s.n_compute) // LANES + 1) if s.n_spm == 1 else 0, sizeof(Lanes), False)
     a.own(<void**>&s.pair, s.far_requesters * s.n_flows, sizeof(slot_t), False)
     a.alias(<void**>&s.share.requester, s.requester)
     a.own(<void**>&s.mask, <size_t>requesters * 2 * s.mask_words if s.mask_words > 1 else 0, sizeof(uint64_t))

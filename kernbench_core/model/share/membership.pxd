@@ -140,7 +140,10 @@ cdef inline void take_pace(Flow* f, Pace* t) noexcept nogil:
 
 cdef inline int64_t credit_in(Flow* f, int64_t carry, int64_t den) noexcept nogil:
     """A carry of the flow in the unit of another rate: it keeps its value in bytes, rounded down."""
-    cdef int64_t whole = quotient(carry, f.den)
+    cdef int64_t whole
+    if (carry | den) >> 31 == 0:                # the product fits
+        return quotient(carry * den, f.den)
+    whole = quotient(carry, f.den)
     return whole * den + quotient((carry - whole * f.den) * den, f.den)
 
 cdef inline nbytes_t on_resources(Flow* f, nbytes_t nbytes) noexcept nogil:

@@ -17,7 +17,7 @@ from kernbench.config import load_config
 from kernbench.runtime_api import Context, DPPolicy
 from kernbench.runtime_api.bench import Bench
 from kernbench.sim_engine.data_executor import DataExecutor
-from kernbench.sim_engine.engine import GraphEngine
+from kernbench.sim_engine.engine import GraphEngine, KernelFailed
 
 OVERRIDES = {"pe_cpu": "placed", "pe_scheduler": "issue", "pe_fetch_store": "passed", "pe_ipcq": "ended"}
 MINE = """
@@ -75,6 +75,43 @@ def test_a_class_of_a_user_does_what_the_built_in_one_does(
     monkeypatch.syspath_prepend(tmp_path)
     assert came_to(f"components.{kind}.impl=mine_{kind}:Mine", allow_code=(tmp_path,)) == came_to()
     assert import_module(f"mine_{kind}").Mine.calls > 0
+
+
+FLOWING = """
+from kernbench import NEVER
+from kernbench_core import FLOW
+from kernbench.components.builtin.pe_cpu import PeCpu
+
+
+class Flowing(PeCpu):
+    \"\"\"Opens a flow over the first channel.\"\"\"
+
+    flows = {flows}
+    begun = False
+
+    def step(self, now):
+        if not Flowing.begun:
+            Flowing.begun = True
+            self.open_flow(1 << 20, (0,))
+        return super().step(now)
+
+    def notify(self, notice, number, now):
+        return NEVER if notice == FLOW else super().notify(notice, number, now)
+"""
+
+
+@pytest.mark.parametrize("flows", [0, 1])
+def test_a_processor_of_a_user_opens_as_many_flows_as_it_says(
+    flows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / f"flowing_{flows}.py").write_text(FLOWING.format(flows=flows), encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    impl = f"components.pe_cpu.impl=flowing_{flows}:Flowing"
+    if flows:
+        assert came_to(impl, allow_code=(tmp_path,))[0] > came_to()[0]  # it takes bandwidth from the transfers
+        return
+    with pytest.raises(KernelFailed, match="NoRoom"):
+        came_to(impl, allow_code=(tmp_path,))
 
 
 def components() -> list[type[Any]]:

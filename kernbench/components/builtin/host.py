@@ -28,6 +28,7 @@ class Host(ComponentBase, kind=HOST):
     """Keeps the run alive until its program is over, with a job of its own."""
 
     node_id = HOST
+    flows = asks = 0  # it only gives jobs to others
     no_snapshot = "a host program cannot be saved as bytes: keep its inputs and the cycle, and run there again"
 
     def __init__(self, source: HostSource, *, jobs: int, name: str = HOST) -> None:

@@ -165,6 +165,7 @@ class PeCpu(Processor, ComponentBase, kind=PE_CPU):
 
     __slots__ = ("jobs",)
 
+    flows = asks = 0  # all its bytes are moved by jobs: the core needs no tables for more
     no_snapshot = "a kernel cannot be saved as bytes: keep its inputs and the cycle, and run there again"
 
     def __init__(self, node_id: str, source: CommandSource, scheduler: PeScheduler, clock: Clock, *, cycles: int) -> None:

@@ -6,8 +6,8 @@ their present states after some cycles (the recurrence period), and these cycles
 requester, a rate or an address run ends.
 
 Each look-ahead covers twice as many cycles as the one before, as long as no conflict is found and nothing changes. If a denial is near, the
-next look-ahead is made later each time. Where the scratchpad can roll (fast/rolling.pyx), requests without a period are not overlaid:
-rolling costs less.
+next look-ahead is made later each time. Where the scratchpad can roll (fast/rolling.pyx), requests without a period are overlaid only if
+one of them is many cycles away: rolling over many requests costs less.
 """
 from libc.string cimport memcpy, memset
 
@@ -308,7 +308,7 @@ cdef cycle_t conflict_free_to(Sim* s, Spm* p, Course* x, int32_t n) noexcept nog
     for k in range(n):
         first = max(first, x[k].at + 1)             # after its first request, every requester is regular
         start = min(start, x[k].at)
-    if p.lookahead.rolls and period == NEVER:       # rolling costs less than a look-ahead over the same cycles
+    if p.lookahead.rolls and period == NEVER and first <= p.done + SPAN:        # rolling costs less than a look-ahead over so many requests
         return p.done
     start = max(p.done, start) if n else p.done
     if period > 2 * far or first > start + far:

@@ -17,6 +17,7 @@ from onnx import TensorProto, numpy_helper
 from kernbench.cli.main import exit_code
 from kernbench.common.errors import InputError
 from kernbench.config import load_config
+from kernbench.workloads.graphs import run
 from kernbench.workloads.graphs.emit import others
 from kernbench.workloads.graphs.memory import Memory
 from kernbench.workloads.graphs.onnx.reference import verify_file
@@ -141,8 +142,12 @@ def plant_wrong_place(patch: pytest.MonkeyPatch) -> None:
 
 def plant_shallow_product(patch: pytest.MonkeyPatch) -> None:
     """A product that leaves out the last element of its depth."""
-    te = Emitter.te
-    patch.setattr(Emitter, "te", lambda self, op, *places, **fields: te(self, op, *places, **{**fields, "k": fields["k"] - 1}))
+
+    class Shallow(Emitter):
+        def te(self, op: Any, *places: Any, **fields: Any) -> Any:
+            return super().te(op, *places, **{**fields, "k": fields["k"] - 1})
+
+    patch.setattr(run, "Emitter", Shallow)
 
 
 FAULTS = [

@@ -9,7 +9,6 @@ Each size is 2.64 times the size before. Algorithms whose estimate is more than 
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -18,13 +17,13 @@ from pathlib import Path
 from kernbench.ccl.collectives import COLLECTIVES
 from kernbench.ccl.contract import Shape
 from kernbench.ccl.group import group_of
-from kernbench.ccl.measure import CclRequest, messages
+from kernbench.ccl.measure import CclRequest
 from kernbench.ccl.registry import Entry, read_registry
 from kernbench.ccl.tuner import Tuner, known_times
 from kernbench.common.parse_cache import cache_folder
 from kernbench.config import SystemConfig, board_names, load_config
 from kernbench.sim_engine.result import MODEL_VERSION
-from tests.ccl_grid import Times
+from tests.ccl_grid import Measured, Times, measured, simulate
 
 REGISTRY = read_registry()
 LAST = 64 << 20
@@ -91,36 +90,6 @@ def points(boards: Sequence[str], ranks: Sequence[int] = (8, 4, 2)) -> list[Poin
     ]
 
 
-@dataclass(frozen=True)
-class Measured:
-    """A point whose algorithms have all been simulated."""
-
-    point: Point
-    times: dict[str, int]
-    estimates: dict[str, float]
-    chosen: str
-
-    @property
-    def loss(self) -> float:
-        """By how much the chosen algorithm is slower than the best one."""
-        return self.times[self.chosen] / min(self.times.values()) - 1
-
-    def __str__(self) -> str:
-        each = ", ".join(f"{name} {said:,.0f}/{self.times[name]:,}" for name, said in self.estimates.items())
-        return f"{self.loss:6.1%} {self.point}: {self.chosen}; estimated/simulated: {each}"
-
-
-def measured(some: Sequence[Point], times: Times) -> Iterator[Measured]:
-    """The points whose algorithms are all known."""
-    for point in some:
-        entries = point.entries
-        if all(point.key(one) in times.cycles for one in entries):
-            found = {one.name: times.cycles[point.key(one)] for one in entries}
-            choice = point.tuner().choose(point.collective, point.count, "f16")
-            estimates = {name: cycles for name, cycles in choice.cycles.items() if name in found}
-            yield Measured(point, found, estimates, choice.name)
-
-
 def report(found: Sequence[Measured], worst: int) -> Iterator[str]:
     """A line for each group, and the points with the largest losses."""
     for board, ranks in dict.fromkeys((one.point.board, one.point.ranks) for one in found):
@@ -142,13 +111,7 @@ def main() -> None:
     options = parser.parse_args()
     options.cache.parent.mkdir(parents=True, exist_ok=True)
     times, whole = Times.read(options.cache), points(options.boards or board_names())
-    begin = time.monotonic()
-    left = [(point, entry) for point in whole for entry in point.entries if point.key(entry) not in times.cycles]
-    left.sort(key=lambda one: messages(one[0].request(one[1]), one[0].count)[0])
-    for point, entry in left:
-        if time.monotonic() - begin > options.seconds:
-            break
-        times.simulate(point, entry)
+    simulate(times, whole, options.seconds)
     print(*report(list(measured(whole, times)), options.worst), sep="\n")
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from statistics import median
-from typing import Protocol
+from typing import Any, Protocol
 
 from kernbench.ccl.collectives import COLLECTIVES
 from kernbench.ccl.contract import Shape
@@ -78,8 +78,15 @@ GRID: Sequence[tuple[str, str, tuple[str, ...], tuple[int, int, int], tuple[int,
 class Simulated(Protocol):
     """A group, a collective and a size, of this grid or of another one."""
 
+    collective: str
+
     @property
     def count(self) -> int: ...
+
+    @property
+    def entries(self) -> Sequence[Entry]: ...
+
+    def tuner(self) -> Tuner: ...
 
     def request(self, entry: Entry) -> CclRequest: ...
 
@@ -167,7 +174,7 @@ class Times:
                     out.write(json.dumps([key, made.cycles]) + "\n")
         return self.cycles[key]
 
-    def of(self, point: Point) -> dict[str, int]:
+    def of(self, point: Simulated) -> dict[str, int]:
         """By the name of an algorithm."""
         return {one.name: self.cycles[point.key(one)] for one in point.entries if point.key(one) in self.cycles}
 
@@ -176,7 +183,7 @@ class Times:
 class Measured:
     """A point whose candidates have all been simulated."""
 
-    point: Point
+    point: Any  #: of this grid or of another one
     times: dict[str, int]
     estimates: dict[str, float]
     chosen: str
@@ -191,13 +198,25 @@ class Measured:
         return f"{self.loss:6.1%} {self.point}: {self.chosen}; estimated/simulated: {each}"
 
 
-def measured(some: Iterable[Point], times: Times) -> Iterator[Measured]:
+def measured(some: Iterable[Simulated], times: Times) -> Iterator[Measured]:
     """The points whose candidates are all known."""
     for point in some:
         found = times.of(point)
         if len(found) == len(point.entries):
             choice = point.tuner().choose(point.collective, point.count, "f16")
-            yield Measured(point, found, dict(choice.cycles), choice.name)
+            estimates = {name: cycles for name, cycles in choice.cycles.items() if name in found}
+            yield Measured(point, found, estimates, choice.name)
+
+
+def simulate(times: Times, whole: Sequence[Simulated], seconds: float) -> None:
+    """Simulate the algorithms of points for a time, those with the fewest messages first."""
+    begin = time.monotonic()
+    left = [(point, entry) for point in whole for entry in point.entries if point.key(entry) not in times.cycles]
+    left.sort(key=lambda one: messages(one[0].request(one[1]), one[0].count)[0])
+    for point, entry in left:
+        if time.monotonic() - begin > seconds:
+            break
+        times.simulate(point, entry)
 
 
 def report(found: Sequence[Measured], worst: int) -> Iterator[str]:
@@ -226,13 +245,7 @@ def main() -> None:
     options = parser.parse_args()
     options.cache.parent.mkdir(parents=True, exist_ok=True)
     times, whole = Times.read(options.cache), points()
-    begin = time.monotonic()
-    left = [(point, entry) for point in whole for entry in point.entries if point.key(entry) not in times.cycles]
-    left.sort(key=lambda one: messages(one[0].request(one[1]), one[0].count)[0])
-    for point, entry in left:
-        if time.monotonic() - begin > options.seconds:
-            break
-        times.simulate(point, entry)
+    simulate(times, whole, options.seconds)
     found = list(measured(whole, times))
     print(f"{len(found)} of {len(whole)} points")
     print(*report(found, options.worst), sep="\n")

@@ -10,7 +10,6 @@ from a machine of 16 SIPs with rows of the same length, or on a grid with as man
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -20,13 +19,13 @@ from statistics import median
 from kernbench.ccl.collectives import COLLECTIVES
 from kernbench.ccl.contract import Shape
 from kernbench.ccl.group import by_nodes, group_of, kind_of
-from kernbench.ccl.measure import CclRequest, messages
+from kernbench.ccl.measure import CclRequest
 from kernbench.ccl.registry import Entry, read_registry
 from kernbench.ccl.tuner import Estimated, Tuner, known_times
 from kernbench.common.parse_cache import cache_folder
 from kernbench.config import SystemConfig, load_config
 from kernbench.sim_engine.result import MODEL_VERSION
-from tests.ccl_grid import Times
+from tests.ccl_grid import Times, simulate
 
 REGISTRY = read_registry()
 SMALL = ("sip.rows=1", "sip.cols=1", "cube.pes=2")
@@ -202,13 +201,7 @@ def main() -> None:
     options = parser.parse_args()
     options.cache.parent.mkdir(parents=True, exist_ok=True)
     times, whole = Times.read(options.cache), points(options.sips)
-    begin = time.monotonic()
-    left = [(point, entry) for point in whole for entry in point.entries if point.key(entry) not in times.cycles]
-    left.sort(key=lambda one: messages(one[0].request(one[1]), one[0].count)[0])
-    for point, entry in left:
-        if time.monotonic() - begin > options.seconds:
-            break
-        times.simulate(point, entry)
+    simulate(times, whole, options.seconds)
     print(*report(list(errors(whole, times)), options.worst), sep="\n")
 
 

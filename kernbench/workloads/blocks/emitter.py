@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any
 
@@ -32,7 +33,7 @@ def as_elements(count: int, bits: int) -> tuple[int, int]:
     return (bits, count) if bits == unpacked_bits(bits) else (8, bytes_of(count, bits))
 
 
-class LayerEmitter:
+class LayerEmitter(ABC):
     """A layer of one shard in the making. `rows`: [token] of a block, at most. `ends`: where the layer reads and writes.
 
     `encoded`: the address of the encoder's output. `words`: of the rows of the embedding, for a block that predicts.
@@ -62,9 +63,9 @@ class LayerEmitter:
         self._weights = Ring(Buffer("weights", 0, ring, 0, 0), line, (config.spm.num_banks // 4 + 1) * line)
         self.arena = Arena(ceil_div(ring, line) * line, size, line)
 
+    @abstractmethod
     def emit_all(self) -> Iterator[Meeting]:
         """Emit the whole layer; yield where PEs must exchange data."""
-        raise NotImplementedError
 
     def load_page_table(self) -> None:
         """The numbers of the pages of all sequences: transfers with the cache wait for them."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kernbench.ccl.dist.errors import ArgumentError
+from kernbench.ccl.dist.torch_groups import no_rendezvous
 from kernbench.ccl.dist.workers import spawn, this_worker
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.files import SOURCE_BYTES, read_bounded
@@ -74,7 +75,7 @@ def run_script(
                 raise
 
     worker.__name__ = file.name
-    with _as_script(file, args):
+    with _as_script(file, args), no_rendezvous(content):
         return spawn(worker, nprocs=ranks, machine=machine)
 
 

@@ -15,6 +15,7 @@ from greenlet import GreenletExit, getcurrent, greenlet
 from kernbench.ccl.dist.backward import diverted, inside
 from kernbench.ccl.dist.errors import ArgumentError, ProcessRaisedException
 from kernbench.ccl.dist.modes import modes, restore
+from kernbench.ccl.dist.torch_groups import explained
 from kernbench.ccl.dist.world import Do, Poll, Post, Read, Until, Wait, World, read
 from kernbench.ccl.group import smallest_machine
 from kernbench.ccl.streams import Operation
@@ -226,11 +227,12 @@ def _worked(worker: Callable[..., object], rank: int, *args: Any) -> None:
     except BaseException as error:
         if me.of_group.dropped:
             raise
-        found: Any = failure_of(error, me.runs_for, f"in {me.runs_for}")
+        told = explained(error)
+        found: Any = failure_of(told, me.runs_for, f"in {me.runs_for}")
         found.of_rank = rank
         if found is error:
             raise
-        raise found from None
+        raise found from (error if found is told else None)
 
 
 def name_of(worker: Callable[..., object]) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+from typing import Any
+
 from kernbench.ccl.dist.nn import functional
 from kernbench.ccl.dist.nn.functional import (
     all_gather,
@@ -27,3 +30,10 @@ __all__ = [
     "reduce_scatter",
     "scatter",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Return the module `parallel`, which needs torch, when it is used for the first time."""
+    if name == "parallel":
+        return importlib.import_module(f"{__name__}.parallel")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

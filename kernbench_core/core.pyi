@@ -96,6 +96,9 @@ class Core:
     def totals(self) -> tuple[Any, Any, Any, list[Any], list[Any]]:
         """What a window of a trace is made of, as arrays (`state/counters.pyx`)."""
 
+    def work(self) -> list[int]:
+        """For each TE and VE: its MACs or operations, in jobs that have ended."""
+
     def router_queues(self) -> tuple[Any, ...]:
         """Of the inputs of routers: the flits in their buffers summed over clocks, and the flits by channel. Of the terminals:
         the packets that have not left. Empty without routers."""

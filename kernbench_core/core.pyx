@@ -205,6 +205,11 @@ cdef class Core:
         """The totals from which windows of a trace are made, as arrays (`state/counters.pyx`)."""
         return totals_of(&self.sim)
 
+    def work(self):
+        """For each TE and VE: its MACs or operations, in jobs that have ended."""
+        cdef int32_t k
+        return [self.sim.compute[k].work for k in range(self.sim.n_compute)]
+
     def router_queues(self):
         """For the inputs of the machine's routers, as int64 arrays: the flits in their buffers summed over clocks, and the flits by
         channel. The number of packets in the terminals that have not left. Empty if transfers do not move over routers."""

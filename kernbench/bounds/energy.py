@@ -13,9 +13,12 @@ The work of component jobs is counted by the core, and added.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from kernbench.cmdq.entries import TeEntry, VeEntry
 from kernbench.cmdq.plan import Plan
@@ -27,25 +30,18 @@ Work = tuple[dict[int, int], int, int]
 NO_WORK: Work = ({}, 0, 0)
 
 
-class Timed(Protocol):
-    """The times of an entry that matter here."""
-
-    @property
-    def end(self) -> int | None:
-        """The cycle in which it ended, or None."""
-
-
 def energy_pj(
     program: Program,
     plan: Plan,
-    times: Sequence[Timed],
+    ended: npt.NDArray[np.bool_],
     counters: dict[str, Any],
     cycles: int,
     by_parts: Work = NO_WORK,
 ) -> dict[str, float]:
-    """[pJ] The energy of a run by component, and the `total`. `by_parts`: the work of component jobs."""
+    """[pJ] The energy of a run by component, and the `total`. `ended`: whether each entry has ended; `by_parts`: the work of
+    component jobs."""
     pe, model = plan.pe, plan.pe.energy
-    by_bits, ops, streamed = by_entries(program, plan, times)
+    by_bits, ops, streamed = by_entries(program, plan, ended)
     for bits, macs in by_parts[0].items():
         by_bits[bits] = by_bits.get(bits, 0) + macs
     default = model.mac_pj.get(8, Fraction(0))
@@ -65,23 +61,22 @@ def energy_pj(
     return {name: float(value) for name, value in sorted(parts.items())}
 
 
-def by_entries(program: Program, plan: Plan, times: Sequence[Timed]) -> Work:
+def by_entries(program: Program, plan: Plan, ended: npt.NDArray[np.bool_]) -> Work:
     """The work of entries that have ended."""
-    if all(time.end is not None for time in times):
-        macs, ops, streamed = plan.kept("work", lambda: _by_entries(program, plan, None))
+    if ended.all():
+        macs, ops, streamed = plan.kept("work", lambda: _by_entries(program, plan, ended))
         return dict(macs), ops, streamed
-    return _by_entries(program, plan, times)
+    return _by_entries(program, plan, ended)
 
 
-def _by_entries(program: Program, plan: Plan, times: Sequence[Timed] | None) -> Work:
-    """The work of all entries, or of those that have ended."""
+def _by_entries(program: Program, plan: Plan, ended: npt.NDArray[np.bool_]) -> Work:
     jobs, pe = plan.program["compute"], plan.pe
     program = plan.rows(program)
     macs: dict[int, int] = {}
     ops = streamed = 0
     rows = zip(jobs["entry"].tolist(), jobs["work"].tolist(), jobs["region_bytes"].sum(axis=1).tolist(), strict=True)
     for position, work, nbytes in rows:
-        if times is not None and times[position].end is None:
+        if not ended[position]:
             continue
         entry = program.entries[position]
         if isinstance(entry, TeEntry):

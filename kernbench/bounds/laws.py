@@ -93,7 +93,7 @@ def what_ran(plan: Plan, cycles: int, status: str, core: Any, components: Sequen
         entries=core.entries(),
         dma=dma,
         compute=compute,
-        work=[] if components else [engine["work"] for engine in core.counters()["compute"]],
+        work=[] if components else core.work(),
         resources=resources,
         banks=plan.bank_counts(banks),
         plugged=bool(components),
@@ -111,32 +111,44 @@ def broken_laws(ran: Ran) -> Iterator[tuple[str, str]]:
 
 def _time(ran: Ran) -> Iterator[str]:
     for names, spent in ((ran.plan.dma, ran.dma[:, :3]), (ran.plan.compute, ran.compute)):
-        wrong = (spent < 0).any(axis=1) | (spent.sum(axis=1) > ran.cycles)
-        for k in np.flatnonzero(wrong):
+        if spent.min(initial=0) >= 0 and spent.sum(axis=1).max(initial=0) <= ran.cycles:
+            continue
+        for k in np.flatnonzero((spent < 0).any(axis=1) | (spent.sum(axis=1) > ran.cycles)):
             yield f"{names[k]} says {spent[k].tolist()} busy and stalled cycles of {ran.cycles}"
 
 
 def _order(ran: Ran) -> Iterator[str]:
     issue, start, end = ran.entries
     program = ran.plan.program
+    before = ran.plan.kept("sources", lambda: np.repeat(np.arange(len(end)), np.diff(program["after"])))
+    after = program["dependents"]
+    if ran.done and _in_order(ran, before, after):
+        return
     late = ((start >= 0) & ((issue < 0) | (start < issue))) | ((end >= 0) & ((start < 0) | (end < start))) | (end > ran.cycles)
     if ran.done:
         late |= end < 0
     for k in np.flatnonzero(late):
         yield f"entry {k}: issued {issue[k]}, started {start[k]}, ended {end[k]} of {ran.cycles} cycles"
-    before = np.repeat(np.arange(len(end)), np.diff(program["after"]))
-    after = program["dependents"]
     early = (issue[after] >= 0) & ((end[before] < 0) | (issue[after] < end[before]))
     for k in np.flatnonzero(early):
         one, other = after[k], before[k]
         yield f"entry {one} was issued at {issue[one]}, but waits for entry {other}, which ended at {end[other]}"
 
 
+def _in_order(ran: Ran, before: Array, after: Array) -> bool:
+    """Whether all entries ended, in the right order. `before`, `after`: each dependency and the entry that waits for it."""
+    issue, start, end = ran.entries
+    if not len(end):
+        return True
+    in_time = issue.min() >= 0 and end.max() <= ran.cycles
+    return bool(in_time and (issue <= start).all() and (start <= end).all() and (end[before] <= issue[after]).all())
+
+
 def _bytes(ran: Ran) -> Iterator[str]:
     moved = ran.dma[:, 3]
     to_memory = None
     if not ran.plugged:
-        asked, to_memory = _asked(ran.plan, len(moved))
+        asked, to_memory = ran.plan.kept("asked", lambda: _asked(ran.plan, len(moved)))
         wrong = moved != asked if ran.done else moved > asked
         for k in np.flatnonzero(wrong):
             yield f"{ran.plan.dma[k]} moved {moved[k]} bytes, and its transfers have {asked[k]}"
@@ -186,17 +198,22 @@ def _asked(plan: Plan, engines: int) -> tuple[Array, int]:
     return by_engine, sum(int(nbytes / plan.ratios[memory]) for memory, nbytes in moved)
 
 
-def _work(ran: Ran) -> Iterator[str]:
-    if ran.plugged or not ran.done:
-        return
-    jobs, count = ran.plan.program["compute"], len(ran.plan.compute)
-    period = np.array([engine["period"] for engine in ran.plan.machine["compute"]], dtype=np.int64)
-    total = jobs["init"] + jobs["body"] + jobs["finalize"]
-    shared = shared_cycles(ran.plan)
+def _worked(plan: Plan) -> tuple[Array, Array, Array]:
+    """By engine: the cycles of its jobs, their work, and their cycles if they overlap as much as possible."""
+    jobs, count = plan.program["compute"], len(plan.compute)
+    total, shared = jobs["init"] + jobs["body"] + jobs["finalize"], shared_cycles(plan)
     cycles, work, least = np.zeros((3, count), dtype=np.int64)
     np.add.at(cycles, jobs["engine"], total)
     np.add.at(work, jobs["engine"], jobs["work"])
     np.add.at(least, jobs["engine"], total - shared.hidden - shared.tail)
+    return cycles, work, least
+
+
+def _work(ran: Ran) -> Iterator[str]:
+    if ran.plugged or not ran.done:
+        return
+    period = np.array([engine["period"] for engine in ran.plan.machine["compute"]], dtype=np.int64)
+    cycles, work, least = ran.plan.kept("worked", lambda: _worked(ran.plan))
     busy = ran.compute[:, 0]
     for k in np.flatnonzero((period == 1) & ((busy > cycles) | (busy < least))):
         take = cycles[k] if cycles[k] == least[k] else f"at least {least[k]}, at most {cycles[k]}"

@@ -8,11 +8,14 @@ ended (control.md). They hold for runs that end `done`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Set
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 
+from kernbench.bounds.chains import earliest_ends, issue_order, with_implied
 from kernbench.bounds.overlap import shared_cycles
 from kernbench.cmdq.entries import TeEntry
 from kernbench.cmdq.plan import Plan, plan_program
@@ -22,7 +25,7 @@ from kernbench.config import NpuConfig, SystemConfig
 from kernbench_core.numbers import Opkind
 
 CRITICAL_PATH = "critical path"
-NEVER = -(1 << 63)  # earlier than all cycles
+FAR = 1 << 62  # [cycle] sums that could reach it are computed with Python integers
 
 
 class Bounds(msgspec.Struct, frozen=True):
@@ -68,22 +71,31 @@ def plan_bounds(program: Program, plan: Plan) -> Bounds:
 
 On = tuple[tuple[int, int], ...]  #: numbers of resources, and [byte] on each
 Shape = tuple[int, int, int, tuple[int, ...]]  #: of a transfer: engine, memory, route, and [byte] on each channel
+Array = npt.NDArray[Any]  #: int64, or Python integers where sums would be too large
 
 
 class _Moves(NamedTuple):
-    """The transfers of a program: the different shapes, and for each transfer its entry and the number of its shape."""
+    """The transfers of a program: the different shapes, and for each transfer the number of its shape."""
 
     shapes: list[Shape]
-    entries: list[int]
-    numbers: list[int]
+    numbers: npt.NDArray[np.int64]
 
 
 class _Order(NamedTuple):
     """Data that follow from the dependencies alone."""
 
+    dependents: list[list[int]]  #: of each entry, the entries that wait for it
     entries: list[int]  #: entries that can be issued, each after all its dependencies
-    depths: list[int]  #: per entry, the length of its longest chain, counted in entries
+    depth: int  #: number of entries on the longest chain
     stuck: list[int]  #: entries that can never be issued
+
+
+class _Jobs(NamedTuple):
+    """The jobs of the engines of a kind, transfers or others, in the order of the plan's table."""
+
+    cycles: Array  #: [cycle] duration from start to end, at least
+    period: Array  #: a job starts in a multiple of it
+    occupies: Array  #: [cycle] for which its engine, or a slot of a DMA engine, is busy
 
 
 class _Run:
@@ -95,40 +107,35 @@ class _Run:
         self.entries = plan.rows(program).entries
         self.plan = plan
         self.own = bool(plan.machine.get("own_routes"))  # an NPU has its own routes
-        count = len(self.entries)
-        # [cycle] duration from start to end; a job starts in multiples of the period
-        self.cycles, self.period = [0] * count, [1] * count
-        self.occupies = [0] * count  # [cycle] for which its engine, or a slot of a DMA engine, is busy
         self.shared = shared_cycles(plan)
-        self.once: dict[int, tuple[int, int]] = {}  # [cycle] load and drain, which overlap except at the first and the last job
+        #: [byte/cycle] of each resource, as fractions
+        self.above, self.below = (plan.machine[name].tolist() for name in ("resource_num", "resource_den"))
         self.moves: _Moves = plan.kept("moves", self._moves)
         #: resources and bytes of each shape of transfer
         self.transfer_loads: list[On] = plan.kept("loads", lambda: [self._load(*shape) for shape in self.moves.shapes])
-        self._add_transfers()
-        self._add_works()
+        self.dma, self.compute = self._transfers(), self._works()
 
-    def _add_works(self) -> None:
+    def _works(self) -> _Jobs:
         """The smallest number of cycles of a job: on an array whose jobs overlap, its load may be hidden."""
-        jobs, engines = self.plan.program["compute"], self.plan.machine["compute"]
-        least = jobs["init"] + jobs["body"] + jobs["finalize"] - self.shared.hidden
-        columns = (jobs["entry"], jobs["engine"], least, self.shared.hidden, self.shared.tail)
-        for entry, engine, ticks, hidden, tail in zip(*(one.tolist() for one in columns), strict=True):
-            period = engines[engine]["period"]
-            self.cycles[entry], self.period[entry] = (ticks - 1) * period + 1, period
-            self.occupies[entry] = (ticks - tail) * period
-            self.once[entry] = (hidden * period, tail * period)
+        jobs = self.plan.program["compute"]
+        ticks = jobs["init"] + jobs["body"] + jobs["finalize"] - self.shared.hidden
+        periods = np.array([engine["period"] for engine in self.plan.machine["compute"]], dtype=np.int64)
+        if ticks.max(initial=0) * int(periods.max(initial=0)) * len(self.entries) >= FAR:
+            ticks, periods = ticks.astype(object), periods.astype(object)
+        period = periods[jobs["engine"]]
+        return _Jobs((ticks - 1) * period + 1, period, (ticks - self.shared.tail) * period)
 
-    def _add_transfers(self) -> None:
+    def _transfers(self) -> _Jobs:
         """The smallest number of cycles of a transfer; bank conflicts with itself may add more."""
         engines = self.plan.machine["dma"]
-        rates = [(rate.numerator, rate.denominator) for rate in self.plan.capacities]
-        found = []
+        cycles, periods = [], []
         for shape, on in zip(self.moves.shapes, self.transfer_loads, strict=True):
-            moving = max([1, *[-(-nbytes * rates[r][1] // rates[r][0]) for r, nbytes in on]])
-            found.append((self._latency(*shape, moving), engines[shape[0]]["period"]))
-        for entry, number in zip(self.moves.entries, self.moves.numbers, strict=True):
-            self.cycles[entry], self.period[entry] = found[number]
-            self.occupies[entry] = found[number][0]
+            moving = max([1, *[-(-nbytes * self.below[r] // self.above[r]) for r, nbytes in on]])
+            cycles.append(self._latency(*shape, moving))
+            periods.append(engines[shape[0]]["period"])
+        kind = object if max(cycles, default=0) * len(self.entries) >= FAR else np.int64
+        each = np.array(cycles, dtype=kind)[self.moves.numbers]
+        return _Jobs(each, np.array(periods, dtype=kind)[self.moves.numbers], each)
 
     def _moves(self) -> _Moves:
         """Programs move a few shapes very often."""
@@ -136,7 +143,7 @@ class _Run:
         known: dict[Shape, int] = {}
         columns = (jobs[name].tolist() for name in ("engine", "memory", "route"))
         numbers = [known.setdefault(shape, len(known)) for shape in zip(*columns, self.plan.on_channels, strict=True)]
-        return _Moves(list(known), jobs["entry"].tolist(), numbers)
+        return _Moves(list(known), np.array(numbers, dtype=np.int64))
 
     def _load(self, engine: int, memory: int, route: int, moved: tuple[int, ...]) -> On:
         """The bytes of such a transfer on each resource.
@@ -181,17 +188,23 @@ class _Run:
                 totals[resource] = totals.get(resource, 0) + nbytes * counts[number]
         plan, controllers = self.plan, self.plan.machine.get("controllers")
         posted = controllers["write_queue"] * controllers["burst_bytes"] if controllers is not None else 0
-        waiting = {r: posted if r < plan.channels else 0 for r in numbers}  # [byte] that may be in queues at the end
-        return {plan.resources[r]: ceil_div(max(0, totals[r] - waiting[r]), plan.capacities[r]) for r in numbers if r in totals}
+        found = {}
+        for r in numbers:
+            if r in totals:
+                moved = max(0, totals[r] - posted) if r < plan.channels else totals[r]  # the rest may be in queues at the end
+                found[plan.resources[r]] = -(-moved * self.below[r] // self.above[r])
+        return found
 
-    def _counts(self, stuck: Set[int]) -> Counter[int]:
+    def _issued(self, kind: str, stuck: list[int]) -> npt.NDArray[np.int64]:
+        """The rows of the jobs of a kind that can be issued."""
+        entries = self.plan.program[kind]["entry"]
+        return np.flatnonzero(~np.isin(entries, stuck)) if stuck else np.arange(len(entries))
+
+    def _counts(self, stuck: list[int]) -> Counter[int]:
         """The number of transfers of each shape that can be issued."""
-        if not stuck:
-            return self.plan.kept("counts", lambda: Counter(self.moves.numbers))
-        moves = zip(self.moves.entries, self.moves.numbers, strict=True)
-        return Counter(number for entry, number in moves if entry not in stuck)
+        return Counter(self.moves.numbers[self._issued("dma", stuck)].tolist())
 
-    def _engines(self, stuck: Set[int]) -> dict[str, int]:
+    def _engines(self, stuck: list[int]) -> dict[str, int]:
         """The cycles of each engine with jobs that can be issued.
 
         A TE or VE executes its jobs one by one; with a period, it waits for its clock after each job except the last. If jobs
@@ -199,106 +212,79 @@ class _Run:
         a time, and as many as its channels have together.
         """
         plan = self.plan
-        dma: dict[int, int] = {}
-        work: dict[int, int] = {}
-        for (kind, engine), jobs in plan.kept("engines", self._jobs_of_engines).items():
-            issued = [i for i in jobs if i not in stuck] if stuck else jobs
-            if issued:
-                (dma if kind == Opkind.OP_DMA else work)[engine] = sum(map(self.occupies.__getitem__, issued))
-            if issued and kind == Opkind.OP_COMPUTE:
-                work[engine] += sum(map(min, zip(*map(self.once.__getitem__, issued), strict=True)))
-        saved = [engine["period"] - 1 for engine in plan.machine["compute"]]
-        out = {plan.dma[k]: ceil_div(n, plan.pe.dma.at_a_time) for k, n in sorted(dma.items())}
-        return out | {plan.compute[k]: n - saved[k] for k, n in sorted(work.items())}
+        at_a_time = plan.pe.dma.at_a_time
+        out = {plan.dma[k]: ceil_div(busy, at_a_time) for k, busy in self._busy("dma", self.dma, stuck)}
+        engines = plan.machine["compute"]
+        once = self._once(stuck) if self.shared.hidden.any() or self.shared.tail.any() else {}
+        for k, busy in self._busy("compute", self.compute, stuck):
+            out[plan.compute[k]] = busy + once.get(k, 0) - (engines[k]["period"] - 1)
+        return out
 
-    def _jobs_of_engines(self) -> dict[tuple[int, int], list[int]]:
-        """The entries that each engine runs, by kind of job and number of the engine."""
-        program = self.plan.program
-        engines = {Opkind.OP_DMA: program["dma"]["engine"].tolist(), Opkind.OP_COMPUTE: program["compute"]["engine"].tolist()}
-        found: dict[tuple[int, int], list[int]] = {}
-        for i, (op, job) in enumerate(zip(program["op"].tolist(), program["job"].tolist(), strict=True)):
-            if op in engines:
-                found.setdefault((op, engines[op][job]), []).append(i)
-        return found
+    def _busy(self, kind: str, jobs: _Jobs, stuck: list[int]) -> list[tuple[int, int]]:
+        """Each engine of a kind with jobs that can be issued, and the sum of the cycles for which they occupy it."""
+        rows = self._issued(kind, stuck)
+        engines = self.plan.program[kind]["engine"][rows]
+        sums = np.zeros(len(self.plan.machine[kind]), dtype=jobs.occupies.dtype)
+        np.add.at(sums, engines, jobs.occupies[rows])
+        used = np.flatnonzero(np.bincount(engines, minlength=len(sums))).tolist()
+        return [(k, int(sums[k])) for k in used]
 
-    @property
-    def waits(self) -> list[tuple[int, ...]]:
-        """For each entry, the indices of its dependencies, including barriers and END."""
-        return self.plan.kept("waits", self._waits)
-
-    def _waits(self) -> list[tuple[int, ...]]:
-        barrier: int | None = None
-        waits = []
-        overlap = self.plan.pe.te.overlaps_jobs
-        for i, (entry, explicit) in enumerate(zip(self.entries, self.plan.predecessors, strict=True)):
-            implicit: Iterable[int] = range(i) if entry.opcode == "END" else () if barrier is None else (barrier,)
-            one_by_one = not (overlap and isinstance(entry, TeEntry))
-            before = (i - 1,) if one_by_one and entry.meta.get("job", 0) else ()  # of the same command, on the same engine
-            waits.append(tuple(sorted({*explicit, *implicit, *before})) if implicit or before else explicit)
-            if entry.opcode == "BARRIER":
-                barrier = i
-        return waits
+    def _once(self, stuck: list[int]) -> dict[int, int]:
+        """[cycle] Load and drain of each TE or VE, which overlap except at the first and the last job."""
+        rows = self._issued("compute", stuck)
+        columns = self.plan.program["compute"]["engine"], self.shared.hidden, self.shared.tail
+        least: dict[int, tuple[int, int]] = {}
+        for engine, hidden, tail in zip(*(column[rows].tolist() for column in columns), strict=True):
+            known = least.get(engine, (hidden, tail))
+            least[engine] = min(known[0], hidden), min(known[1], tail)
+        periods = [engine["period"] for engine in self.plan.machine["compute"]]
+        return {engine: sum(both) * periods[engine] for engine, both in least.items()}
 
     def bounds(self) -> Bounds:
         order: _Order = self.plan.kept("order", self._order)
-        ends, before = self._earliest(order)
-        stuck = set(order.stuck)
+        ends, latest = earliest_ends(order.entries, order.dependents, *self._cycles())
         length = max(ends, default=-1)
-        last = None if length < 0 else ends.index(length)
-        path: list[int] = []
-        while last is not None:
-            path.append(self.entries[last].command_id)
-            last = before[last]
-        counts = self._counts(stuck)
+        path, at = [], -1 if length < 0 else ends.index(length)
+        while at >= 0:
+            path.append(self.entries[at].command_id)
+            at = latest[at]
+        counts = self.plan.kept("counts", lambda: self._counts(order.stuck))
         return Bounds(
             critical_path=max(0, length),
             path=tuple(dict.fromkeys(reversed(path))),
-            depth=max((order.depths[i] for i in order.entries), default=0),
+            depth=order.depth,
             dram=self._resources(counts, range(self.plan.channels), idle=self.own),
             links=self._resources(counts, range(self.plan.channels, len(self.plan.resources))),
-            engines=self._engines(stuck),
+            engines=self._engines(order.stuck),
             stuck=tuple(dict.fromkeys(self.entries[i].command_id for i in order.stuck)),
         )
 
-    def _dependents(self) -> list[list[int]]:
-        """For each entry, the indices of its dependents."""
-        dependents: list[list[int]] = [[] for _ in self.entries]
-        for i, waits in enumerate(self.waits):
-            for other in waits:
-                dependents[other].append(i)
-        return dependents
+    def _cycles(self) -> tuple[list[int], list[int]]:
+        """[cycle] Duration and period of each entry; control entries take none."""
+        kinds = [("dma", self.dma), ("compute", self.compute)]
+        wide = any(jobs.cycles.dtype == object for _, jobs in kinds)
+        cycles = np.zeros(len(self.entries), dtype=object if wide else np.int64)
+        period = np.ones(len(self.entries), dtype=cycles.dtype)
+        for kind, jobs in kinds:
+            entries = self.plan.program[kind]["entry"]
+            cycles[entries], period[entries] = jobs.cycles, jobs.period
+        return cycles.tolist(), period.tolist()
 
     def _order(self) -> _Order:
         """An order in which the entries can be issued."""
-        count = len(self.entries)
-        dependents = self.plan.kept("dependents", self._dependents)
-        missing = [len(waits) for waits in self.waits]
-        depths = [1] * count
-        able = [i for i in range(count) if missing[i] == 0]
-        order = []
-        while able:
-            i = able.pop()
-            order.append(i)
-            for other in dependents[i]:
-                depths[other] = max(depths[other], depths[i] + 1)
-                missing[other] -= 1
-                if missing[other] == 0:
-                    able.append(other)
-        return _Order(order, depths, [i for i in range(count) if missing[i]])
+        program = self.plan.program
+        flat, after = program["dependents"].tolist(), program["after"].tolist()
+        dependents = with_implied([flat[a:b] for a, b in pairwise(after)], *self._implied())
+        entries, depths, stuck = issue_order(dependents)
+        return _Order(dependents, entries, max(map(depths.__getitem__, entries), default=0), stuck)
 
-    def _earliest(self, order: _Order) -> tuple[list[int], list[int | None]]:
-        """For each entry: earliest end (-1 if it is never issued), and its latest dependency."""
-        dependents = self.plan.kept("dependents", self._dependents)
-        ends = [-1] * len(self.entries)
-        before: list[int | None] = [None] * len(self.entries)
-        ready = [NEVER] * len(self.entries)  # the latest end of its dependencies
-        cycles, period = self.cycles, self.period
-        for i in order.entries:
-            begin = max(0, ready[i])
-            if period[i] != 1:
-                begin = -(-begin // period[i]) * period[i]
-            ends[i] = end = begin + cycles[i]
-            for other in dependents[i]:
-                if end > ready[other]:
-                    before[other], ready[other] = i, end
-        return ends, before
+    def _implied(self) -> tuple[list[int], list[int], list[int]]:
+        """The positions of barriers, of ENDs, and of jobs that follow the previous job of their command on its engine."""
+        op = self.plan.program["op"]
+        chained: list[int] = []
+        if self.plan.jobs is not None:
+            overlap = self.plan.pe.te.overlaps_jobs
+            later = (entry for entry in self.entries if entry.meta["job"])
+            chained = [entry.index for entry in later if not (overlap and isinstance(entry, TeEntry))]
+        barriers, ends = (np.flatnonzero(op == int(kind)).tolist() for kind in (Opkind.OP_BARRIER, Opkind.OP_END))
+        return barriers, ends, chained

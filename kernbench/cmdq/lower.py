@@ -38,6 +38,7 @@ ALLOCATIONS = {
 }
 OVERLAPS = {"none": Overlap.OVERLAP_NONE, "warn": Overlap.OVERLAP_WARN, "error": Overlap.OVERLAP_ERROR}
 KINDS = {"te": EngineType.TE, "ve": EngineType.VE, "cpu": EngineType.COMPONENT}
+ROUTES = ("route_start", "route_path", "route_latency", "network")  #: tables of the routes of a machine
 PLUGGED_IN = -1  # the arbiter of a scratchpad is a user-defined object
 
 
@@ -61,11 +62,13 @@ def resource_capacities(config: NpuConfig) -> list[Fraction]:
     return capacities if config.llc is None else [*capacities, config.llc.bw_bytes_per_cycle]
 
 
-def lower_machine(config: NpuConfig) -> dict[str, Any]:
+def lower_machine(config: NpuConfig, alike: dict[str, Any] | None = None) -> dict[str, Any]:
     """The machine as the core's tables (`kernbench_core/state/layout.pyx` reads them).
 
-    The memory behind each codec is the memory of the machine with the ratio of the codec.
+    The memory behind each codec is the memory of the machine with the ratio of the codec. `alike`: the tables of a machine with
+    the same DMA engines, channels, links and caches, whose routes are taken.
     """
+    routes = _routes(config) if alike is None else {name: alike[name] for name in ROUTES if name in alike}
     ratios = [codec.ratio for codec in config.dma.codecs]
     return {
         "max_cycles": config.max_cycles,
@@ -79,7 +82,7 @@ def lower_machine(config: NpuConfig) -> dict[str, Any]:
         "controllers": controllers_of(config.dram),
         "own_routes": True,
         **resource_tables(resource_capacities(config)),
-        **_routes(config),
+        **routes,
         "spm": [scratchpad_table(config.spm)],
         "dma": [dma_table(config.dma, 0) for _ in range(config.dma.engines)],
         "compute": [

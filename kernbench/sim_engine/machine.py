@@ -127,7 +127,6 @@ class Machine:
         if self.plan.reach is not None:
             self.plan.reach.open(self._core.add_route)
         self.rows = self.plan.rows(self.program)  #: the entries that the core runs: the entries of the program, or their jobs
-        self._position = {entry.id: entry.index for entry in self.rows.entries}
         self._tracing: Tracing | None = None
         self.checks = True  #: check LAWS at the end of the run; BrokenLaw if one does not hold
         self.commands: Commands | None = None  #: descriptions of component jobs, if required
@@ -226,6 +225,11 @@ class Machine:
         return self.cycle - before
 
     @cached_property
+    def _position(self) -> dict[int, int]:
+        """The position of each entry, by its id."""
+        return {entry.id: entry.index for entry in self.rows.entries}
+
+    @cached_property
     def bounds(self) -> Bounds:
         """Lower bounds of the cycles, which are known before the run."""
         return plan_bounds(self.program, self.plan)
@@ -244,7 +248,7 @@ class Machine:
         becomes true, and at once if it is already true. `cycles`: run at most this number of cycles. `progress`: called about
         20 times a second.
         """
-        limit, stops = stops_of(until, self._position)
+        limit, stops = (FOREVER, {}) if until is None else stops_of(until, self._position)
         if "start_of" in stops and self.plan.jobs is not None:
             stops["start_of"] = self.plan.jobs.first[self.plan.jobs.command[stops["start_of"]]]
         most = limit if cycles is None else min(limit, self.cycle + cycles)
@@ -318,12 +322,13 @@ class Machine:
         known = self.commands or Commands(self.program, self.plan, (), self._core.describe)
         return machine_state(self.plan, known, self._core.engines(), self.cycle, self.status)
 
-    def result(self) -> Result:
-        """Return the result; during the run, return the result so far."""
-        of_jobs = self._times()
-        times = of_jobs if self.plan.jobs is None else self._of_commands(of_jobs)
+    def result(self, *, entries: bool = True) -> Result:
+        """Return the result; during the run, return the result so far. `entries`: include the times of the entries."""
+        of_jobs = self._times() if entries or self.status == "deadlock" else []
+        times = of_jobs if self.plan.jobs is None or not of_jobs else self._of_commands(of_jobs)
         counters = named_counters(self.plan, self._core.counters())
         components = dict(zip(self.components, self._core.component_counters(), strict=True))
+        ended = self._core.entries()[2] >= 0
         return Result(
             status=self.status,
             cycles=self.cycle,
@@ -332,7 +337,7 @@ class Machine:
             counters=counters,
             metrics={
                 "bounds": self.bounds.to_dict(),
-                "energy_pj": energy_pj(self.program, self.plan, of_jobs, counters, self.cycle, self._core.submitted_work()),
+                "energy_pj": energy_pj(self.program, self.plan, ended, counters, self.cycle, self._core.submitted_work()),
             },
             warnings=[*empty_warnings(self.program, self.status, counters, components), *self._warnings()],
             waiting=self._waiting(of_jobs),

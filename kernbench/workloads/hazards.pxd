@@ -72,7 +72,7 @@ cdef class Emitter:
 
     cdef _place(self, dict raw, tuple names, tuple places)
 
-    @cython.locals(load=list, chosen=Py_ssize_t, raw=dict, waits=set)
+    @cython.locals(load=list, chosen=Py_ssize_t, raw=dict, new=dict, meta=dict, waits=set)
     cdef _add(self, str opcode, str kind, tuple names, tuple places, dict fields, bint together=*)
 
     cdef tuple _key(self, str opcode, str kind, Py_ssize_t regions, bint together, dict fields)

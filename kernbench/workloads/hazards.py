@@ -350,39 +350,47 @@ class Emitter:
         fields with their banks and offsets."""
         load = self._load[kind]
         chosen = load.index(min(load))
-        program, entry = self.program, None
+        program = self.program
         job = program.next_id()
-        raw = {"opcode": opcode, "id": job, **self._common, **self._where, f"{kind}_id": chosen, **fields}
-        self._place(raw, names, places)
         key = self._key(opcode, kind, len(places), together, fields)
         use = self._uses.get(key)
+        new: dict[str, Any] = {}  # the fields in which the entry differs from that of the use
         if use is None:
+            raw = {"opcode": opcode, "id": job, **self._common, **self._where, f"{kind}_id": chosen, **fields}
+            self._place(raw, names, places)
             entry = program.made(raw)
             use = _transfer_use(entry, self._config, together) if kind == "dma" else _compute_use(entry, self._config)
             if key is not None:
                 self._uses[key] = use
+        else:
+            self._place(new, names, places)
+            new["index"], new["id"], new[f"{kind}_id"] = len(program.entries), job, chosen
+            meta = new["meta"] = use.entry.meta.copy()
+            for name in fields:
+                if name in meta:
+                    meta[name] = fields[name]
+            if kind == "dma":
+                new["dram_addr"] = fields["dram_addr"]
         waits = self._transfer(use, places[0], fields, job) if kind == "dma" else self._compute(use, places, job)
         waits.discard(job)  # a job that writes the bytes that it reads does not wait for itself
-        if entry is None:
-            if waits:
-                raw["deps_before"] = sorted(waits)
-            entry = program.made(raw)
-        elif waits:
-            entry = msgspec.structs.replace(entry, deps_before=tuple(sorted(waits)))
+        if waits:
+            new["deps_before"] = tuple(sorted(waits))
+        if new:
+            entry = msgspec.structs.replace(use.entry, **new)
         program.entries.append(entry)
         self.waits += len(waits)
         load[chosen] += use.work
         return job
 
     def _key(self, opcode: str, kind: str, regions: int, together: bool, fields: dict[str, Any]) -> tuple[Any, ...] | None:
-        """The values on which the memory use of a job depends; None for transfers of the KV cache, few of which have equal
-        uses."""
+        """The values on which the memory use of a job depends, and the names of its fields; None for transfers of the KV cache,
+        few of which have equal uses."""
         shape = tuple(map(fields.get, _SHAPES[kind]))
         if kind != "dma":
-            return opcode, regions, *shape
+            return opcode, regions, *shape, *fields
         if "dram_addr" not in fields:
             return None
-        return opcode, together, fields["dram_addr"] % self._config.dma.alignment_bytes, *shape
+        return opcode, together, fields["dram_addr"] % self._config.dma.alignment_bytes, *shape, *fields
 
     def _transfer(self, use: _Use, spm: int, fields: dict[str, Any], job: int) -> set[int]:
         """The dependencies of a transfer, on which later jobs can depend."""
@@ -411,7 +419,8 @@ class Emitter:
         return waits
 
 
-#: The fields of an entry on which its cycles and the sizes of its reads and writes depend.
+#: The fields of an entry on which its cycles and the sizes of its reads and writes depend: all except its number, its engine,
+#: addresses, dependencies and metadata.
 _SHAPES = {
     "dma": ("num_elements", "rows", "row_elements", "stride_bytes", "qbits", "tensor_role", "codec"),
     "te": ("m", "n", "k", "qbits_weight", "qbits_activation", "qbits_result", "tile_m", "tile_n", "split_k"),
@@ -420,8 +429,12 @@ _SHAPES = {
 
 
 class _Use(msgspec.Struct, frozen=True):
-    """The sizes of the reads and writes of jobs of one shape, without addresses."""
+    """The sizes of the reads and writes of jobs of one shape, without addresses.
 
+    Other jobs of this shape have the fields of `entry`, except its number, its engine, addresses, dependencies and metadata.
+    """
+
+    entry: Entry  #: the first of these jobs
     regions: list[tuple[int, bool]]  #: [byte] of each scratchpad region, and whether it is written
     work: int  #: bytes of a transfer, alignment included; cycles of a TE or VE job
     rows: list[tuple[int, int]] = []  #: DRAM ranges `[start, end)` of a transfer, from its address on
@@ -436,9 +449,9 @@ def _transfer_use(entry: Entry, config: NpuConfig, together: bool) -> _Use:
     else:
         rows = [transfer.aligned_row(i) for i in range(transfer.rows)]
     moved = transfer.bytes_aligned
-    return _Use([(moved, not transfer.write)], moved, [(start - base, end - base) for start, end in rows])
+    return _Use(entry, [(moved, not transfer.write)], moved, [(start - base, end - base) for start, end in rows])
 
 
 def _compute_use(entry: Entry, config: NpuConfig) -> _Use:
     regions = [(region.nbytes, region.write) for region in regions_of(entry, config)]
-    return _Use(regions, service_cycles(entry, config).total)
+    return _Use(entry, regions, service_cycles(entry, config).total)

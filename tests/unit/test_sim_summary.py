@@ -212,3 +212,15 @@ def test_an_engine_without_traffic_takes_no_energy_of_the_scratchpad(engine: str
         run.run()
         found[traffic] = run.result().metrics["energy_pj"]["spm"]
     assert found[False] == 0 < found[True]
+
+
+@pytest.mark.parametrize("cycles", [None, 30])  # to the end, and up to the middle of the second job
+def test_a_result_without_times_of_entries_has_everything_else(cycles: int | None) -> None:
+    program = Program()
+    for _ in range(3):
+        program.te_gemm(**GEMM)
+    run = Machine(load_config(QUIET), program)
+    run.run(cycles=cycles)
+    whole, short = run.result().to_dict(), run.result(entries=False).to_dict()
+    assert len(whole.pop("entries")) == 3 and short.pop("entries") == []
+    assert short == whole

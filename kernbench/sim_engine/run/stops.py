@@ -11,11 +11,9 @@ from kernbench.common.errors import InputError, Problem
 FOREVER = 2**62  # [cycle]
 
 
-def stops_of(until: str | None, position: Mapping[int, int]) -> tuple[int, dict[str, Any]]:
+def stops_of(until: str, position: Mapping[int, int]) -> tuple[int, dict[str, Any]]:
     """The limit and the stop condition of end:ID, start:ID, stall, conflict or cycle:N; `position`: of entries, by id."""
-    kind, _, value = (until or "").partition(":")
-    if until is None:
-        return FOREVER, {}
+    kind, _, value = until.partition(":")
     if until in ("stall", "conflict"):
         return FOREVER, {until: True}
     if kind in ("end", "start", "cycle") and value.isascii() and value.isdigit() and len(value) < 19:

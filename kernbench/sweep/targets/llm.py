@@ -174,7 +174,7 @@ class _Run:
             assert isinstance(self.programs.target, NpuConfig)
             machine = Machine(self.programs.target, known.program, plan=known.plan(self.programs.target))
         machine.run()
-        result: Result = machine.result()
+        result: Result = machine.result(entries=False)
         fields = measured(result, self.programs.target.freq_ghz)
         jobs, times = hash_of_times(machine.time_table())
         bounds = {name: cycles for name, cycles in result.metrics["bounds"].items() if name not in ("cycles", "limit")}

@@ -107,7 +107,7 @@ def _none_allowed(label: str, params: Mapping[str, Any]) -> dict[str, Any]:
 def _ran(machine: Machine) -> Fields:
     """Run a program to its end."""
     machine.run()
-    result = machine.result()
+    result = machine.result(entries=False)
     fields = measured(result, machine.config.freq_ghz)
     fields["metrics"] |= with_bound(result)
     fields["jobs"], fields["jobs_hash"] = hash_of_times(machine.time_table())

@@ -87,7 +87,7 @@ class Emitted:
             self._lowered[key] = known = plan_npu(self.program, config)
             return known
         capacities = tuple(resource_capacities(config))
-        found = msgspec.structs.replace(known, pe=config, machine=lower_machine(config), capacities=capacities)
+        found = msgspec.structs.replace(known, pe=config, machine=lower_machine(config, known.machine), capacities=capacities)
         found.__dict__.update({name: known.__dict__[name] for name in _OF_PROGRAM if name in known.__dict__})
         return found
 

@@ -15,6 +15,7 @@ from kernbench.common import naming
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import parse_size_text, plain_number
 from kernbench.config import SystemConfig
+from kernbench.runtime_api.pe_set import PeSet
 from kernbench.sim_engine.machine import Machine
 
 KIB = 1024
@@ -55,11 +56,12 @@ class Pattern:
 
 def probe(config: SystemConfig, sizes: Sequence[int] = SIZES, only: Sequence[str] = ()) -> Iterator[ProbeRow]:
     """Run every pattern that fits the system, at every size that fits into a scratchpad and a slice of HBM."""
+    room = min(one.nbytes for one in PeSet(config).slices)
     for pattern in patterns(config):
         if only and pattern.name not in only:
             continue
         for size in sizes:
-            if size <= min(config.pe.spm.size_bytes, config.slice_bytes):
+            if size <= min(config.pe.spm.size_bytes, room):
                 yield _row(config, pattern, size)
 
 
@@ -97,6 +99,7 @@ class _Patterns:
     def __init__(self, config: SystemConfig) -> None:
         self.config = config
         self.places = SystemNodes(config)
+        self.slices = PeSet(config).slices
         self.first = PeCoordinates(0, 0, 0)
 
     def slice_of(self, pe: int, of: PeCoordinates | None = None) -> tuple[int, int, int]:
@@ -122,7 +125,9 @@ class _Patterns:
             tiles: Counter[tuple[int, int, int]] = Counter()  # number of tiles of each slice
             opcode = "DMA_STORE_TILE" if store else "DMA_LOAD_TILE"
             for pe, place in ends:
-                address = self.places.resolver.address(*place, tiles[place] % (self.config.slice_bytes // size) * size)
+                sip, cube, number = place
+                room = self.slices[(sip * self.config.cubes + cube) * self.config.slices + number]
+                address = room.base + tiles[place] % (room.nbytes // size) * size
                 tiles[place] += 1
                 program.append(opcode, node=pe.name, tensor_role="activation", qbits=8, num_elements=size, dram_addr=address,
                                spm_bank=0, spm_offset=0)  # fmt: skip

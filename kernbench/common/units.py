@@ -147,6 +147,12 @@ def even_parts(total: int, parts: int) -> list[int]:
     return [each + (i < more) for i in range(parts)]
 
 
+def aligned_inside(start: int, end: int, align: int) -> tuple[int, int]:
+    """The largest range from a multiple of `align` to a multiple of `align` inside [start, end); may be empty."""
+    first = -(-start // align) * align
+    return first, max(first, end // align * align)
+
+
 def ceil_div(numerator: int | Fraction, denominator: int | Fraction = 1, *more: int | Fraction) -> int:
     """The smallest integer that is at least the exact quotient; the number is divided by the denominators one after another."""
     if type(numerator) is int and type(denominator) is int and not more:

@@ -11,6 +11,7 @@ from math import lcm, prod
 from typing import Any, cast
 
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.units import aligned_inside
 from kernbench.config import MachineConfig, NpuConfig, SystemConfig
 from kernbench.config.schema import Te, Ve
 from kernbench.policy.placement import Size
@@ -30,6 +31,11 @@ class Slice:
         """The first address after the slice."""
         return self.base + self.nbytes
 
+    def aligned(self, align: int) -> Slice:
+        """Without the bytes before the first multiple of `align`, and those after the last one."""
+        first, end = aligned_inside(self.base, self.end, align)
+        return Slice(self.name, first, end - first)
+
 
 class PeSet:
     """The PEs by number, ordered by SIP and cube; each PE has its own HBM slice."""
@@ -46,7 +52,13 @@ class PeSet:
 
     @cached_property
     def slices(self) -> tuple[Slice, ...]:
-        """Every HBM slice, cube by cube, by address."""
+        """Every HBM slice, cube by cube, by address: the bytes that aligned transfers can reach."""
+        align = self.config.pe.dma.alignment_bytes
+        return tuple(one.aligned(align) for one in self.whole_slices)
+
+    @property
+    def whole_slices(self) -> tuple[Slice, ...]:
+        """The slices with all their bytes."""
         config = self.config
         stacks = self._map.hbm
         return tuple(
@@ -108,8 +120,10 @@ class TenantPeSet(PeSet):
         """The part of every HBM slice, cube by cube, by address."""
         config = self.config
         memory = config.memory
-        line = lcm(memory.channels // config.slices * memory.interleave_bytes, config.pe.dma.alignment_bytes)
-        return tuple(part_of_slice(one, line, self._part, self._parts) for one in self._whole.slices)
+        align = config.pe.dma.alignment_bytes
+        line = lcm(memory.channels // config.slices * memory.interleave_bytes, align)
+        parts = (part_of_slice(one, line, self._part, self._parts) for one in self._whole.whole_slices)
+        return tuple(part.aligned(align) for part in parts)
 
     def slice_of(self, pe: int) -> int:
         """The number of a PE's own slice."""

@@ -301,7 +301,7 @@ def _npu_spec(config: NpuConfig) -> PeSpec:
         index=0,
         parts={part: part for part in naming.PE_PARTS},
         base=0,
-        memory_routes=OneMemory(config.dram.capacity_bytes),
+        memory_routes=OneMemory(config.dram.capacity_bytes, config.dma.alignment_bytes),
         dma=config.dma,
         te=config.te,
         ve=config.ve,
@@ -320,7 +320,7 @@ def _system_specs(config: SystemConfig, memory_routes: list[SystemRoutes]) -> It
     memories, pe = address_map(config), config.pe
     places = product(range(config.system.sips), range(config.cubes), range(config.cube.pes))
     for index, (sip, cube, number) in enumerate(places):
-        memory_routes.append(SystemRoutes(memories, index))
+        memory_routes.append(SystemRoutes(memories, index, pe.dma.alignment_bytes))
         yield PeSpec(
             name=naming.place(sip, cube=cube, pe=number),
             index=index,

@@ -6,17 +6,19 @@ from typing import Any
 
 from kernbench.common import naming
 from kernbench.common.errors import InputError
-from kernbench.components.builtin.transfers import Memory
+from kernbench.common.units import aligned_inside
+from kernbench.components.builtin.transfers import Memory, beyond
 from kernbench.policy.routing.resolver import AddressMap
 
 
 class SystemRoutes:
-    """The memories that one PE's DMA engines reach: slices of HBM and SRAMs."""
+    """The memories that one PE's DMA engines reach: slices of HBM and SRAMs, as far as aligned transfers stay inside them."""
 
-    def __init__(self, memories: AddressMap, pe: int) -> None:
+    def __init__(self, memories: AddressMap, pe: int, align: int) -> None:
         self.reach: Any = None  #: of the machine's plan
         self._map = memories
         self._pe = pe
+        self._align = align
         self._known: tuple[list[Memory], list[Memory]] = ([], [])  # by direction
         self.last: list[Memory] = [(0, 0, ())] * 2
 
@@ -33,7 +35,7 @@ class SystemRoutes:
         return memory[1:]
 
     def _memory(self, address: int) -> tuple[int, int]:
-        """The range of the slice or SRAM that holds a byte: its first byte, and the byte after its last."""
+        """The aligned range of the slice or SRAM that holds a byte: its first byte, and the byte after its last."""
         memories = self._map
         region = memories.region(address)
         if region is None or region is memories.tcm:
@@ -43,7 +45,10 @@ class SystemRoutes:
         start = region.address(window, offset // size * size)
         if offset >= region.nbytes // size * size:
             raise ValueError(f"the memory before it ends at {region.address(window, region.nbytes):#x}")
-        return start, start + size
+        first, end = aligned_inside(start, start + size, self._align)
+        if not first <= address < end:
+            raise ValueError(beyond(self._align, first, end))
+        return first, end
 
 
 class CommandRoutes:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kernbench.components.builtin.pe_dma import TransferError
 from kernbench.config import load_config
 from kernbench.sim_engine.data_executor import DataExecutor
 from kernbench.sim_engine.op_log import Output
@@ -101,6 +102,42 @@ def test_what_lies_in_two_memories_is_refused() -> None:
     rule = "of the 128 bytes at 0x3fc0 64 are in HBM and 64 in SRAM; move what lies in one memory at a time"
     error = run_of(across).fail()
     assert isinstance(error, KernelError) and str(error).startswith(f"{at(across, 1)}: ") and rule in str(error)
+
+
+UNALIGNED = "pe.dma.alignment_bytes=96"  # the second stack, at 8 KiB, and the SRAM begin between two multiples
+
+
+def test_memories_that_begin_between_two_multiples_of_the_alignment_are_used() -> None:
+    """The first aligned bytes of the second slice are at 4128, those of the SRAM at 16416."""
+    offsets = (4128, SRAM + 32)
+
+    def kernel(tl: Any) -> None:
+        for offset in offsets:
+            tl.store(offset, tl.load(0, (48,), "f16"))
+            tl.load(offset, (48,), "f16")
+
+    run = Run(kernel, memory={0: A}, config=load_config(SYSTEM, [UNALIGNED])).run()
+    assert spaces(run, "dma_write") == [("tcm", "hbm"), ("tcm", "sram")]
+
+
+@pytest.mark.parametrize(("offset", "first", "end"), [(4096, 0x1020, 0x1FE0), (SRAM, 0x4020, 0x4FE0), (4064, 0, 0xFC0)])
+def test_bytes_whose_aligned_bytes_are_in_two_memories_are_refused(offset: int, first: int, end: int) -> None:
+    def kernel(tl: Any) -> None:
+        tl.load(offset, (8,), "f16")
+
+    error = Run(kernel, memory={0: A}, config=load_config(SYSTEM, [UNALIGNED])).fail()
+    rule = f"transfers are aligned to 96 bytes, and those inside the memory are in [{first:#x}, {end:#x})"
+    assert isinstance(error, TransferError) and rule in str(error)
+
+
+def test_bytes_after_the_last_aligned_byte_of_an_npu_are_refused() -> None:
+    """As in programs (docs/model/endings.md, Bad input)."""
+
+    def kernel(tl: Any) -> None:
+        tl.load(4096, (1,), "i8")
+
+    error = Run(kernel, config=load_config({"dram": {"capacity_bytes": 4097}})).fail()
+    assert "transfers are aligned to 64 bytes, and those inside the memory are in [0x0, 0x1000)" in str(error)
 
 
 @pytest.mark.parametrize("tier", ["tcm", "sram", "hbm"])

@@ -23,7 +23,8 @@ class OwnOrders(PeDma):
 
 
 def part(kind: type[PeDma]) -> PeDma:
-    return kind("sip0.cube0.pe0.pe_dma", (0,), Clock(), 0, align=32, scratchpad_bytes=4096, memory_routes=OneMemory(1 << 20))
+    routes = OneMemory(1 << 20, 32)
+    return kind("sip0.cube0.pe0.pe_dma", (0,), Clock(), 0, align=32, scratchpad_bytes=4096, memory_routes=routes)
 
 
 def load(src_addr: int, nbytes: int = 64) -> Flight:

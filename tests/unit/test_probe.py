@@ -152,3 +152,10 @@ def test_sizes_are_refused_with_a_reason(text: str, line: str) -> None:
 def test_an_unknown_pattern_is_refused() -> None:
     with pytest.raises(InputError, match=r"single_cube\.yaml has no such pattern; it has host_to_device"):
         probe_names(load_config("single_cube"), "own_hbm,sideways")
+
+
+def test_slices_that_begin_between_two_multiples_of_the_alignment_are_used_from_the_next_one_on() -> None:
+    """Slices of 2 GiB, and transfers that are aligned to 96 bytes."""
+    config = load_config("single_cube", ["pe.dma.alignment_bytes=96"], kind=SystemConfig)
+    (row,) = probe(config, [4096], only=["neighbour_hbm"])
+    assert row.bytes == 4096 and row.transfers == 1

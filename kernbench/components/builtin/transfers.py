@@ -42,16 +42,25 @@ class MemoryRoutes(Protocol):
 
 
 class OneMemory:
-    """The DRAM of one NPU."""
+    """The DRAM of one NPU, as far as transfers that are aligned to `align` reach."""
 
-    def __init__(self, nbytes: int) -> None:
+    def __init__(self, nbytes: int, align: int) -> None:
         self._nbytes = nbytes
-        self.last: list[Memory] = [(0, nbytes, ())] * 2
+        self._align = align
+        self._end = nbytes // align * align
+        self.last: list[Memory] = [(0, self._end, ())] * 2
 
     def of(self, address: int, write: bool) -> tuple[int, tuple[int, ...]]:
-        if not 0 <= address < self._nbytes:
-            raise ValueError(f"the memory has {self._nbytes} bytes")
-        return self._nbytes, ()
+        if 0 <= address < self._end:
+            return self._end, ()
+        if 0 <= address < self._nbytes:
+            raise ValueError(beyond(self._align, 0, self._end))
+        raise ValueError(f"the memory has {self._nbytes} bytes")
+
+
+def beyond(align: int, start: int, end: int) -> str:
+    """Why a byte of a memory outside [start, end) cannot be moved."""
+    return f"transfers are aligned to {align} bytes, and those inside the memory are in [{start:#x}, {end:#x})"
 
 
 def cut(rows: Rows, memory_routes: MemoryRoutes, write: bool) -> list[tuple[Rows, tuple[int, ...]]]:

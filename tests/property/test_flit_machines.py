@@ -13,11 +13,15 @@ from hypothesis import strategies as st
 from kernbench import Machine, load_config, load_program
 from kernbench.sim_engine.recording import TraceOptions
 from kernbench.topology.builder import build_topology
+from kernbench.trace.reader import open_trace
+from kernbench.trace.validate import validate
+from kernbench.trace.why import explain
 from tests.machine_strategies import Draw, machines
 from tests.oracles.ref_flit_transfers import FlitSimulation, FlitSystem, Routed, simulate_flits
 from tests.oracles.ref_machine import completed
 from tests.property.test_differential import assert_same, outcome
 from tests.property.test_system_differential import assert_same as assert_same_system
+from tests.property.test_why import check_commands, check_path
 from tests.strategies import programs
 from tests.system_roads import PlainRoads
 from tests.systems_of_pes import systems_of_pes
@@ -83,7 +87,7 @@ def flit_systems_of_pes(draw: Draw) -> System:
     system, program = draw(systems_of_pes())
     system["max_cycles"] = min(system.get("max_cycles", 3000), 3000)
     mesh = system["cube"]["mesh"]
-    width, link = system["pe"]["spm"]["bank_width_bytes"], mesh["link"].get("bytes_per_cycle", 128)
+    width, link = system["pe"].get("spm", {}).get("bank_width_bytes", 16), mesh["link"].get("bytes_per_cycle", 128)
     mesh |= {"model": "flit", "flit": routers(draw, width, link, 2)}
     return system, program
 
@@ -131,6 +135,24 @@ def test_systems_equal_reference(system: System) -> None:
 @given(flit_systems_of_pes())
 def test_systems_equal_reference_for_long(system: System) -> None:
     check_of_pes(system)
+
+
+@settings(RELAXED, max_examples=10)
+@given(st.one_of(flit_systems(), flit_systems_of_pes()), st.sampled_from([4, 64]))
+def test_traces_keep_the_laws_and_every_wait_has_a_cause(
+    tmp_path_factory: pytest.TempPathFactory, system: System, window: int
+) -> None:
+    file = tmp_path_factory.mktemp("flits") / "t.jsonl"
+    made = Machine(load_config(system[0]), load_program(system[1]))
+    with file.open("wb") as sink:
+        tracing = made.trace(sink, TraceOptions("full", window))
+        made.run()
+        tracing.close()
+    report = validate(open_trace(file))
+    assert report.valid, report.violations
+    why = explain(open_trace(file))
+    check_path(why)
+    check_commands(why.history, routers=True)
 
 
 WINDOW = 8

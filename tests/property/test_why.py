@@ -48,8 +48,11 @@ def check_tiles(spans: list[Span], start: int, end: int) -> None:
     assert at == end
 
 
-def check_commands(history: History) -> Counter[tuple[str, str]]:
-    """Work and waits of every job add up to the time from its readiness to its end; its job-cycles in the queue by reason."""
+def check_commands(history: History, routers: bool = False) -> Counter[tuple[str, str]]:
+    """Work and waits of every job add up to the time from its readiness to its end; its job-cycles in the queue by reason.
+
+    `routers`: bytes move over routers also while a request is held, so that cycles of `transfer` say nothing of bytes.
+    """
     stories = Stories(history)
     stalled: Counter[tuple[str, str]] = Counter()
     for command in history.commands:
@@ -65,7 +68,8 @@ def check_commands(history: History) -> Counter[tuple[str, str]]:
                     stalled[command.unit, part.cause] += int(part.cycles)
                 blamed = (*QUEUES, "share", "bank", "backpressure")
                 assert part.by or part.cause not in blamed or (part.cause == "queue" and not job.started)
-            check_transfer(stories, job, spans)
+            if not routers:
+                check_transfer(stories, job, spans)
     return stalled
 
 

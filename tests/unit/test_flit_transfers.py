@@ -198,6 +198,17 @@ def test_flit_cycles_of_windows_add_up_whatever_their_length(tmp_path: Path) -> 
     assert sums[0] == sums[1] == sums[2] and min(sums[0].values()) >= 64
 
 
+def test_a_link_may_be_busy_for_longer_than_a_window_if_its_last_flit_occupies_it_in_the_next_one(tmp_path: Path) -> None:
+    """At 2/3 flits per clock, three flits leave in some windows of four cycles: they occupy the link for 4.5 clocks."""
+    given = machine(packet_flits=1, flit_bytes=WIDTH)
+    given["noc"] |= {"link_bytes_per_cycle": "128/3"}
+    path = traced(tmp_path / "t.jsonl", given, move(64 * WIDTH), 4)
+    assert not validate(open_trace(path)).total
+    fields = {"BANDWIDTH_SAMPLE": ("busy_cycles", "window_cycles")}
+    samples = [one for batch in open_trace(path).batches(only=fields) for one in batch if one.event.name in fields]
+    assert max(one.busy_cycles - one.window_cycles for one in samples) == 1
+
+
 def test_only_traces_with_accesses_have_depths_of_buffers(tmp_path: Path) -> None:
     assert not depths(traced(tmp_path / "t.jsonl", machine(packet_flits=1), move(WIDTH), 1, "summary"))
 

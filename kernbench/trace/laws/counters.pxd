@@ -29,7 +29,7 @@ cdef class Member:
 
 cdef class Counters(Law):
     cdef dict _units, _flows, _sizes, _waits
-    cdef set _bare
+    cdef set _bare, _untold
 
     cpdef check(self, Line record, int event)
 

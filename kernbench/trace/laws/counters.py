@@ -85,6 +85,8 @@ class Counters(Law):
         self._units: dict[str, Unit] = {}
         self._flows: dict[tuple[int, int], Member] = {}  # open flows by job and channel
         self._bare: set[tuple[int, int]] = set()  # open flows without a DRAM channel
+        # Links of flows without a DRAM channel to routers: no event says when the window of such a flow is full.
+        self._untold: set[str] = set()
         self._sizes: dict[int, int] = {}  # [B] of open transfers
         self._waits: dict[tuple[int, str], tuple[str, int]] = {}  # waits in queues: unit, and cycle of the begin
 
@@ -167,6 +169,8 @@ class Counters(Law):
             flow = self._flows[key] = Member([], record.t_cycle)
         if self._over_routers(record.unit):
             return
+        if self.context.flits and key in self._bare:
+            self._untold.add(record.unit)
         unit = self._unit(record.unit)
         flow.units.append(unit)
         if flow.since >= 0:  # under fifo, the flow may already be suspended
@@ -250,7 +254,7 @@ class Counters(Law):
                 self.context.report("counters", f"TRACE_END has no counters of {unit}")
             elif kind in KINDS:
                 self._engine(unit, kind, counters, end)
-            elif self.context.full and not self._plugged() and not self._over_routers(unit):
+            elif self.context.full and not self._plugged() and not self._over_routers(unit) and unit not in self._untold:
                 sums = self._unit(unit)
                 self._same(unit, "busy", counters, sums.until(end.cycles))
                 self._same(unit, "member_cycles", counters, sums.members)

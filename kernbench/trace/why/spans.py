@@ -308,8 +308,12 @@ class Stories:
                     yield Span(share.start, share.end, parts)
 
     def _in_line(self, flow: Flow, start: int, end: int) -> Iterator[Span]:
-        """Under `fifo_v1`, the cycles in which another flow has the channel."""
+        """Under `fifo_v1`, the cycles in which another flow has the channel. If none has it on a machine with routers, the flow
+        would have it, but its window is full."""
         for a, b, holders in self.shares.holders(flow, start, end):
+            if not holders and flow.congested is not None:
+                yield Span(a, b, _over_routers(flow, Fraction(b - a)))
+                continue
             by = tuple(other.job.command.id for other in holders if isinstance(other, Flow))
             cause = "write_back" if any(isinstance(other, WriteBack) for other in holders) else "share"
             yield whole(a, b, cause, flow.route[0], by)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.addition_strategies import systems_with_every_addition
 from tests.cache_strategies import cache_systems, cached_row_systems, cached_systems_of_pes
+from tests.combined_strategies import combined_systems, combined_systems_of_pes
 from tests.machine_strategies import Draw, machines
 from tests.reached import Reached
 from tests.row_strategies import (
@@ -178,5 +179,7 @@ DISTRIBUTIONS: dict[str, Distribution] = {
     "every_addition": Distribution(
         systems_with_every_addition(), lambda seen: seen.bursts > 0 and seen.denials > 0 and seen.scratchpads > 1, 20
     ),
+    "combined": Distribution(combined_systems(changed(None)), lambda seen: seen.cycles > 0, 70),
+    "combined_pes": Distribution(combined_systems_of_pes(), lambda seen: seen.scratchpads > 1, 60),
     "controllers_of_pes": Distribution(controller_systems_of_pes(), lambda seen: seen.scratchpads > 1 and seen.bursts > 0, 30),
 }

@@ -7,8 +7,10 @@ from typing import Any
 
 from kernbench.config import load_config
 from kernbench.config.system import SystemConfig
+from tests.oracles import ref_jobs
 from tests.oracles.ref_machine import completed
 from tests.oracles.ref_system import SystemSimulation
+from tests.oracles.ref_system_parts import sections
 from tests.oracles.reference import Simulation
 from tests.system_roads import PlainRoads
 
@@ -71,6 +73,10 @@ def is_system(machine: dict[str, Any]) -> bool:
 def watched(system: System) -> tuple[dict[str, Any], Reached]:
     """What the reference says of a run, with `overlaps` of systems, and what the run reached."""
     machine, program = system
+    spans: list[list[int]] | None = None
+    if machine.get("control", {}).get("micro_scheduler") is not None:
+        program, spans = ref_jobs.divided(machine, program, sections(machine)["spm"] if is_system(machine) else None)
+        machine = ref_jobs.without(machine)
     if is_system(machine):
         config = load_config(machine)
         assert isinstance(config, SystemConfig)
@@ -82,6 +88,8 @@ def watched(system: System) -> tuple[dict[str, Any], Reached]:
     want = run.run()
     if isinstance(run, SystemSimulation):
         want["overlaps"] = sorted(run.overlaps)
+    if spans is not None:
+        want = ref_jobs.of_commands(want, system[1], spans)
     counters = want["counters"]
     seen.status, seen.cycles, seen.denials = want["status"], want["cycles"], sum(run.banks.denials)
     channels = [one for name, one in counters.items() if "dram.ch" in name or (".hbm_ctrl.ch" in name and "-" not in name)]

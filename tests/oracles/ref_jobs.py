@@ -13,11 +13,13 @@ Entry = dict[str, Any]
 ROWS = ("SUM", "MAX", "MIN", "LAYERNORM", "RMSNORM", "SOFTMAX")
 
 
-def divided(machine: dict[str, Any], program: dict[str, Any]) -> tuple[dict[str, Any], list[list[int]]]:
-    """The program of jobs, and for each entry of `program` the positions of its jobs."""
+def divided(
+    machine: dict[str, Any], program: dict[str, Any], spm: dict[str, Any] | None = None
+) -> tuple[dict[str, Any], list[list[int]]]:
+    """The program of jobs, and for each entry of `program` the positions of its jobs. `spm`: of a PE of a system."""
     program = {**program, "cmdq": [{"id": at, **entry} for at, entry in enumerate(program["cmdq"])]}
     limits = machine["control"]["micro_scheduler"]
-    spm = completed(machine)["spm"]
+    spm = spm or completed(machine)["spm"]
     jobs = [list(_jobs(entry, limits, spm)) for entry in program["cmdq"]]
     ids: dict[int, list[int]] = {}
     spans: list[list[int]] = []
@@ -38,13 +40,21 @@ WAITS = ("deps_before", "deps_after", "wait_for")
 def simulate(machine: dict[str, Any], program: dict[str, Any]) -> dict[str, Any]:
     """What `reference.simulate` gives, with the times of commands."""
     of_jobs, spans = divided(machine, program)
-    found = reference.simulate(without(machine), of_jobs)
+    return of_commands(reference.simulate(without(machine), of_jobs), program, spans)
+
+
+def of_commands(found: dict[str, Any], program: dict[str, Any], spans: list[list[int]]) -> dict[str, Any]:
+    """What was found of a program of jobs, with the times of commands, and overlaps between commands."""
     entries = []
     for at, (entry, span) in enumerate(zip(program["cmdq"], spans, strict=True)):
         first, last = found["entries"][span[0]], found["entries"][span[-1]]
         times = {"issue": first["issue"], "start": first["start"], "end": last["end"]}
         entries.append({"id": entry.get("id", at), "opcode": entry["opcode"], **times})
-    return {**found, "entries": entries}
+    if "overlaps" not in found:
+        return {**found, "entries": entries}
+    command = {1_000_000 + at: entry["id"] for entry, span in zip(entries, spans, strict=True) for at in span}
+    overlaps = [(cycle, command[one], command[other]) for cycle, one, other in found["overlaps"]]
+    return {**found, "entries": entries, "overlaps": overlaps}
 
 
 def without(machine: dict[str, Any]) -> dict[str, Any]:

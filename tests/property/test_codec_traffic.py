@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -14,14 +13,11 @@ from kernbench.trace.energy import ledger
 from kernbench.trace.reader import open_trace
 from kernbench.trace.validate import validate
 from kernbench.trace.why import explain
-from tests.oracles.ref_dma import DmaJob
-from tests.oracles.ref_machine import completed
+from tests.combined_strategies import give_codecs
 from tests.property.test_differential import RELAXED, System, check_system
 from tests.property.test_trace import trace_of
 from tests.property.test_why import check_commands, check_path
 from tests.strategies import systems
-
-RATIOS = (Fraction(1), Fraction(2), Fraction(3), Fraction(3, 2), Fraction(5, 4), Fraction(7, 3))
 
 
 @st.composite
@@ -29,23 +25,7 @@ def compressed_systems(draw: Any) -> System:
     """A machine with one or two codecs, and a program of which some tiles move through them."""
     machine, program = draw(systems())
     machine["allocation"] = draw(st.sampled_from(["shared_bw_v1", "fifo_v1"]))
-    sizes = machine["dma"]["alignment_bytes"], machine["dram"]["interleave_bytes"]
-    ratios = [ratio for ratio in RATIOS if all((ratio * size).denominator == 1 for size in sizes)]
-    machine["dma"]["codecs"] = [
-        {
-            "ratio": str(draw(st.sampled_from(ratios))),
-            "bytes_per_cycle": draw(st.sampled_from([1, 5, 16, 64, 256])),
-            "latency_cycles": draw(st.sampled_from([0, 0, 3])),
-        }
-        for _ in range(draw(st.integers(1, 2)))
-    ]
-    whole = completed(machine)
-    size = whole["spm"]["num_banks"] * whole["spm"]["bank_size_bytes"]
-    for k, entry in enumerate(program["cmdq"]):
-        if entry["opcode"].startswith("DMA_") and "num_elements" in entry and draw(st.sampled_from([True, True, False])):
-            through = {**entry, "codec": draw(st.integers(0, len(machine["dma"]["codecs"]) - 1))}
-            if DmaJob(through, 0, whole).range[1] <= size:
-                program["cmdq"][k] = through
+    give_codecs(draw, machine, program)
     return machine, program
 
 

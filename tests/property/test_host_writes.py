@@ -13,6 +13,7 @@ from kernbench.sim_engine.recording import TraceOptions
 from kernbench.trace.reader import open_trace
 from kernbench.trace.validate import validate
 from kernbench.trace.why import explain
+from tests.combined_strategies import give_host
 from tests.property.test_differential import RELAXED, System, check_system
 from tests.property.test_system_differential import check_system as check_system_of_pes
 from tests.property.test_trace import check_checkpoints, compare, trace_of
@@ -22,24 +23,11 @@ from tests.system_programs import system_programs
 from tests.systems_of_pes import system_machines
 
 
-def with_host(draw: Any, machine: dict[str, Any], program: dict[str, Any]) -> None:
-    """Give a machine a host, which writes some entries of a program and is told of the ends of others."""
-    mmio = {
-        "write_cycles": draw(st.sampled_from([1, 1, 3, 20, 150])),
-        "latency_cycles": draw(st.sampled_from([0, 1, 7, 60])),
-        "interrupt_cycles": draw(st.sampled_from([0, 1, 5, 90])),
-    }
-    machine["control"] = {**machine.get("control", {}), "mmio": mmio}
-    for entry in program["cmdq"]:
-        entry |= draw(st.sampled_from([{"source": "MMIO"}, {"source": "MMIO"}, {"source": "ISA"}, {}]))
-        entry |= draw(st.sampled_from([{"irq_line": 1}, {}]))
-
-
 @st.composite
 def systems_with_a_host(draw: Any) -> System:
     """A machine with a host, and a program of which the host writes some entries and is told of the ends of others."""
     machine, program = draw(systems())
-    with_host(draw, machine, program)
+    give_host(draw, machine, program)
     given_keys = draw(st.sets(st.sampled_from(["write_cycles", "latency_cycles", "interrupt_cycles"])))
     machine["control"]["mmio"] = {key: machine["control"]["mmio"][key] for key in sorted(given_keys)}
     return machine, program
@@ -65,7 +53,7 @@ def systems_of_pes_with_a_host(draw: Any) -> System:
     system = draw(system_machines())
     system["max_cycles"] = 20_000
     program = draw(system_programs(system))
-    with_host(draw, system, program)
+    give_host(draw, system, program)
     return system, program
 
 

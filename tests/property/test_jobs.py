@@ -14,6 +14,7 @@ from kernbench.sim_engine.recording import TraceOptions
 from kernbench.trace.reader import open_trace
 from kernbench.trace.validate import validate
 from kernbench.trace.why import explain
+from tests.combined_strategies import give_jobs
 from tests.oracles import ref_jobs
 from tests.property.test_differential import RELAXED, System, assert_same, outcome
 from tests.property.test_trace import trace_of
@@ -27,16 +28,7 @@ ONCE = ("CMD_ENQUEUE", "CMD_START", "CMD_END", "IRQ_EMIT", "TOKEN_COMPLETE", "MA
 def systems_with_jobs(draw: Any) -> System:
     """A machine with a micro-scheduler of small tiles and chunks, and a program."""
     machine, program = draw(systems())
-    sizes = st.sampled_from([None, 1, 2, 3, 5, 8, 16])
-    limits = {name: draw(sizes) for name in ("tile_m", "tile_n", "tile_k")}
-    limits["chunk_elements"] = draw(st.sampled_from([None, 7, 16, 33, 64]))
-    given_limits = {name: value for name, value in limits.items() if value is not None}
-    machine["control"] = {**machine.get("control", {}), "micro_scheduler": given_limits}
-    most = machine["control"]["micro_scheduler"]
-    for entry in program["cmdq"]:  # few jobs: no more than a few in each dimension
-        if entry["opcode"].startswith("TE_"):
-            for axis in "mnk":
-                entry[axis] = min(entry[axis], 3 * most.get(f"tile_{axis}", entry[axis]))
+    give_jobs(draw, machine, program)
     return machine, program
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container
+from functools import lru_cache
 
 import msgspec
 
@@ -243,6 +244,7 @@ def kind_of_engine(name: str) -> str:
     return name.rpartition(".")[2].partition("[")[0]
 
 
+@lru_cache(1 << 14)
 def counted(name: str) -> str:
     """The kind of a counter from its name: dram, noc, llc, dma, te, ve, cpu or spm; any other name is its own kind."""
     if name.startswith("dram.") or ".hbm_ctrl.ch" in name:

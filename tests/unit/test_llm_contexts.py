@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernbench.cmdq.entries import PairEntry, TeEntry
-from kernbench.cmdq.footprint import bytes_of
+from kernbench.cmdq.footprint import bytes_of, work_of
 from kernbench.common.errors import InputError
 from kernbench.config import load_config
 from kernbench.workloads.blocks.context import ContextShare, most_cached
@@ -153,6 +153,26 @@ def test_norms_of_own_rows_take_fewer_cycles(made: Any) -> None:
     split, whole = made(Layout(4, sp=True), keys), made(Layout(4), keys)
     cycles = [segment_tally(found, layer_of(found, "prefill")).cycles for found in (split, whole)]
     assert cycles[0] < cycles[1]
+
+
+@pytest.mark.parametrize(("bank", "mixer", "network"), [(131072, 1, 1), (6144, 8, 4), (5120, 16, 16)])
+def test_with_rows_of_shards_the_network_has_larger_blocks_if_they_fit(
+    made: Any, bank: int, mixer: int, network: int
+) -> None:  # fmt: skip
+    """The mixer has more buffers than the network. Of 16 blocks of 30 rows, two shards have 8 rows and two have 7, so that they
+    would not have the same rows of four blocks of 120."""
+    keys, job = {**KEYS, "num_key_value_heads": 4}, Job(prompt=480, tokens=1, layers=1, phases=("prefill",))
+    machine = load_config("single_cube", [f"pe.spm.bank_size_bytes={bank}", "pe.spm.check_overlap=error"])
+    programs, whole = made(Layout(4, sp=True), keys, job, machine), made(Layout(4, sp=True), keys, job)
+    segment = layer_of(programs, "prefill")
+    products = [entry for entry in programs.segment_program(segment).entries if isinstance(entry, TeEntry)]
+    for phase, blocks in (("OUT_PROJ", mixer), ("MLP_DOWN", network)):
+        assert len({entry.meta["block_id"] for entry in products if entry.meta["phase"] == phase}) == blocks
+    hidden, width = keys["hidden_size"], keys["intermediate_size"]
+    assert sum(work_of(entry) for entry in products if entry.meta["phase"] == "MLP_DOWN") == 480 * hidden * width
+    split, alone = segment_tally(programs, segment), segment_tally(whole, layer_of(whole, "prefill"))
+    again = 3 * 480 * hidden if network < mixer else 0  # the mixer writes its rows, and the network reads them twice
+    assert split.bytes["activations"] == alone.bytes["activations"] + again
 
 
 class Bytes:

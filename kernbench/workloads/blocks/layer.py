@@ -110,9 +110,13 @@ class BlockLayer(LayerEmitter):
     def _network_block(self, pieces: Sequence[Piece], first: int, rows: int) -> Iterator[Meeting]:
         """A block through the network alone, which needs the residual stream only before and after its experts."""
         assert self.shape.block.ffn is not None
-        address, count = self.target + self.act(first * self.hidden), rows * self.hidden
-        normed = self.load("activation", self.act_bits, address, count)
-        self.norm(normed, rows, normed)
+        address, count = self.target + self.act(first * self.hidden), self.own(rows)[1] * self.hidden
+        x = self.load("activation", self.act_bits, address, count)
+        if self.splits_rows:
+            normed = yield from self._normed(x, rows)
+            self.arena.give(x)
+        else:
+            normed = self.norm(x, rows, x)
         network = yield from self._network_of(self.shape.block.ffn, normed, rows)
         self.arena.give(normed)
         yield from self._reduce(network, rows)

@@ -506,19 +506,30 @@ class BlockPrograms(LlmPrograms):
         """The same blocks; the network has larger ones if they fit, so that its weights are loaded less often."""
         block = cast("BlockShape", segment.shape).block
         whole = block.mixer is None or block.ffn is None or block.cross is not None or block.parallel or block.predicts
-        if whole or segment.kind != "layer" or self.job.groups > 1 or self.job.splits_rows:
+        if whole or segment.kind != "layer" or self.job.groups > 1:
             return blocks
         rows = batch.tokens
         while rows > blocks.rows:
             tried = replace(blocks, network_rows=rows)
-            program = Program("rows that fit")
-            collectives = len(self.reduced)
-            fits = self._emitted(segment, program, self._emitters(segment, program), batch, tried)
-            del self.reduced[collectives:]
-            if fits:
-                return tried
+            if self._kept_rows(batch, rows) == self._kept_rows(batch, blocks.rows):
+                program = Program("rows that fit")
+                collectives = len(self.reduced)
+                fits = self._emitted(segment, program, self._emitters(segment, program), batch, tried)
+                del self.reduced[collectives:]
+                if fits:
+                    return tried
             rows = ceil_div(rows, 2)
         return blocks
+
+    def _kept_rows(self, batch: Batch, most: int) -> list[int]:
+        """How many rows each shard has between products, in blocks of at most `most` rows; with --sp a part of each block."""
+        if not self.job.splits_rows:
+            return [batch.tokens]
+        found = [0] * self.job.shards
+        for pieces in batch.blocks(most):
+            parts = even_parts(sum(piece.rows for piece in pieces), self.job.shards)
+            found = [some + more for some, more in zip(found, parts, strict=True)]
+        return found
 
     def _emitters(self, segment: Segment, program: Program) -> list[Emitter]:
         common = self._fields(segment)

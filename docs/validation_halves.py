@@ -1,15 +1,16 @@
 """Measures how well one half of a published table predicts the other half, and records the errors in docs/validation.md.
 
-    python docs/validation_halves.py DIR
+    python docs/validation_halves.py DIR [TABLE...]
 
-`DIR` has the tables of `kbsim validate chips`. A fit starts from the chip's datasheet with the constants of other chips, and
+`DIR` has the tables of `kbsim validate chips`. If the names of some tables are given, such as `a100/llmcompass_gelu.csv`, the
+lines of the others stay as they are. A fit starts from the chip's datasheet with the constants of other chips, and
 from a profile without the constants that the table determined. So no fit starts from a value that was fitted to the same table.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, median
 
@@ -28,13 +29,16 @@ FEWEST = 8  #: a table with fewer rows has no halves
 HALVES = ("large shapes", "small shapes", "skinny products")
 
 
-def lines(tables: Sequence[Table]) -> Iterator[str]:
-    """A line for each table of a chip that has other calibrated chips beside it."""
+def lines(tables: Sequence[Table], known: Mapping[str, str]) -> Iterator[str]:
+    """A line for each table of a chip that has other calibrated chips beside it. `known`: lines that stay, by table."""
     columns = ("table", *HALVES, "an operation", "before the fit", "values of the files")
     yield "| " + " | ".join(columns) + " |"
     yield "|---" + "|---:" * (len(columns) - 1) + "|"
     for table in tables:
         if table.machine is None or table.family == "model" or len(table.cases) < FEWEST:
+            continue
+        if table.name in known:
+            yield known[table.name]
             continue
         machine = as_new(table)
         if machine is None:
@@ -79,14 +83,16 @@ def _worst(each: Sequence[Held]) -> str:
     return f"{median(one.median for one in each):.0%}; {far.name} {far.median:.0%}"
 
 
-def record(folder: Path) -> None:
-    """Writes the lines to the page."""
-    found = "\n".join(lines(list(read_tables(folder))))
+def record(folder: Path, names: Sequence[str]) -> None:
+    """Writes the lines to the page: those of the named tables, or all lines."""
     begin, end = RECORDED
     before, rest = PAGE.read_text().split(begin)
-    _, after = rest.split(end)
+    recorded, after = rest.split(end)
+    of = {line.split("`")[1]: line for line in recorded.splitlines() if line.startswith("| `")}
+    known = {name: line for name, line in of.items() if names and name not in names}
+    found = "\n".join(lines(list(read_tables(folder)), known))
     PAGE.write_text(before + begin + "\n" + found + "\n\n" + end + after)
 
 
 if __name__ == "__main__":
-    record(Path(sys.argv[1]))
+    record(Path(sys.argv[1]), sys.argv[2:])

@@ -78,7 +78,8 @@ def _sound_edges(entries: list[Entry]) -> Edges | None:
 
 
 def _sound_program(name: str, entries: list[Entry], edges: Edges | None, document: Document) -> Program:
-    program = Program(name, entries, document.source)
+    program = Program(name, source=document.source)
+    program.entries = entries  # they have their positions, unlike those of a caller
     program.sound = Sound(program.entries.copy(), edges) if edges is not None else None
     program.document = replace(document, data=None) if document.text is not None else None  # the entries contain everything
     return program

@@ -70,11 +70,14 @@ SWITCHED = (
 #: Boards and their ranks. Each rank is a chip, whose queues have other sizes (`kernbench/ccl/queue_sizes.py`).
 BOARDS = (
     *((name, ranks) for name in ("a100_8x", "h100_8x", "h200_8x", "b200_8x", "mi300x_8x") for ranks in (8, 4, 2)),
-    *(("tpuv5e_2x4", 8), ("tpuv6e_2x4", 8), ("wormhole_n300", 2)),
+    *((name, ranks) for name in ("tpuv5e_2x4", "tpuv6e_2x4") for ranks in (8, 4, 2)),
+    ("wormhole_n300", 2),
 )
 ON_BOARDS = (4 * KIB, 32 * KIB, 64 * KIB, 256 * KIB, MIB, 2 * MIB, 4 * MIB, 8 * MIB, 16 * MIB, 64 * MIB)
-#: More sizes of a board. Its links are so fast that 64 MiB do not show which algorithm is best for longer vectors.
-LONGER = {"b200_8x": (256 * MIB,)}
+#: More sizes of a board. The links of `b200_8x` are so fast that 64 MiB do not show which algorithm is best for longer vectors.
+#: Over the slow links of the others, the lanes of algorithms begin at different sizes.
+BETWEEN = (8 * KIB, 16 * KIB, 128 * KIB, 512 * KIB)
+MORE = {"b200_8x": (256 * MIB,), "tpuv5e_2x4": BETWEEN, "tpuv6e_2x4": BETWEEN, "wormhole_n300": BETWEEN}
 DIGITS = (1, 3, 2, 3, 3, 2, 2)  #: of the weights, as they are written
 LARGEST = 0.5  #: weight of the largest error beside the mean
 
@@ -128,7 +131,7 @@ def simulated_on_boards() -> list[Simulated]:
     """The times of boards, without algorithms that are far from the best."""
     found = []
     for machine, ranks in BOARDS:
-        one, sizes = about(machine, (), Shape(ranks, 1, 1)), (*ON_BOARDS, *LONGER.get(machine, ()))
+        one, sizes = about(machine, (), Shape(ranks, 1, 1)), tuple(sorted((*ON_BOARDS, *MORE.get(machine, ()))))
         made = tuner(one)
         for collective in MOVING:
             for _ in simulate(made, collective, sizes, "f16", MAX_MESSAGES, WITHIN):

@@ -1,9 +1,10 @@
 """Estimates the time of a collective without a simulation, from route latencies, messages and bytes of each step.
 
 The model is linear in features of a call: a constant for loads and stores, the latencies of the steps, the messages, and the
-time of the bytes. The bytes count on the link of a PE, or on a link between SIPs if that takes longer; all ranks of a SIP share
-such a link. A lane that follows another lane costs only the work of the busiest rank or link for the lane. The weights of the
-features (`weights`) were fitted to simulations of the presets, for each algorithm. They do not depend on ranks or sizes.
+time of the bytes on the link of a PE. All ranks of a SIP share the links between SIPs, on which the bytes may take longer. In a
+schedule, the difference counts as a latency, because the engines of a PE have no more work for it. A lane that follows another
+lane costs only the work of the busiest rank or link for the lane. The weights of the features (`weights`) were fitted to
+simulations of the presets, for each algorithm. They do not depend on ranks or sizes.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import ceil, sqrt
+from math import ceil, inf, sqrt
 
 from kernbench.ccl.contract import pieces
 from kernbench.ccl.ring_schedule import LIMIT
@@ -33,7 +34,8 @@ class Step:
 
     latency: float
     messages: int
-    share: float  #: as often as they pass a PE's link; more if a link between SIPs takes longer for all that goes over it
+    share: float  #: as often as they pass a PE's link; in closed forms more if a link between SIPs takes longer for all of them
+    waits: float = 0.0  #: in schedules, the same of the time by which a link between SIPs takes longer
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +54,9 @@ class Outline:
     full: bool = False  #: as few lanes as the slots allow
     window: int = LIMIT  #: lanes at a time, if their messages have slots
     abreast: int = 0  #: lanes in lockstep whose messages are on their way at a time; 0: lanes follow each other closely
+    lockstep: bool = False  #: whether lanes at a time end together, so that the bytes of all steps count for the next lanes
+    in_turn: bool = False  #: whether they also wait for each other in each step
+    at_once: float = inf  #: in a schedule, messages of a rank that can be on their way at a time
     turns: float = 0.0  #: [cycle] of a lane by its latencies, if a rank's messages wait for those that are on their way
     buffer: int = 0  #: `n_elem` in the buffer of a schedule, which is cut into lanes that are not too long
     space: LaneSpace | None = None  #: if the lanes of a schedule depend on the scratchpad
@@ -59,31 +64,35 @@ class Outline:
     form: str = ""  #: which of its forms an algorithm has in this group, if each form has weights of its own
     worked: float = 0.0  #: share of the bytes of `n_elem` that the vector engines of the busiest rank add or copy
     chained: float = 0.0  #: the same, of all sums and copies of a lane that wait for each other, also on several ranks
+    waits: float = 0.0  #: as `share`, of the time by which the busiest link between SIPs takes longer for a lane
 
     def features(
         self, nbytes: int, itemsize: int, slots: int, slot_bytes: int, link: float, protocol: Protocol = PLAIN
     ) -> tuple[float, ...]:
         """Return the features of `n_elem` elements with this number of bytes.
 
-        The features are 1, the cycles of latency, the messages sent one after another, the cycles of the link for the first
-        lane, and those for the other lanes. Then follows the geometric mean of messages and link, for messages whose bytes and
-        commands take about equally long. The last feature is the number of operations.
+        The features are 1, the cycles of latency and of waits for shared links, the messages sent one after another, the cycles
+        of the link for the first lanes, and those for other lanes. Then follows the geometric mean of messages and link, for
+        messages whose bytes and commands take about equally long. The last feature is the number of operations.
         """
         lanes = self.lanes(nbytes, itemsize, slots, slot_bytes)
         lane = nbytes / lanes / link * protocol.line_bytes / protocol.data_bytes
         flags = protocol.cycles * len(self.steps)
         messages = self.once[1] + (lanes - 1) * self.messages
-        first, others = self.once[2] * lane, (lanes - 1) * self.share * lane
-        busy = first + others
+        chains = ceil(lanes / min(self.window, slots)) if self.lockstep else 1
+        first, others = chains * self.once[2] * lane, (lanes - chains) * self.share * lane
+        far = (chains * self.once[3] + (lanes - chains) * self.waits) * lane
+        busy = first + others + far
         window = min(self.window, slots)
         # There and back: a slot is free when its credit has come. The first lanes have free slots.
         waits = (2 * self.once[0] + flags) * lanes / window - self.once[0] if lanes > window else 0.0
-        sending = max(waits, lanes * self.sending, self.turns) - MESSAGE * messages - busy
+        # A message is on its way for its latency and for the time of its bytes.
+        sending = max(waits, max(lanes * self.sending, self.turns) + busy / self.at_once) - MESSAGE * messages - busy
         done = float(lanes * self.operations[lanes > 1])
-        latency = max((self.once[0] + flags) * self._rounds(lanes, window), sending)
-        return 1.0, latency, messages, first, others, sqrt(messages * busy), done
+        latency = max((self.once[0] + flags) * self._rounds(lanes, window), sending) + far
+        return 1.0, latency, messages, first, others, sqrt(messages * (first + others)), done
 
-    def _rounds(self, lanes: int, window: int) -> int:
+    def _rounds(self, lanes: int, window: int) -> float:
         """Return how often the latencies of all steps count.
 
         Lanes in lockstep send the messages of a step together, so some lanes wait if there are more messages than can be in
@@ -92,7 +101,18 @@ class Outline:
         if not self.abreast:
             return 1
         whole, rest = divmod(lanes, window)
-        return whole * ceil(window / self.abreast) + ceil(rest / self.abreast)
+        return whole * ceil(window / self.abreast) * self._turn(window) + ceil(rest / self.abreast) * self._turn(rest)
+
+    def _turn(self, lanes: int) -> float:
+        """Return how much longer the latencies of a lane are that runs in turn with others.
+
+        A lane sends after the next lane has used its message of the step before, and the last lane after the first lane has
+        used its message of the same step. All lanes are therefore done with n - 1 steps after n latencies. Nobody waits in the
+        first step. Lanes of blocks, which are often sent steps after they arrived, are estimated without these waits.
+        """
+        if lanes < 2 or not self.in_turn or not self.once[0]:
+            return 1.0
+        return 1.0 + (1.0 - self.steps[0].latency / self.once[0]) / (lanes - 1)
 
     def lanes(self, nbytes: int, itemsize: int, slots: int, slot_bytes: int) -> int:
         """Return the number of lanes into which `n_elem` elements with this number of bytes are cut."""
@@ -130,7 +150,8 @@ class Outline:
         return (factor - 1) * (first + (lanes - 1) * self.worked) * nbytes / lanes / bytes_a_cycle
 
     @cached_property
-    def once(self) -> tuple[float, int, float]:
-        """The latencies, the messages and the share of bytes, summed over all steps of a lane."""
+    def once(self) -> tuple[float, int, float, float]:
+        """The latencies, the messages, the share of bytes and the waits for links, summed over all steps of a lane."""
         steps = self.steps
-        return sum(one.latency for one in steps), sum(one.messages for one in steps), sum(one.share for one in steps)
+        bytes_of = sum(one.share for one in steps), sum(one.waits for one in steps)
+        return sum(one.latency for one in steps), sum(one.messages for one in steps), *bytes_of

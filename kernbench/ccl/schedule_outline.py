@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import heapreplace
 from typing import Any
@@ -12,16 +12,19 @@ from kernbench.ccl.cost import PASSES, Outline, Step
 from kernbench.ccl.group_routes import Link, Routes
 from kernbench.ccl.schedule import Message, Program, Schedule, SwitchMessage
 
+#: Slots of a queue that never waits for credits.
+MANY = 1 << 16
 
-def outline_of(schedule: Schedule, routes: Routes, scratchpad: int = 0) -> Outline:
-    """Return the outline of a schedule on ranks whose scratchpads have this size [B]."""
+
+def outline_of(schedule: Schedule, routes: Routes, scratchpad: int = 0, slots: int = MANY) -> Outline:
+    """Return the outline of a schedule on ranks whose scratchpads have this size [B], and whose queues have this many slots."""
     times, places = routes.times, routes.places
     steps: list[Step] = []
     unit = 1 / schedule.positions if schedule.vector else 1.0
     work = [[0, 0] for _ in range(schedule.ranks)]
     sending = [0.0] * schedule.ranks
     carried: dict[Link, float] = {}  # positions, by link that ranks of a SIP share; more of a slower one
-    first, turns = _Clock(schedule.ranks, schedule.ranks), _Clock(schedule.ranks, times.at_once)
+    first, turns = _Clock(schedule.ranks, schedule.ranks, slots), _Clock(schedule.ranks, times.at_once, slots)
     for step in schedule.steps:
         busy: dict[int, list[int]] = {}
         sent: dict[int, list[tuple[int, Sequence[int]]]] = {}  # by sender: the latencies and the receivers of its messages
@@ -60,12 +63,14 @@ def outline_of(schedule: Schedule, routes: Routes, scratchpad: int = 0) -> Outli
                 carried[link] = carried.get(link, 0.0) + load
             latency = first.step(sent)
             turns.step(sent)
-            steps.append(Step(latency, messages, max(PASSES * most, max(loads.values(), default=0) * times.shared) * unit))
+            passes, far = PASSES * most, max(loads.values(), default=0) * times.shared
+            steps.append(Step(latency, messages, passes * unit, max(0.0, far - passes) * unit))
             for rank, some in sent.items():
                 sending[rank] += sum(one for one, _ in some) / times.at_once
     each = max(work, key=lambda row: row[1], default=[0, 0])
     moved = (len(schedule.loads[0]) + len(schedule.stores[0])) * unit
-    share = max(PASSES * (each[1] * unit + moved) / 2, max(carried.values(), default=0) * times.shared * unit)
+    share = PASSES * (each[1] * unit + moved) / 2
+    waits = max(0.0, max(carried.values(), default=0) * times.shared * unit - share)
     widest = schedule.widest * unit
     ranks = range(0, schedule.ranks, max(1, schedule.ranks // SAMPLE))
     done = max(_operations(schedule.programs[rank], apart=False) for rank in ranks)
@@ -75,10 +80,13 @@ def outline_of(schedule: Schedule, routes: Routes, scratchpad: int = 0) -> Outli
     busiest = max(sending, default=0.0)
     # If only the root gets results, the other ranks continue with the next lane as soon as they have sent.
     abreast = times.at_once if all(schedule.stores) else 0
+    # A root that has sent continues with the next lane too.
+    lockstep = all(schedule.stores) and all(schedule.loads)
     worked = max(_worked(schedule.programs[rank]) for rank in ranks) * unit
     chained = sum(_most_added(step) for step in schedule.steps) * unit
     how: dict[str, Any] = {"operations": (done, cut), "window": WIDTH, "buffer": buffer, "worked": worked, "chained": chained}
-    how |= {"space": schedule.space, "scratchpad": scratchpad}
+    how |= {"space": schedule.space, "scratchpad": scratchpad, "waits": waits, "at_once": times.at_once}
+    how |= {"lockstep": lockstep, "in_turn": lockstep and schedule.vector}
     return Outline(steps, each[0] // 2, share, widest, far, adds, busiest, abreast=abreast, turns=turns.latest, **how)
 
 
@@ -86,12 +94,14 @@ class _Clock:
     """Computes when each rank has its messages, if only latencies take time and the number of messages in flight is limited.
 
     A rank sends the messages of a step in order, when it has all messages of the step before. The longest routes of several
-    steps therefore add up only if they follow each other from rank to rank.
+    steps therefore add up only if they follow each other from rank to rank. A queue carries as many messages in the time of a
+    message and its credit as the queue has slots.
     """
 
-    def __init__(self, ranks: int, at_once: int) -> None:
+    def __init__(self, ranks: int, at_once: int, slots: int) -> None:
         self.ready = [0] * ranks
-        self.at_once = at_once
+        self.at_once, self.slots = at_once, slots
+        self.credits: dict[tuple[int, Sequence[int]], deque[int]] = {}  # by queue: when its last credits arrive, in order
 
     @property
     def latest(self) -> int:
@@ -107,7 +117,10 @@ class _Clock:
         for rank, messages in sent.items():
             ends = [self.ready[rank]] * min(self.at_once, len(messages))
             for latency, targets in messages:
-                end = ends[0] + latency
+                credits = self.credits.setdefault((rank, targets), deque(maxlen=self.slots))
+                start = max(ends[0], credits[0]) if len(credits) == self.slots else ends[0]
+                end = start + latency
+                credits.append(end + latency)
                 heapreplace(ends, end)
                 for one in targets:
                     ready[one] = max(ready[one], end)

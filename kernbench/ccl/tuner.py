@@ -269,7 +269,8 @@ class Tuner:
         if found is not None or group.size > MAX_RANKS or (entry.name == "direct" and group.size**2 > MAX_PAIRS):
             return found
         schedule = schedule_of(entry, group)
-        return None if schedule is None else outline_of(schedule, routes, self.config.pe.spm.size_bytes)
+        slots = self.queues(entry).slots
+        return None if schedule is None or slots is None else outline_of(schedule, routes, self.config.pe.spm.size_bytes, slots)
 
 
 def _key(full_name: str, protocol: str) -> str:

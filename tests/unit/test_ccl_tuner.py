@@ -293,9 +293,28 @@ def test_a_link_between_sips_is_shared_by_all_ranks_of_a_sip() -> None:
         schedule = vector_schedule(16, 1, [[Message(one, one + 8, (0,), (0,)) for one in range(targets)]], loads=range(16))
         places = [(rank // 8, 0, 0) for rank in range(16)]
         made = outline_of(schedule, Routes(Latencies(10, 0, 200, link=128.0, far_link=64.0), places, sips=2))
-        return made.once[2]
+        assert made.once[2] == 2.0  # the link of a PE has one message, sent and received
+        return made.once[3]
 
-    assert [share(1), share(4), share(8)] == [2.0, 8.0, 16.0]
+    assert [share(1), share(4), share(8)] == [0.0, 6.0, 14.0]
+
+
+def test_a_queue_carries_as_many_messages_as_slots_until_a_credit_is_back() -> None:
+    def turns(slots: int) -> float:
+        steps = [[Message(0, 1, (0,), (0,))] for _ in range(5)]
+        routes = Routes(Latencies(10, 0, 0, 1.0), [(0, 0, 0)] * 2, 1)
+        return outline_of(vector_schedule(2, 1, steps, loads=range(2)), routes, 0, slots).turns
+
+    assert [turns(1), turns(2), turns(3), turns(5)] == [90, 50, 30, 10]
+
+
+def test_lanes_of_a_vector_that_run_in_turn_wait_for_each_other() -> None:
+    """n lanes are done with n - 1 steps after n latencies, except for the first step."""
+    steps = [[Message(0, 1, (0,), (0,)), Message(1, 0, (0,), (0,))] for _ in range(4)]
+    made = outline_of(vector_schedule(2, 1, steps, loads=range(2)), Routes(Latencies(100, 0, 0, 1e9), [(0, 0, 0)] * 2, 1))
+    made = replace(made, full=True, widest=1.0)  # one lane for each slot
+    latency = [made.features(64 * lanes, 2, 8, 64, 1e9)[1] for lanes in (1, 2, 3, 4, 8)]
+    assert latency == pytest.approx([400, 700, 550, 500, 1000])
 
 
 def test_the_model_alone_is_near_simulations() -> None:

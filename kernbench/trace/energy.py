@@ -375,6 +375,8 @@ class _Sums:
             kept[record.unit, action, bisect_right(self.bounds, record.addr), self._at(record)] += record.size_bytes
 
     def dram_tx_end(self, record: Any) -> None:
+        if not is_link(record.unit):  # what hits in a cache moves over no channel
+            return
         action = self.directions.get(record.job_id, READ)
         self.counts["dram", record.unit, action, record.cmd_id, 0, self._at(record)] += record.size_bytes
 

@@ -15,6 +15,9 @@ import kernbench as kb
 from kernbench.common.errors import InputError
 from kernbench.trace.energy import GROUPINGS, ledger
 from kernbench.trace.reader import open_trace
+from tests.combined_strategies import combined_systems, combined_systems_of_pes
+from tests.hard_strategies import changed
+from tests.property.test_flit_machines import flit_systems
 from tests.strategies import systems
 
 RATES = st.fractions(0, 100, max_denominator=97).map(str)
@@ -51,6 +54,14 @@ def check_sums(system: tuple[dict[str, Any], dict[str, Any]], prices: dict[str, 
 @settings(max_examples=15, **RELAXED)
 @given(systems(), PRICES)
 def test_groups_add_up_to_the_energy_of_the_run(
+    system: tuple[dict[str, Any], dict[str, Any]], prices: dict[str, Any]
+) -> None:
+    check_sums(system, prices)
+
+
+@settings(max_examples=10, **RELAXED)
+@given(st.one_of(combined_systems(changed(None)), flit_systems(), combined_systems_of_pes()), PRICES)
+def test_groups_add_up_with_caches_codecs_jobs_and_routers(
     system: tuple[dict[str, Any], dict[str, Any]], prices: dict[str, Any]
 ) -> None:
     check_sums(system, prices)

@@ -93,6 +93,18 @@ def test_what_moves_over_a_cache_or_through_a_codec_is_on_no_link(tmp_path: Path
         assert {item.part for item in found.items if item.energy} == {"dram", "spm"}
 
 
+def test_what_hits_in_a_cache_moves_over_no_channel(tmp_path: Path) -> None:
+    made = Program("twice")
+    for k in range(2):
+        made.dma_load(tensor_role="weight", qbits=8, num_elements=4096, dram_addr=0, spm_bank=0, spm_offset=0,
+                      deps_before=[0] * k)  # fmt: skip
+    config = kb.load_config({"llc": {"capacity_bytes": "64 KiB", "bw_bytes_per_cycle": 64}})
+    run = kb.run(made, config, trace=tmp_path / "t.jsonl", trace_level="full")
+    found = ledger(open_trace(tmp_path / "t.jsonl"))
+    assert [(item.cmd_id, item.count) for item in found.items if item.part == "dram"] == [(0, 4096)]
+    assert float(found.total) == run.result.metrics["energy_pj"]["total"]
+
+
 def test_the_table_of_accesses_has_all_energy(found: Ledger) -> None:
     rows = list(csv.DictReader(io.StringIO(accesses_csv(found))))
     assert sum(F(row["pj"]) for row in rows) == found.total

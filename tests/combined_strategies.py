@@ -22,8 +22,8 @@ RATIOS = (Fraction(1), Fraction(2), Fraction(3), Fraction(3, 2), Fraction(5, 4),
 MAX_CYCLES = 20_000
 
 
-def give_codecs(draw: Draw, machine: dict[str, Any], program: dict[str, Any]) -> None:
-    """One or two codecs in each DMA engine; some tiles of the program move through them."""
+def give_codecs(draw: Draw, machine: dict[str, Any], *programs: dict[str, Any]) -> None:
+    """One or two codecs in each DMA engine; some tiles of the programs move through them."""
     sizes = machine["dma"]["alignment_bytes"], machine["dram"]["interleave_bytes"]
     ratios = [ratio for ratio in RATIOS if all((ratio * size).denominator == 1 for size in sizes)]
     machine["dma"]["codecs"] = [
@@ -36,11 +36,12 @@ def give_codecs(draw: Draw, machine: dict[str, Any], program: dict[str, Any]) ->
     ]
     whole = completed(machine)
     size = whole["spm"]["num_banks"] * whole["spm"]["bank_size_bytes"]
-    for k, entry in enumerate(program["cmdq"]):
+    for cmdq, k in [(program["cmdq"], k) for program in programs for k in range(len(program["cmdq"]))]:
+        entry = cmdq[k]
         if entry["opcode"].startswith("DMA_") and "num_elements" in entry and draw(sampled_from([True, True, False])):
             through = {**entry, "codec": draw(st.integers(0, len(machine["dma"]["codecs"]) - 1))}
             if DmaJob(through, 0, whole).range[1] <= size:
-                program["cmdq"][k] = through
+                cmdq[k] = through
 
 
 def give_host(draw: Draw, machine: dict[str, Any], program: dict[str, Any]) -> None:
@@ -56,14 +57,14 @@ def give_host(draw: Draw, machine: dict[str, Any], program: dict[str, Any]) -> N
         entry |= draw(sampled_from([{"irq_line": 1}, {}]))
 
 
-def give_jobs(draw: Draw, machine: dict[str, Any], program: dict[str, Any]) -> None:
+def give_jobs(draw: Draw, machine: dict[str, Any], *programs: dict[str, Any]) -> None:
     """A micro-scheduler of small tiles and chunks, and commands of few jobs."""
     sizes = sampled_from([None, 1, 2, 3, 5, 8, 16])
     limits = {name: draw(sizes) for name in ("tile_m", "tile_n", "tile_k")}
     limits["chunk_elements"] = draw(sampled_from([None, 7, 16, 33, 64]))
     most = {name: value for name, value in limits.items() if value is not None}
     machine["control"] = {**machine.get("control", {}), "micro_scheduler": most}
-    for entry in program["cmdq"]:
+    for entry in [entry for program in programs for entry in program["cmdq"]]:
         if entry["opcode"].startswith("TE_"):
             for axis in "mnk":
                 entry[axis] = min(entry[axis], 3 * most.get(f"tile_{axis}", entry[axis]))

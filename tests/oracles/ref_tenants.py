@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from math import lcm
 from typing import Any
 
+from . import ref_jobs
 from .ref_control import CONTROL, Control, Record
 from .ref_dma import DmaEngine, DmaJob
 from .ref_geometry import aligned_rows, dram_rows
@@ -21,8 +22,15 @@ Times = tuple[int | None, int | None, int | None]
 class Queues:
     """The command queues of all tenants; a pass looks at their entries by (position, tenant)."""
 
-    def __init__(self, programs: Sequence[dict[str, Any]], issue_width: int) -> None:
+    def __init__(
+        self, programs: Sequence[dict[str, Any]], issue_width: int, spans: Sequence[Sequence[Sequence[int]]] | None = None
+    ) -> None:
+        """`spans`: of each tenant the records of each of its commands, where a micro-scheduler divides commands into jobs."""
         self.queues = [Control(program, issue_width) for program in programs]
+        whole = spans or [[[at] for at in range(len(queue.records))] for queue in self.queues]
+        #: (record, tenant), in the order of a pass.
+        places = [(k, t, at) for t, those in enumerate(whole) for k, span in enumerate(those) for at in span]
+        self.order = [(at, t) for _, t, at in sorted(places)]
         self.records = [record for queue in self.queues for record in queue.records]
         self.issue_width = issue_width
 
@@ -41,11 +49,10 @@ class Queues:
 
     def issue(self, cycle: int, submit: Callable[[Record], None], done: Callable[[Record], None]) -> bool:
         room = self.issue_width if self.issue_width else len(self.records)
-        order = sorted((at, t) for t, queue in enumerate(self.queues) for at in range(len(queue.records)))
         acted = False
         while True:
             issued, shut = 0, set[int]()
-            for at, t in order:
+            for at, t in self.order:
                 record = self.queues[t].records[at]
                 if t in shut:
                     continue
@@ -84,13 +91,18 @@ def simulate(
 ) -> tuple[str, list[list[Times]]]:
     """The status, and (issue, start, end) of each entry of each tenant. `quotas`: weight and outstanding of each."""
     whole, count = completed(machine), len(programs)
+    spans = None
+    if whole["control"].get("micro_scheduler") is not None:
+        found = [ref_jobs.divided(machine, program) for program in programs]
+        programs, spans = [of_jobs for of_jobs, _ in found], [one for _, one in found]
     own = whole["dma"]["engines"]
     wide = {**whole, "dma": {**whole["dma"], "engines": own * count}}
     if whole.get("noc"):
         wide["noc"] = {**whole["noc"], "dma_at": whole["noc"]["dma_at"] * count}
     moved = [[_moved(entry, t, count, whole) for entry in program["cmdq"]] for t, program in enumerate(programs)]
     run = Shared(wide, {"cmdq": []})
-    run.control = Queues([{"cmdq": entries} for entries in moved], whole["control"]["issue_width"])  # type: ignore[assignment]
+    width = whole["control"]["issue_width"]
+    run.control = Queues([{"cmdq": entries} for entries in moved], width, spans)  # type: ignore[assignment]
     run.record_of = {id(record.entry): record for record in run.control.records}
     for number in range(own * count):
         weight, outstanding = quotas[number // own]
@@ -99,8 +111,11 @@ def simulate(
         }
         most = outstanding or whole["dma"]["max_concurrent_transfers"]
         run.dma[number] = DmaEngine(number, {**whole["dma"], "channels": channels, "max_concurrent_transfers": most})
-    status = run.run()["status"]
-    return status, _times(run)
+    status, times = run.run()["status"], _times(run)
+    if spans is not None:
+        ends = [[(one[span[0]], one[span[-1]]) for span in those] for one, those in zip(times, spans, strict=True)]
+        times = [[(first[0], first[1], last[2]) for first, last in one] for one in ends]
+    return status, times
 
 
 def _times(run: Simulation) -> list[list[Times]]:

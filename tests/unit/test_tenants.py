@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import lcm
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,13 @@ from kernbench import Program, load_config, load_program, simulate
 from kernbench.analysis.tenants import Tenant, read_tenant, share, shared_machine
 from kernbench.common.errors import InputError
 from kernbench.policy.routing.resolver import address_map
+from tests.cache_strategies import cache_systems
+from tests.combined_strategies import give_codecs, give_jobs
+from tests.hard_strategies import changed
 from tests.machine_strategies import machines
 from tests.oracles import ref_tenants
 from tests.oracles.ref_machine import completed
+from tests.row_strategies import controller_systems, row_systems
 from tests.strategies import programs
 from tests.system_programs import system_programs
 from tests.system_roads import PlainRoads
@@ -36,7 +41,7 @@ def stream(loads: int = 8, nbytes: int = 65536, name: str = "stream") -> Program
 CHANNEL = {"dram": {"channels": 1}, "spm": {"num_banks": 64, "ports": 16, "bank_size_bytes": 1 << 16}, "dma": {"engines": 1}}
 
 
-@settings(max_examples=2, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(data=st.data())
 def test_tenants_are_those_of_the_reference(data: st.DataObject) -> None:
     """Two or three programs that are valid on a machine, on another one with room for all."""
@@ -51,9 +56,14 @@ def test_many_tenants_are_those_of_the_reference(data: st.DataObject) -> None:
 
 
 def compare(data: st.DataObject) -> None:
-    small = data.draw(machines())
+    others = st.one_of(changed(None), row_systems(), controller_systems(), cache_systems())
+    small = data.draw(machines() | others.map(itemgetter(0)))
     count = data.draw(st.integers(2, 3))
     given = [data.draw(programs(small)) for _ in range(count)]
+    if small["allocation"] in ("shared_bw_v1", "fifo_v1") and "llc" not in small and data.draw(st.booleans()):
+        give_codecs(data.draw, small, *given)
+    if data.draw(st.booleans()):
+        give_jobs(data.draw, small, *given)
     whole = completed(small)
     line = lcm(whole["dram"]["channels"] * whole["dram"]["interleave_bytes"], whole["dma"]["alignment_bytes"])
     grown = {"capacity_bytes": count * (whole["dram"]["capacity_bytes"] + 2 * line)}

@@ -16,7 +16,23 @@ from kernbench.config.machine import plain_value
 from tests.shared_results import forget_results, small_target
 from tests.speed.kept import without_kept_results
 
-MACHINES = {"npu_mobile": {}, "npu_server": {"spm.bank_size_bytes": 1 << 18}}
+ROOM = {"spm.bank_size_bytes": 1 << 18}
+ARRAY = {
+    "te.timing": "systolic", "te.rows": 32, "te.cols": 32, "te.dataflow": "ws", "te.fill": "overlapped",
+    "te.drain": "overlapped", "te.operand_bytes_per_cycle": 256,
+}  # fmt: skip
+TILES = {"tile_m": 64, "tile_n": 64, "tile_k": 256, "chunk_elements": 4096}
+#: By name, a preset and what differs from it.
+MACHINES: dict[str, tuple[str, dict[str, Any]]] = {
+    "mobile": ("npu_mobile", {}),
+    "server": ("npu_server", ROOM),
+    "cache": ("npu_server", ROOM | {"llc": {"capacity_bytes": 1 << 20, "bw_bytes_per_cycle": 512, "at": [0, 0]}}),
+    "array": ("npu_server", ROOM | ARRAY),
+    "routers": ("npu_server", ROOM | {"noc.model": "flit", "noc.flit": {"depth": 4, "channels": 4}}),
+    "jobs": ("npu_mobile", {"control.micro_scheduler": TILES}),
+    "controllers": ("npu_mobile", {"allocation": "row_buffer_v2", "dram.device": "lpddr5_6400"}),
+    "in turn": ("npu_mobile", {"spm.arbiter": "round_robin", "allocation": "fifo_v1", "ve.reduction_trees": 3}),
+}
 CONTEXTS = (9, 40)
 
 
@@ -29,7 +45,7 @@ def _values(plain: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]
         yield ".".join(path), plain
 
 
-KEYS = {name: list(_values(plain_value(load_config(name, change)))) for name, change in MACHINES.items()}
+KEYS = {name: list(_values(plain_value(load_config(*machine)))) for name, machine in MACHINES.items()}
 CHOICES = {key.path: key.choices for part in sections_of(*machine_kinds("npu").values()) for key in part.keys}
 
 
@@ -50,8 +66,9 @@ def changes(draw: st.DrawFn) -> tuple[str, str, Any]:
 def _rows(machine: str, change: dict[str, Any]) -> list[dict[str, Any]] | str:
     """The rows of a machine for all contexts, or the error that it gets."""
     target = small_target()
+    preset, given = MACHINES[machine]
     try:
-        config = load_config(machine, MACHINES[machine] | change)
+        config = load_config(preset, given | change)
         return [target.simulate(config, {"prompt": context}) for context in CONTEXTS]
     except InputError as error:
         return str(error)

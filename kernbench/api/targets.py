@@ -190,6 +190,8 @@ def _no_program(name: str) -> Problem:
         check_file(name, "program")
     except InputError as error:
         return error.problems[0]
+    if os.path.isdir(name):
+        return Problem(name, f"this is a directory, but {RUNNABLE}", remedy="give the file of the program or bench in it")
     if name.lower() in PRODUCTS:
         rule = "there is no workload or bench with this name"
         remedy = "to run a kernel: kbsim run gemm; to time one matrix product on a chip: kbsim op matmul -c h100"

@@ -47,6 +47,15 @@ def test_the_own_tile_is_no_way() -> None:
     assert played(kernel(1, 1, read(100, 1, 1, 256), *barrier(104, 900))).clerks[0].at == 130
 
 
+def test_other_tiles_may_be_nearer_than_the_own_one() -> None:
+    """The request then takes the whole latency, and no answer arrives before its data."""
+    toy = chip()
+    far = toy.model_copy(update={"read_latency": toy.read_latency.model_copy(update={"same_tile": 2**31 - 1})})
+    replay = played(kernel(1, 1, read(100, 2, 1, 256), *barrier(104, 900)), device=far)
+    packet = replay.packets[0][0]
+    assert packet.queued_at == 130 and replay.ends[0] == packet.arrived_at == 146
+
+
 def test_dram_is_slower_and_shares_its_controller() -> None:
     """Of (0, 1): 3 hops there, 1 back, 10 + 15 + 100; 256 B leave at 8 B/cycle in 32; 5 of answer: 262."""
     replay = played(kernel(1, 1, read(100, 0, 1, 256), *barrier(104, 900)))

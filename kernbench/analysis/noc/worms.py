@@ -277,7 +277,7 @@ def latencies(device: Device, torus: Torus, transfer: Transfer) -> tuple[int, in
     source = transfer.source
     there, back = len(torus.hops(noc, own, source)), len(torus.hops(noc, source, own))
     total = read_latency(device, own, source)
-    near = device.read_latency.same_tile
+    near = min(device.read_latency.same_tile, total)  # a device may state that other tiles are nearer
     request = near + (total - near) * there // max(there + back, 1)
     return request + (device.dram_access_cycles if device.kind_of(source) == "dram" else 0), total - request
 

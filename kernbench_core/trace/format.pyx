@@ -11,7 +11,7 @@ from kernbench_core.trace.record_order cimport arrange
 from kernbench_core.trace.events cimport (
     MISSING, REC_CONTROL, REC_CPU_END, REC_CPU_START, REC_EMIT, REC_END, REC_ENQUEUE, REC_OVERLAP, REC_RUN, REC_STALL, REC_START,
     Event, Trace, forget)
-from kernbench_core.trace.repeats cimport LINES, PLACES, Repeat, Repeats, holds, kb_digits, place_of, put_repeat, storable
+from kernbench_core.trace.repeats cimport BEFORE, LINES, PLACES, Repeat, Repeats, holds, kb_digits, place_of, put_repeat, storable
 from kernbench_core.trace.templates cimport (
     OWN, P_COLUMN, P_CYCLE, P_TEXT_OF_COLUMN, P_TEXT_OF_VALUE, P_VALUE, SHARED, Item, Kind, Template, Text, put_item)
 from kernbench_core.trace.text cimport CHUNK, Buffer
@@ -193,14 +193,22 @@ cdef class Format:
         """Make room for the stored lines; `room`: the largest size of the lines of a record [B]. Stored lines stay if they have it."""
         if room <= self.repeats.room:
             return 0
-        free(self.repeats.place)
-        free(self.repeats.text)
+        self.free_places()
         self.repeats.room = room
         self.repeats.place = <Repeat*>calloc(PLACES, sizeof(Repeat))
-        self.repeats.text = <char*>malloc(PLACES * room)
-        if self.repeats.place == NULL or self.repeats.text == NULL:
+        cdef char* text = <char*>malloc(BEFORE + PLACES * room)
+        if self.repeats.place == NULL or text == NULL:
+            free(text)
             raise MemoryError("no memory for the lines of a trace")
+        self.repeats.text = text + BEFORE
         return 0
+
+    cdef void free_places(self) noexcept:
+        free(self.repeats.place)
+        if self.repeats.text != NULL:
+            free(self.repeats.text - BEFORE)
+        self.repeats.place = NULL
+        self.repeats.text = NULL
 
     def __dealloc__(self):
         cdef int32_t k
@@ -210,8 +218,7 @@ cdef class Format:
         free(self.table)
         free(self.part)
         free(self.template)
-        free(self.repeats.place)
-        free(self.repeats.text)
+        self.free_places()
         free(self.kind)
         free(self.column)
         free(self.tokens_remaining)

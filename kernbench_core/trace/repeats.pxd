@@ -19,6 +19,7 @@ cdef enum:
     PLACE_BITS = 12
     PLACES = 1 << PLACE_BITS
     LINES = 2                 # limit of the lines of a record that repeats
+    BEFORE = 8                # [B] before the first line: writing a number reads and writes back the bytes before it
 
 cdef extern from *:
     """

@@ -104,6 +104,7 @@ class Tuner:
     _outlines: dict[str, Outline | None] = field(default_factory=dict)
     _errors: dict[tuple[str, int, str], Errors] = field(default_factory=dict, init=False)
     _queues: dict[str, int] = field(default_factory=dict, init=False)  #: by full name: of the rank that has the most
+    _sizes: dict[str, Queues] = field(default_factory=dict, init=False)  #: by full name: those of chips take long to compute
 
     def candidates(self, collective: str) -> Iterator[Entry]:
         """Return the algorithms of the package that this group can run, that the model knows, and whose queues fit.
@@ -124,9 +125,12 @@ class Tuner:
 
     def queues(self, entry: Entry) -> Queues:
         """Return the queues of an algorithm."""
-        given = self.given
-        sizes = given.slots, given.slot_bytes, given.tier, given.protocol
-        return queues_of(self.registry, entry, *sizes, config=self.config, group=self.group, shares=self.shares)
+        if entry.full_name not in self._sizes:
+            given = self.given
+            sizes = given.slots, given.slot_bytes, given.tier, given.protocol
+            found = queues_of(self.registry, entry, *sizes, config=self.config, group=self.group, shares=self.shares)
+            self._sizes[entry.full_name] = found
+        return self._sizes[entry.full_name]
 
     @property
     def _resized(self) -> bool:

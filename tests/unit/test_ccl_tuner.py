@@ -381,3 +381,12 @@ def test_the_slowest_ring_of_a_level_counts() -> None:
     entry = REGISTRY.find("all_reduce", "torus")
     made, _ = row(CclRequest(config, one.group, entry, "f16", one.queues(entry), check=False), 512)
     assert made is not None and one.cycles(entry, 512, 2) > 0.7 * made.cycles
+
+
+def test_a_choice_for_chips_reads_the_machine_only_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A digest of the machine takes a quarter of a millisecond, and a choice at most one."""
+    config = load_config("tpuv5e_2x4", kind=SystemConfig)
+    tuner = Tuner(config, group_of(config, Shape(8, 1, 1)), read_registry())
+    tuner.choose("all_reduce", 5000, "f16")
+    monkeypatch.setattr(SystemConfig, "digest", lambda self: pytest.fail("the digest is computed again"))
+    tuner.choose("all_reduce", 7000, "f16")

@@ -1,8 +1,8 @@
 """Closed forms for requesters that are never denied.
 
 The progress then depends only on time, and it remains to count the requests to each bank. A flow requests every line once. Each stream of a
-TE or VE does so too. If several streams of an engine may access the same bank in one cycle, which counts once, one recurrence period of the
-banks is simulated cycle by cycle and multiplied.
+TE or VE does so too. A bank that several streams of an engine access in one cycle counts once. If streams share all banks or none, their
+requests are counted in closed form; otherwise, one recurrence period of the banks is simulated cycle by cycle and multiplied.
 """
 from libc.string cimport memset
 
@@ -185,37 +185,44 @@ cdef void flow_jump(Flow* f, Spm* p, Dram* memories, DmaJob* j, uint64_t* mask, 
             f.left -= f.requested
 
 
-cdef bint streams_disjoint(Compute* e, Spm* p) noexcept nogil:
-    """Whether no two streams access the same bank in one body cycle: they advance at the same speed, and the lines of one end before those
-    of another begin."""
+cdef int32_t streams_to_count(Compute* e, Spm* p) noexcept nogil:
+    """If each two streams access the same banks in every body cycle, or never a bank in common: a bit for each stream that must be counted,
+    because it does not access the banks of an earlier stream. 0 if the streams may share some of their banks.
+
+    The streams advance at the same speed. Tiles of a product often begin in the same bank.
+    """
     cdef int64_t lines, away
-    cdef int32_t k, j
+    cdef int32_t k, j, counted = 1
     cdef Stream* a = &e.stream[0]
     cdef Stream* b
     lines = (a.per_cycle - 1) // p.line + 2             # most lines of one cycle, including a first line that began before
     if lines > p.banks:
-        return False
+        return 0
     for k in range(1, e.streams):
         b = &e.stream[k]
         if b.per_cycle != a.per_cycle or b.at != a.at or b.nbytes != a.nbytes:
-            return False
+            return 0
         for j in range(k):
             away = (b.line - e.stream[j].line) % p.banks
             away += p.banks if away < 0 else 0
+            if away == 0:
+                break
             if away < lines or p.banks - away < lines:
-                return False
-    return True
+                return 0
+        else:
+            counted |= 1 << k
+    return counted
 
 
-cdef void move_streams(Compute* e, Spm* p, int64_t i, int64_t n, bint counted) noexcept nogil:
-    """Move the streams from body cycle `i` to `i + n`."""
+cdef void move_streams(Compute* e, Spm* p, int64_t i, int64_t n, int32_t counted) noexcept nogil:
+    """Move the streams from body cycle `i` to `i + n`, and count the requests of those with a bit in `counted`."""
     cdef Stream* t
     cdef int64_t lines
     cdef int32_t k
     for k in range(e.streams):
         t = &e.stream[k]
         lines = stream_lines(t, i + n - 1, p.line, p.line_shift)
-        if counted:
+        if counted >> k & 1:
             tally_range(&p.grants, t.line, lines)
         t.line = (t.line + lines) % p.banks
         if e.sparse:
@@ -252,15 +259,16 @@ cdef int64_t jump_periods(Compute* e, Spm* p, int64_t i, int64_t n, uint64_t* re
         e.body_left -= 1
     e.body_left += period
     if times > 1:
-        move_streams(e, p, i + period, (times - 1) * period, False)
+        move_streams(e, p, i + period, (times - 1) * period, 0)
     return times * period
 
 
 cdef int64_t jump_body(Compute* e, Spm* p, int64_t n, uint64_t* reads, uint64_t* writes) noexcept nogil:
     """Advance past many of the next `n` body cycles at once; return their number."""
     cdef int64_t i = e.body - e.body_left
-    if streams_disjoint(e, p):
-        move_streams(e, p, i, n, True)
+    cdef int32_t counted = streams_to_count(e, p)
+    if counted:
+        move_streams(e, p, i, n, counted)
         return n
     return jump_periods(e, p, i, n, reads, writes)
 

@@ -79,6 +79,23 @@ def test_runs_that_end_on_other_banks(interleave: int, channels: int, ports: int
     check((lower_machine(config), lower_program(program, config)), [600, 1000])
 
 
+@pytest.mark.parametrize("banks", [(0, 0, 0), (0, 8, 8), (0, 1, 0), (0, 5, 10), (0, 8, 7), (3, 3, 11)], ids=str)
+@pytest.mark.parametrize("ports", [{"ports": 4}, {"read_ports": 2, "write_ports": 1}], ids=["shared", "split"])
+@pytest.mark.parametrize("size", [64, 60])
+def test_operands_that_share_all_banks_some_or_none(banks: tuple[int, int, int], ports: dict[str, int], size: int) -> None:
+    """Square products, whose operands advance at the same speed. A bank that several of them access in a cycle counts once."""
+    machine = npu_machine(LOADS["compute"], 1)
+    del machine["spm"]["ports"]
+    machine["spm"] |= ports
+    entry: dict[str, Any] = {"opcode": "TE_GEMM_TILE", "te_id": 0, "m": size, "n": size, "k": size}
+    entry |= {"qbits_weight": 8, "qbits_activation": 8, "qbits_result": 8}
+    for row, (operand, bank) in enumerate(zip(("ifm", "wgt", "ofm"), banks, strict=True)):
+        entry |= {f"{operand}_bank": bank, f"{operand}_offset": 4096 * row}
+    config = load_config(machine)
+    program = load_program({"metadata": {"version": "1.0", "name": "shared"}, "cmdq": [entry, entry]})
+    check((lower_machine(config), lower_program(program, config)), [40, 100])
+
+
 WIDE = {"bus_width_bytes": 4096, "dram_burst_cycles": 1}
 
 

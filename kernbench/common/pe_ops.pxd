@@ -7,7 +7,7 @@ cdef class OpIds:
     cpdef new(self)
 
 cdef class Repeated:
-    cdef public object template, name
+    cdef public object template, name, numpy
 
 cdef class Command:
     cdef public bint _quiet

@@ -46,6 +46,7 @@ class Repeated:
     def __init__(self) -> None:
         self.template: Any = None  #: their common params; None until the op log records the first of them
         self.name = ""  #: the name of their ops
+        self.numpy: Any = None  #: of loads: the type of the elements in numpy
 
 
 class Command:

@@ -5,6 +5,8 @@ from kernbench.sim_engine.memory.space cimport Space
 cdef class MemoryStore:
     cdef public dict _storage
     cdef bint _constant
+    cdef object _name
+    cdef Space _last
 
     cpdef write(self, object space, object addr, object data)
 
@@ -16,6 +18,8 @@ cdef class MemoryStore:
 
     @cython.locals(memory=Space)
     cdef _typed(self, object space, object addr, tuple shape, object dtype)
+
+    cdef Space _known(self, object name)
 
     cpdef Space _space(self, object name)
 

@@ -32,6 +32,8 @@ class MemoryStore:
     def __init__(self) -> None:
         self._storage: dict[str, Space] = {}
         self._constant = False
+        self._name: str | None = None  # of the space from which a tensor was read last
+        self._last: Space | None = None
 
     def write(self, space: str, addr: int, data: Array) -> None:
         """Store a reference to `data` at `[addr, addr + nbytes)`. Later changes of the array are visible until part of it is
@@ -109,7 +111,7 @@ class MemoryStore:
 
     def tensor(self, space: str, addr: int, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:
         """The tensor at `addr`: `read` with a shape and the type that its elements have in numpy."""
-        memory = self._storage.get(space)
+        memory = self._last if space is self._name else self._known(space)
         if memory is not None and not memory.pending.held:
             arrays: dict[int, Array] = memory
             written = memory.tensors.get(addr)  # attributes of an array would take longer
@@ -183,6 +185,13 @@ class MemoryStore:
         if pending.held:
             for start in starts:
                 pending.remove(start, start + nbytes)
+
+    def _known(self, name: str) -> Space | None:
+        """A space in which something was written or is pending; None for another one."""
+        memory = self._storage.get(name)
+        if memory is not None:
+            self._name, self._last = name, memory
+        return memory
 
     def _space(self, name: str) -> Space:
         memory = self._storage.get(name)

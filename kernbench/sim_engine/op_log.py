@@ -34,7 +34,7 @@ from kernbench.sim_engine.ops.spill import Runs
 
 _WITHOUT = frozenset((DmaReadCmd, GemmCmd))  # most messages: they are not stages, and nothing is copied
 _SERVED = _WITHOUT | {DmaWriteCmd, MathCmd, MemoryWriteMsg}  # messages that are no stages
-_PROCESS = [os.getpid()]  # read once in each process
+_PROCESS = [os.getpid()]  # read once in each process, so that logs of a process have the same object
 os.register_at_fork(after_in_child=lambda: _PROCESS.__setitem__(0, os.getpid()))
 RECORD_BYTES = 500  #: [B] that a record takes without its payload, for the size limit
 
@@ -161,7 +161,7 @@ class OpLogger:
 
     def record_start(self, t: float, component_id: str, msg: Any) -> None:
         """A component begins with a message. The stage of a tile token is kept now: at the end it has gone on."""
-        if _PROCESS[0] != self._process:
+        if _PROCESS[0] is not self._process:
             self._refuse_process(component_id, msg)
         number = id(msg)
         if number in self._pending:
@@ -176,7 +176,7 @@ class OpLogger:
 
     def record_end(self, t: float, component_id: str, msg: Any) -> None:
         """The component has ended the op. The record is complete, with copies of the operands that seed ADR-0052 D4 names."""
-        if _PROCESS[0] != self._process:
+        if _PROCESS[0] is not self._process:
             self._refuse_process(component_id, msg)
         entry = self._pending.pop(id(msg), None)
         if entry is None or entry[1] != component_id:
@@ -197,7 +197,8 @@ class OpLogger:
     def record_served(self, t_start: float, t_end: float, component_id: str, msg: Any) -> None:
         """Both at once, of a component that is notified of both when it is done."""
         kind = type(msg)
-        if kind not in _SERVED or self._limit is not None or _PROCESS[0] != self._process:
+        frequent = kind is DmaReadCmd or kind is GemmCmd  # a look-up in a set would take longer
+        if not (frequent or kind in _SERVED) or self._limit is not None or _PROCESS[0] is not self._process:
             self.record_start(t_start, component_id, msg)
             self.record_end(t_end, component_id, msg)
             return
@@ -290,7 +291,7 @@ class OpLogger:
         raise InternalError("an op log belongs to the process that made it; hand its records on instead")
 
     def _push(self, times: tuple[float, float], component_id: str, row: Row, deps: Sequence[int], op_id: int | None) -> int:
-        if _PROCESS[0] != self._process:
+        if _PROCESS[0] is not self._process:
             self._refuse_process(component_id, None)
         kind, name, template, values = row
         own = self.ids.new() if op_id is None else op_id

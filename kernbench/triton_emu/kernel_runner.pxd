@@ -11,6 +11,7 @@ from kernbench.triton_emu.memory.side cimport MemorySide
 from kernbench.triton_emu.scratchpad cimport Scratchpad
 
 cdef long long _NEVER
+cdef long long _RUNS
 
 cdef class KernelRunner(CommandSource):
     cdef public object pe
@@ -45,7 +46,7 @@ cdef class KernelRunner(CommandSource):
     cdef object _failed
     cdef bint _dropped
     cdef object _reason
-    cdef object _since
+    cdef long long _since
     cdef Flight _wanted
     cdef bint _any
 

@@ -32,6 +32,7 @@ from kernbench.triton_emu.scratchpad import Block, Scratchpad
 from kernbench.triton_emu.user_code import failure_of, strayed
 
 _NEVER = NEVER
+_RUNS = -1  # in the place of a cycle: the kernel does not wait
 Reason = str | tuple[str, KernelTensor]  #: the text of a wait; the name of its tile is inserted only when the text is read
 MakeContext = Callable[["KernelRunner", int, tuple[int, ...]], Any]
 
@@ -81,7 +82,7 @@ class KernelRunner(CommandSource):
         self._failed: KernelError | None = None
         # The condition for which a paused kernel waits.
         self._reason: Reason = ""
-        self._since: int | None = None
+        self._since = _RUNS  # [cycle] it waits since then
         self._wanted: Flight | None = None
         self._any = False  # with `next_due`: the cycle in which a kernel that waits for a time continues
 
@@ -128,12 +129,12 @@ class KernelRunner(CommandSource):
                 return False
             else:
                 self.next_due = _NEVER
-                self._since = None
+                self._since = _RUNS
                 self._switch(())
             if self._over:
                 self._over, self._greenlet = False, None
                 self._enter = self._leave = _no_switch
-            elif self._since is None:
+            elif self._since == _RUNS:
                 self._fail(strayed(self._who(), self._greenlet.gr_frame))
 
     def _switch(self, given: tuple[Any, ...]) -> None:
@@ -320,7 +321,7 @@ class KernelRunner(CommandSource):
         reason = self._reason
         if isinstance(reason, tuple):
             reason = reason[0].format(reason[1].handle_id)
-        waits = reason if running is not None and self._since is not None else ""
+        waits = reason if running is not None and self._since != _RUNS else ""
         if work is not None and running is None and self.scheduler.open.count:
             waits = "the program's last commands"
         return PeState(
@@ -329,7 +330,7 @@ class KernelRunner(CommandSource):
             program=program,
             line="" if running is None else kernel_line(running.gr_frame),
             waits=waits,
-            since=self._since if running is not None else None,
+            since=self._since if running is not None and self._since != _RUNS else None,
             in_flight=self.scheduler.open.count,
             implicit_waits=self.implicit_waits,
         )

@@ -88,7 +88,7 @@ class Serving(Typed):
             self._record_of, self._record = log, None if self._own_hooks else getattr(log, "record_served", None)
         clock, msg = self.clock, flight.msg
         kind = type(msg)
-        if self._record is not None and kind in _COMMANDS:
+        if self._record is not None and (kind is DmaReadCmd or kind is GemmCmd or kind in _COMMANDS):
             command: Command = msg
             if not command._quiet:
                 self._record(clock.at(flight.start).now, clock.at(flight.end).now, self.node_id, msg)

@@ -64,7 +64,9 @@ class CommandQueue(Typed):
 
     def issue(self, msg: Any, now: int, line: str) -> Flight:
         """A command of the kernel. Raises the error of the component for a command that is not possible."""
-        part = self._serving.get(type(msg)) or self.part_for(msg)
+        part = self._serving.get(type(msg))
+        if part is None:
+            part = self.part_for(msg)
         flight = Flight.__new__(Flight)
         flight.msg, flight.part, flight.issued, flight.line, flight.after, flight.due = msg, part, now, line, self.after, now
         flight.start = flight.end = flight.command = -1

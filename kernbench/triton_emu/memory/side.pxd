@@ -5,8 +5,6 @@ from kernbench.common.pe_ops cimport DmaReadCmd, DmaWriteCmd, OpIds
 from kernbench.sim_engine.memory_store cimport MemoryStore
 from kernbench.triton_emu.memory.order cimport MemoryOrder
 
-cdef dict _NUMPY
-
 cdef class MemorySide:
     cdef public MemoryStore store
     cdef public object log

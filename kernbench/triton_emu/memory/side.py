@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from kernbench.common.dtypes import DTYPES, Array, dtype_of
+from kernbench.common.dtypes import Array, dtype_of
 from kernbench.common.handles import TensorHandle
 from kernbench.common.lanes import Lanes
 from kernbench.common.pe_commands import CompositeCmd
@@ -26,8 +26,6 @@ from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.op_log import OpLogger
 from kernbench.triton_emu.errors import KernelError
 from kernbench.triton_emu.memory.order import MemoryOrder
-
-_NUMPY = {name: one.numpy for name, one in DTYPES.items()}
 
 
 class Translation(Protocol):
@@ -110,9 +108,8 @@ class MemorySide:
             if msg.lanes is not None:
                 value = read_lanes(self.store, msg.src_space, msg.src_addr, msg.lanes, tile.dtype)
             elif msg.src_strides is None:
-                shape, dtype = tile.shape, tile.dtype
-                kind = _NUMPY.get(dtype) or dtype_of(dtype).numpy
-                value = self.store.tensor(msg.src_space, msg.src_addr, shape, kind)
+                kind = dtype_of(tile.dtype).numpy if msg.repeated is None else msg.repeated.numpy
+                value = self.store.tensor(msg.src_space, msg.src_addr, tile.shape, kind)
             else:
                 value = read_strided(self.store, msg.src_space, msg.src_addr, tile.shape, msg.src_strides, tile.dtype)
         except ValueError as error:

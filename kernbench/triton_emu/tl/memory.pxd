@@ -24,15 +24,18 @@ cdef class Window:
 cdef class LoadLine(Repeated):
     cdef tuple shape
     cdef object dtype, space
+    cdef long long nbytes, align
 
 cdef class TlMemory(TlTiles):
     cdef dict _load_lines
 
     @cython.locals(found=LoadLine)
-    cdef LoadLine _load_line(self, object line, tuple shape, object dtype, object space)
+    cdef LoadLine _load_line(self, object line, tuple shape, object dtype)
 
-    @cython.locals(tile=KernelTensor, runner=KernelRunner, flight=Flight, msg=DmaReadCmd, nbytes="long long", travel="long long",
-                   at="long long")
+    cdef LoadLine _of_space(self, LoadLine repeated, object space, object line)
+
+    @cython.locals(tile=KernelTensor, runner=KernelRunner, flight=Flight, msg=DmaReadCmd, repeated=LoadLine, nbytes="long long",
+                   travel="long long", at="long long")
     cdef KernelTensor _load(
         self, object addr, tuple shape, object dtype, object line, object strides, bint wait, object channel, KernelTensor out)
 
@@ -47,7 +50,10 @@ cdef class TlMemory(TlTiles):
     @cython.locals(whole=KernelTensor, made=KernelTensor, bits="long long", elements="long long")
     cpdef KernelTensor part(self, object tile, object first, object count)
 
-    @cython.locals(align="long long", at="long long")
+    @cython.locals(at="long long")
+    cdef long long _aligned(self, object addr, object dtype, long long align, object line) except? -1
+
+    @cython.locals(at="long long")
     cdef long long place_of(self, object addr, tuple shape, object steps, object dtype, long long nbytes, object line) except? -1
 
     cpdef long long _physical(self, object addr, long long nbytes, object line) except? -1

@@ -72,11 +72,15 @@ class Window:
 class LoadLine(Repeated):
     """The loads of a kernel line: contiguous tensors of one shape and type, from one memory."""
 
-    def __init__(self, shape: tuple[int, ...], dtype: str, space: str) -> None:
+    def __init__(self, shape: tuple[int, ...], dtype: str, nbytes: int) -> None:
         super().__init__()
         self.shape = shape
         self.dtype = dtype
-        self.space = space
+        self.nbytes = nbytes  #: of each tensor
+        self.space = ""  #: the memory; empty until an address of it is known
+        kind = dtype_of(dtype)
+        self.align = kind.align  #: [B] of addresses
+        self.numpy = kind.numpy
 
 
 class TlMemory(TlTiles):
@@ -130,12 +134,14 @@ class TlMemory(TlTiles):
         if channel is not _USUAL and channel not in CHANNELS:
             self._refuse_channel(channel, line)
         runner = self._runner
-        travel = nbytes = self.size_of(shape, dtype, line)
-        if nbytes == 0:
-            self._refuse_empty(shape, dtype, line)
-        steps = None if strides is None else self._strides(strides, shape, dtype, line)
-        at = self.place_of(addr, shape, steps, dtype, nbytes, line)
-        if steps is not None:
+        repeated = self._load_line(line, shape, dtype)
+        travel = nbytes = repeated.nbytes
+        steps: tuple[int, ...] | None = None
+        if strides is None:
+            at = self.physical_at(self._aligned(addr, dtype, repeated.align, line), nbytes, line)
+        else:
+            steps = self._strides(strides, shape, dtype, line)
+            at = self.place_of(addr, shape, steps, dtype, nbytes, line)
             travel = self._travel(at, shape, steps, dtype)
         tile = self.new_tile(shape, dtype, nbytes, line, travel) if out is None else self._into(out, shape, dtype, line)
         tile.op = "dma_read"
@@ -143,7 +149,11 @@ class TlMemory(TlTiles):
         msg.handle, msg.src_addr, msg.nbytes, msg.line, msg.channel = tile, at, nbytes, line, channel
         msg.src_space = runner.memory.space_of(at)
         msg.src_strides, msg.lanes, msg._quiet, msg.dependency_ids = steps, None, False, ()
-        msg.repeated = None if steps is not None else self._load_line(line, shape, dtype, msg.src_space)
+        msg.repeated = None
+        if steps is None:
+            if repeated.space is not msg.src_space:
+                repeated = self._of_space(repeated, msg.src_space, line)
+            msg.repeated = repeated
         msg.op_id = tile.op_id = runner.memory.new_id()
         if self._after:
             msg.dependency_ids, self._after = self._after, ()
@@ -153,17 +163,22 @@ class TlMemory(TlTiles):
             runner.pause(("the load of {}", tile), flight)
         return tile
 
-    def _load_line(self, line: str, shape: tuple[int, ...], dtype: str, space: str) -> LoadLine:
-        """The data that a contiguous load shares with the last load of its line."""
+    def _load_line(self, line: str, shape: tuple[int, ...], dtype: str) -> LoadLine:
+        """The data that a load shares with the last load of its line. KernelError for a tensor that cannot be."""
         found = self._load_lines.get(line)
-        if (
-            found is None
-            or found.dtype is not dtype
-            or found.space is not space
-            or not (found.shape is shape or same_shape(shape, found.shape))
-        ):
-            found = self._load_lines[line] = LoadLine(shape, dtype, space)
+        if found is None or found.dtype is not dtype or not (found.shape is shape or same_shape(shape, found.shape)):
+            nbytes = self.size_of(shape, dtype, line)
+            if nbytes == 0:
+                self._refuse_empty(shape, dtype, line)
+            found = self._load_lines[line] = LoadLine(shape, dtype, nbytes)
         return found
+
+    def _of_space(self, repeated: LoadLine, space: str, line: str) -> LoadLine:
+        """The same for contiguous tensors, whose memory is known."""
+        if repeated.space:
+            repeated = self._load_lines[line] = LoadLine(repeated.shape, repeated.dtype, repeated.nbytes)
+        repeated.space = space
+        return repeated
 
     def _travel(self, addr: int, shape: tuple[int, ...], steps: tuple[int, ...], dtype: str) -> int:
         """[B] The bytes that the rows of a transfer move."""
@@ -319,16 +334,20 @@ class TlMemory(TlTiles):
         self, addr: Any, shape: tuple[int, ...], steps: tuple[int, ...] | None, dtype: str, nbytes: int, line: str
     ) -> int:
         """The physical address of the first element of a tensor."""
-        if type(addr) is DevicePointer and addr.dtype != dtype:
-            check_type(addr, dtype, line)
-        at = _number(addr, line)
-        align = _ALIGN.get(dtype) or dtype_of(dtype).align
-        if at % align:
-            raise KernelError(f"{line}: the address {at:#x} is not a multiple of the {align} bytes of a {dtype}")
+        at = self._aligned(addr, dtype, _ALIGN.get(dtype) or dtype_of(dtype).align, line)
         if steps is None:
             return self.physical_at(at, nbytes, line)
         low, high = span_of(shape, steps, dtype)
         return self.physical_at(at + low, high - low, line) - low
+
+    def _aligned(self, addr: Any, dtype: str, align: int, line: str) -> int:
+        """The address of elements as an integer. KernelError if it is no address of such elements."""
+        if type(addr) is DevicePointer and addr.dtype != dtype:
+            check_type(addr, dtype, line)
+        at = _number(addr, line)
+        if at % align:
+            raise KernelError(f"{line}: the address {at:#x} is not a multiple of the {align} bytes of a {dtype}")
+        return at
 
     def _in_memory(
         self, addr: Any, shape: tuple[int, ...], steps: tuple[int, ...] | None, dtype: str, nbytes: int, line: str

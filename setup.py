@@ -77,19 +77,18 @@ COLD = (
 #: Those that lay tables out, write snapshots or check them, once a run, and engines and channels by themselves, for tests: not
 #: optimised, which takes the compiler a third less.
 ONCE_A_RUN = ("fast.group_layout", "plugin.plug_layout", "standalone", "state", "types")
-#: Phase 2, memories, queues and math, whose time is numpy's, or that of calls of Python: compiled, they cost less beside it,
+#: Phase 2, memories and math, whose time is numpy's, or that of calls of Python: compiled, they cost less beside it,
 #: but how well they are compiled cannot be measured.
 COLD_KERNELS = (
-    "ccl.pipeline", "common",
-    "components.builtin.ipcq_ring", "components.builtin.pe_ipcq", "components.builtin.pe_math",
+    "common", "components.builtin.pe_math",
     "sim_engine.memory.keys", "sim_engine.memory.ranges", "sim_engine.memory.space", "sim_engine.ops.ranges",
     "sim_engine.replay.levels", "sim_engine.replay.order",
-    "triton_emu.tl.math", "triton_emu.tl.queues", "triton_emu.tl.waits",
+    "triton_emu.tl.math",
 )
-#: What is read byte by byte, and what each load and product of a kernel runs through: small functions are inlined there.
+#: What is read byte by byte, and what each load, product and message of a kernel runs through: small functions are inlined.
 HOT_KERNELS = (
     "trace.laws.scan",
-    "common.handles", "common.pe_ops", "components",
+    "ccl.pipeline", "common.handles", "common.pe_ops", "common.queue_ops", "components",
     "sim_engine.memory_store", "sim_engine.op_log", "sim_engine.ops.info", "sim_engine.ops.params",
     "triton_emu",
 )

@@ -35,7 +35,6 @@ cdef struct Plug:             # a component; constant
     kb_core_api api           # the functions that it may call
     void* sim                 # the run
     int32_t id                # index of the component
-    int32_t first_component_job  # index of its first place in `Plugs.component_job`
     int32_t first_flow        # index of its first place in `Plugs.flow`
     int32_t first_bank_request  # index of its first place in `Plugs.bank_request`
     int32_t* engine           # [n_engines] the engines that it replaces: DMA engines, then compute engines from n_dma on

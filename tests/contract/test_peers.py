@@ -45,6 +45,27 @@ def test_bytes_move_to_another_scratchpad() -> None:
     assert moved().status == "done"
 
 
+def test_a_scratchpad_has_room_for_the_requests_of_all_its_transfers_in_one_cycle() -> None:
+    """63 PEs write into one bank with one port: nearly all of their requests are denied, and made again in each cycle."""
+    times, lines = 4, 32
+
+    def act(part: Part) -> None:
+        opened(part, 63 * times)
+        for pe in times * sorted(set(range(64)) - {9}):
+            memory, route = part.whole.plan.reach.peer_route(pe, 9)
+            size = lines * LINE
+            part.give(0, pe, (3, 1, LINE, size, size, 1, memory, route, 9), ((0, size, 0),))
+
+    part = Part({0: act}, jobs=63 * times)
+    one_bank = {"pe.spm.num_banks": 1, "pe.spm.bank_size_bytes": 4 * 2**20, "pe.spm.write_ports": 1}
+    part.whole = run = Machine(load_config(TWO_SIPS, one_bank), Program("none"), {"part": part}, whole=True)
+    run.run()
+    bank = run.result().counters["sip0.cube1.pe1.pe_tcm"]
+    assert run.status == "done" and len(part.log) == 63 * times
+    assert bank["grants"] == [63 * times * lines]
+    assert bank["requests"][0] > 150 * run.cycle  # so many in a cycle, on average
+
+
 @pytest.mark.parametrize(
     ("changed", "what"),
     [

@@ -27,6 +27,8 @@ _REMEDIES = {
 def explained(error: BaseException) -> BaseException:
     """Return an error that names the function of torch and says what to use instead; other errors as they are."""
     entry, last = _torch_frames(error.__traceback__)
+    if not entry:  # the program raised it: its text may be code that does not end
+        return error
     if not (text_of(error) or "").startswith(_NO_GROUP) and not last.startswith("torch.distributed.tensor"):
         return error
     from kernbench.ccl import dist  # which imports this module
@@ -34,7 +36,7 @@ def explained(error: BaseException) -> BaseException:
     name = entry.rpartition(".")[2]
     remedy = _REMEDIES.get(name, _IMPORT if name in dist.__all__ else _OTHERS)
     rule = "it needs a process group of torch.distributed itself, and workers of dist have none"
-    found = ArgumentError(Problem(entry or "torch.distributed", rule, remedy=remedy)).with_traceback(error.__traceback__)
+    found = ArgumentError(Problem(entry, rule, remedy=remedy)).with_traceback(error.__traceback__)
     found.__cause__ = error
     return found
 

@@ -67,13 +67,13 @@ def help_text(width: int, colours: bool) -> str:
 
 
 def terminal_width() -> int:
-    """[column] The width of the terminal, or `COLUMNS`; 80 without a terminal. At least 60, which the overview needs."""
+    """[column] The width of the terminal, or `COLUMNS`; 80 without a terminal. At least 40, which a page of help needs."""
     given = os.environ.get("COLUMNS", "")
     if given.isdigit():
-        return max(60, int(given))
+        return max(40, int(given))
     for stream in (sys.__stdin__, sys.__stdout__, sys.__stderr__):
         try:
-            return max(60, os.get_terminal_size(stream.fileno()).columns)  # type: ignore[union-attr]  # None is caught
+            return max(40, os.get_terminal_size(stream.fileno()).columns)  # type: ignore[union-attr]  # None is caught
         except (AttributeError, OSError, ValueError):
             continue
     return 80

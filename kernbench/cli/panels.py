@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 NAME, FRAME, VALUE, HEAD, OFF = "\x1b[1;36m", "\x1b[2m", "\x1b[1;33m", "\x1b[1m", "\x1b[0m"
 _LIMIT = 26  #: the most columns of names for which a description starts on the same line, in a page of 80 columns
 _APART = 2  #: columns between names and description
+_NARROW, _INDENT = 60, 4  #: below so many columns, each description starts on its own line, indented by these columns
 
 #: The names of an option or a command, the value that it takes, and what it does.
 Row = tuple[str, str, str]
@@ -37,6 +38,8 @@ def indented(text: str, width: int) -> list[str]:
 
 def _room(rows: Sequence[Row], width: int) -> int:
     """[column] Where descriptions start: after the longest name that is not too long."""
+    if width < _NARROW:
+        return _INDENT
     most = _LIMIT * width // 80
     sizes = [len(f"{names} {value}".rstrip()) for names, value, _ in rows]
     return max((size for size in sizes if size <= most), default=4) + _APART

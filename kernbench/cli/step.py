@@ -358,7 +358,7 @@ def _engine(engine: EngineState, name: str) -> Iterator[RenderableType]:
 
 def _jobs(engine: EngineState) -> widgets.Table:
     """An entry by its id, a kernel's command by its line."""
-    grid = widgets.Table.grid(padding=(0, 2, 0, 0))
+    grid = widgets.RecordTable.grid(padding=(0, 2, 0, 0))
     grid.add_column(min_width=6, justify="right", no_wrap=True)
     grid.add_column(min_width=17, no_wrap=True)
     grid.add_column(min_width=16, justify="right", no_wrap=True)

@@ -212,10 +212,11 @@ class Title:
 def table(title: str, columns: Sequence[tuple[str, Justify]], note: str = "") -> widgets.Table:
     """A table without ruled lines, below its title. `columns`: header and side of each.
 
-    In a row with a cell of several lines, all cells begin on the first line. Headers of several lines end on the same line.
+    If the columns do not fit the terminal, each row is drawn as a record of names and values, so that no cell is cut. In a row
+    with a cell of several lines, all cells begin on the first line. Headers of several lines end on the same line.
     """
     vertical: Literal["top", "bottom"] = "bottom" if any("\n" in header for header, _ in columns) else "top"
-    made = widgets.Table(
+    made = widgets.RecordTable(
         title_justify="left",
         title_style="none",
         box=None,

@@ -1,4 +1,4 @@
-"""Names of rich that commands draw with, imported on first use. A run with `--json` imports none of them."""
+"""Names that commands draw with, from rich or derived from it, imported on first use. A run with `--json` imports none."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ if TYPE_CHECKING:
     from rich.table import Table as Table
     from rich.text import Text as Text
 
+    from kernbench.cli.records import RecordTable as RecordTable
+
 _MODULES = {
     "rich.console": ("Console", "ConsoleOptions", "Group", "RenderResult", "RenderableType"),
     "rich.segment": ("Segment",),
     "rich.style": ("Style",),
     "rich.table": ("Table",),
     "rich.text": ("Text",),
+    "kernbench.cli.records": ("RecordTable",),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 

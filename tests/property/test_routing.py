@@ -31,8 +31,9 @@ def found(router: PathRouter, source: str, target: str, kind: Graph, by: Measure
 
 def exits(topology: Topology) -> frozenset[tuple[str, str]]:
     """The edges from a cube into an IO chiplet."""
-    into = {node.id for node in topology.nodes if node.kind == "io_noc"}
-    return frozenset((e.source, e.target) for e in topology.edges if e.kind == EdgeKind.UCIE_IO and e.target in into)
+    into = {node.id for node in topology.nodes if node.kind in ("io_noc", "io_cpu")}
+    cubes = {node.id for node in topology.nodes if node.cube is not None}
+    return frozenset((e.source, e.target) for e in topology.edges if e.source in cubes and e.target in into)
 
 
 def all_paths(topology: Topology, pairs: list[tuple[str, str]], kind: Graph, by: Measure) -> dict[tuple[str, str], Path | None]:

@@ -8,7 +8,9 @@ from itertools import permutations
 import pytest
 
 from kernbench.common.errors import InputError
+from kernbench.config import load_config
 from kernbench.policy.routing import LEFT_OUT, Measure, NoPath, PathRouter, VirtualMap, VirtualRange
+from kernbench.topology.builder import build_topology
 from kernbench.topology.graph import EdgeKind, Topology
 from tests.topologies import both, edge, graph, memories, node
 
@@ -223,3 +225,9 @@ def test_a_memory_of_the_own_cube_is_reached_inside_it() -> None:
     assert len(router.find_path(near + "router", near + "hbm_ctrl")) == 5
     assert router.find_memory_path(near + "router", 0) == (near + "router", near + "r0c1", near + "hbm_ctrl")
     assert router.find_memory_path(near + "router", 0x4000)[1] == near + "ucie_e0"
+
+
+def test_a_launch_does_not_pass_through_an_m_cpu_however_slow_the_io_chiplet_is() -> None:
+    config = load_config("single_cube", ["io.noc.cycles=400", "sip.cols=2"])
+    path = PathRouter(build_topology(config)).find_node_path("sip0.io0.pcie_ep", "sip0.io0.io_cpu")
+    assert path == ("sip0.io0.pcie_ep", "sip0.io0.io_noc", "sip0.io0.io_cpu")

@@ -7,12 +7,14 @@ import math
 from fractions import Fraction
 from threading import Lock
 
-from kernbench.common.naming import IO_NOC
-from kernbench.topology.graph import LEFT_OUT, Edge, EdgeKind, Graph, Measure, Topology
+from kernbench.common.naming import IO_CPU, IO_NOC
+from kernbench.topology.graph import LEFT_OUT, Edge, Graph, Measure, Topology
 
 #: Paths begin or end at nodes of these kinds and never pass through one: an HBM stack has ports at many routers, but traffic
 #: between these routers does not go through its controller.
 ENDS = frozenset({"hbm_ctrl", "sram", "host"})
+#: of the nodes of an IO chiplet, those that have edges from cubes
+CHIPLET = frozenset({IO_NOC, IO_CPU})
 
 
 class Adjacency:
@@ -30,7 +32,7 @@ class Adjacency:
         self.is_end = [topology.by_id[name].kind in ENDS for name in self.names]
         edges = [edge for edge in topology.edges if edge.kind not in LEFT_OUT[graph]]
         into: list[list[tuple[int, int]]] = [[] for _ in self.names]  # for each target: (source, cost) of every incoming edge
-        exits = [edge.kind is EdgeKind.UCIE_IO and topology.by_id[edge.target].kind == IO_NOC for edge in edges]
+        exits = [topology.by_id[edge.source].cube is not None and topology.by_id[edge.target].kind in CHIPLET for edge in edges]
         for edge, cost in zip(edges, _costs(edges, exits, by, len(self.names)), strict=True):
             into[self.number[edge.target]].append((self.number[edge.source], cost))
         #: the only neighbour of a node that is a dead end or part of a tree of dead ends; otherwise the node itself

@@ -6,7 +6,7 @@ or of a plugged-in engine.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernbench.bounds.overlap import shared_cycles
+from kernbench.cmdq.controller_timing import COMMANDS
 from kernbench.cmdq.plan import Plan
 from kernbench.common.errors import KernbenchError
 
@@ -222,15 +223,29 @@ def _work(ran: Ran) -> Iterator[str]:
         yield f"{ran.plan.compute[k]} did {ran.work[k]} operations, and its jobs have {work[k]}"
 
 
+def reads_beside_writes(controllers: Mapping[str, Any]) -> bool:
+    """Return whether the data bus may carry the data of an RD and of a later WR at a time: the times from RD to WR do not exclude
+    it, as between ranks, whose rule does not count the latencies.
+    """
+    pseudo, ranks = controllers["nodes"][:2]
+    turn = controllers["to_read"] + controllers["burst"] - controllers["to_write"]
+    _, other, after, before, clocks = controllers["rules"].T
+    of_turns = (after == COMMANDS.index("RD")) & (before == COMMANDS.index("WR"))
+    own, others = clocks[of_turns & (other == 0)], clocks[of_turns & (other == 1)]
+    return bool(own.max(initial=0) < turn or (ranks > pseudo and others.max(initial=0) < turn))
+
+
 def _capacity(ran: Ran) -> Iterator[str]:
     moved, busy, members = ran.resources[:, 0] + ran.resources[:, 1], ran.resources[:, 2], ran.resources[:, 3]
     for k in np.flatnonzero((moved < 0) | (busy > ran.cycles) | (busy < 0) | (members < busy)).tolist():
         yield f"{ran.plan.resources[k]}: {busy[k]} cycles with a member, {members[k]} member-cycles, of {ran.cycles}"
     controllers = ran.plan.machine.get("controllers")
     if controllers is not None:  # the bus fills buffers in all cycles, and does not wait for writes in the queue
-        busy, moved = busy.copy(), moved.copy()
-        busy[: ran.plan.channels] = ran.cycles
-        moved[: ran.plan.channels] -= controllers["write_queue"] * controllers["burst_bytes"]
+        busy, moved, channels = busy.copy(), moved.copy(), slice(ran.plan.channels)
+        busy[channels] = ran.cycles
+        moved[channels] -= controllers["write_queue"] * controllers["burst_bytes"]
+        if reads_beside_writes(controllers):
+            moved[channels] = np.maximum(moved[channels] - ran.resources[channels, 0], ran.resources[channels, 0])
     network = ran.plan.machine.get("network")
     if network is not None:  # a flit arrives although it occupies its link for longer, up to the end of the run or beyond
         links = np.unique(network["resources"][network["resources"] >= 0])

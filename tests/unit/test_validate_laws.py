@@ -159,3 +159,48 @@ def test_a_flow_that_meets_itself_is_no_broken_law(channels: int, interleave: in
     run = Machine(config, program)
     run.run()
     assert run.status == "done" and run.cycle == cycles
+
+
+#: A channel of two ranks whose bursts take four clocks; a WR to another rank may begin five clocks after an RD, so its data
+#: may be on the bus at the same time.
+TWO_RANKS = {
+    **{"burst_bytes": 8, "row_bytes": 32, "rows": 64, "clock": 1, "ranks": 2, "bank_groups": 1, "banks_per_group": 1},
+    **{"t_bl": 4, "t_cl": 7, "t_cwl": 1, "t_rtrs": 1, "t_rcd": 1, "t_rp": 1, "t_ras": 1, "t_wr": 1, "t_rtp": 1, "t_faw": 1},
+    **{"t_rrd_s": 1, "t_rrd_l": 1, "t_ccd_s": 1, "t_ccd_l": 1, "t_wtr_s": 1, "t_wtr_l": 1, "t_rfc": 5, "t_refi": 1000},
+    **{"refresh": "none", "scheduler": "fr_fcfs_cap", "cap": 1, "write_queue": 1},
+    "map": "row bank stack rank column group pseudo",
+}
+
+
+def load_beside_store(**controller: Any) -> Machine:
+    """A load and a store of 400 bytes each at the same time, on one channel of 2 B/cycle."""
+    dram = {"channels": 1, "interleave_bytes": 8, "capacity_bytes": "256 KiB", "t_setup_cycles": 0}
+    given = {"allocation": "row_buffer_v2", "dma": {"alignment_bytes": 1}, "control": {"issue_width": 0}}
+    config = load_config({**given, "dram": {**dram, "controller": {**TWO_RANKS, **controller}}})
+    program, tile = Program("both"), {"tensor_role": "activation", "qbits": 8, "num_elements": 400, "spm_offset": 0}
+    program.dma_load(dram_addr=0, spm_bank=0, **tile)
+    program.dma_store(dram_addr=1024, spm_bank=1, **tile)
+    return Machine(config, program)
+
+
+def test_data_to_a_rank_beside_data_of_another_rank_are_no_broken_law() -> None:
+    run = load_beside_store()
+    run.run()
+    assert run.status == "done" and 2 * run.cycle < 792
+
+
+@pytest.mark.parametrize("controller", [{"ranks": 1}, {"t_rtrs": 7}])
+def test_data_of_a_channel_in_both_directions_share_its_bus_if_times_exclude_both_at_once(controller: dict[str, Any]) -> None:
+    run = load_beside_store(**controller)
+    run.run()
+    one = what_ran(run.plan, run.cycle, run.status, run._core, [])
+    assert not list(broken_laws(one))
+    assert "capacity" in found(replace(one, resources=changed(one.resources, 0, 0, 2 * run.cycle - 700)))
+
+
+def test_data_of_a_channel_in_one_direction_are_limited_beside_those_of_the_other() -> None:
+    run = load_beside_store()
+    run.run()
+    one = what_ran(run.plan, run.cycle, run.status, run._core, [])
+    for direction in (0, 1):
+        assert "capacity" in found(replace(one, resources=changed(one.resources, 0, direction, 2 * run.cycle)))

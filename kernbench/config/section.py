@@ -8,12 +8,14 @@ A section declares its fields as a dataclass does. pydantic could do the same, b
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias, Union, dataclass_transform, get_args, get_origin
 
 import msgspec
+
+from kernbench.common.errors import shown
 
 Location: TypeAlias = "tuple[str | int, ...]"
 JsonSchema: TypeAlias = "dict[str, Any]"
@@ -38,11 +40,15 @@ class Refused(ValueError):
         self.context = dict(context or {})
 
 
+def _dotted(path: Iterable[Any]) -> str:
+    return ".".join(one if isinstance(one, str) else shown(one) for one in path)
+
+
 class ValidationError(ValueError):
     """All problems of the values that were given to a section."""
 
     def __init__(self, title: str, problems: list[dict[str, Any]]) -> None:
-        lines = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in problems]
+        lines = [f"{_dotted(one['loc'])}: {one['msg']}" for one in problems]
         super().__init__(f"{title}: {'; '.join(lines)}")
         self._problems = problems
 

@@ -132,7 +132,7 @@ def test_the_tuner_chooses_well_on_a_board(name: str) -> None:
     tuner = tuner_of(board, group, registry)
     for nbytes in (3 << 20, 30 << 20):
         chosen, times = tuner.choose("all_reduce", nbytes // 2, "f16").name, {}
-        for one in ("ring", "bidirectional", "halving_doubling", "torus"):
+        for one in ("ring", "bidirectional", "halving_doubling", "torus", "direct"):
             entry = registry.find("all_reduce", one)
             made, _ = row(CclRequest(board, group, entry, "f16", tuner.queues(entry), check=False), nbytes // 2)
             assert made is not None

@@ -4,11 +4,13 @@
     python docs/ccl_costs.py --fit   # fits the times that come with the package
     python docs/ccl_costs.py --switch   # simulates only the algorithms that use switches again
     python docs/ccl_costs.py --boards   # simulates only the boards again
+    python docs/ccl_costs.py --networks   # simulates only the networks between SIPs again
 
 The times are those of `GROUPS`, and the rows of more than 8 ranks in the table of all-reduces (`ccl_tables.py` simulates them).
 Weights minimise the mean and the largest relative error of each algorithm over all its times. What is left of the error is
 written beside each time: the tuner corrects its estimates by it. The times of `BOARDS` correct estimates for groups of
-chips only. They do not change the weights, and the estimates for other machines do not depend on them.
+chips only. They do not change the weights, and the estimates for other machines do not depend on them. The times of `NETWORKS`
+are for these groups alone.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from ccl_tables import ALGORITHMS, RUNS, TABLE
 from scipy.optimize import linprog
 
 from kernbench.ccl.contract import Shape
-from kernbench.ccl.group import group_of, shape_for
+from kernbench.ccl.group import Group, group_of, shape_for
 from kernbench.ccl.registry import read_registry
 from kernbench.ccl.tuner import KNOWN, SCHEMA, Tuner, simulate
 from kernbench.config import SystemConfig, load_config
@@ -78,9 +80,38 @@ ON_BOARDS = (4 * KIB, 32 * KIB, 64 * KIB, 256 * KIB, MIB, 2 * MIB, 4 * MIB, 8 * 
 #: Over the slow links of the others, the lanes of algorithms begin at different sizes.
 BETWEEN = (8 * KIB, 16 * KIB, 128 * KIB, 512 * KIB)
 MORE = {"b200_8x": (256 * MIB,), "tpuv5e_2x4": BETWEEN, "tpuv6e_2x4": BETWEEN, "wormhole_n300": BETWEEN}
+ROWS = "system.rows=2"
+RING_AND_SWITCH = (
+    "system.kind=dimensions",
+    "system.dimensions=[{kind: ring, size: 4, link: {bytes_per_cycle: 100, cycles: 50}}, "
+    "{kind: switch, size: 2, link: {bytes_per_cycle: 25, cycles: 300}, switch: {cycles: 70}}]",
+)
+BETWEEN_SIPS = (64, KIB, 4 * KIB, 16 * KIB, 48 * KIB, 160 * KIB, 512 * KIB, 2 * MIB, 8 * MIB, 32 * MIB)
+#: Machine, overrides and shape of groups whose times correct no other estimates.
+NETWORKS = (
+    *(
+        ("pod_8sip", overrides, (8, 1, pes))
+        for overrides in (
+            ("system.kind=fat_tree", ROWS),
+            ("system.kind=rails", ROWS),
+            ("system.kind=switch",),
+            RING_AND_SWITCH,
+            ("system.kind=torus", ROWS),
+        )
+        for pes in (1, 4)
+    ),
+    ("pod_8sip", ("system.kind=mesh", ROWS), (8, 1, 1)),
+    ("pod_8sip", ("system.kind=switch", "system.switch.reduce=true"), (8, 1, 4)),
+    ("sip_4x4", (), (1, 8, 4)),
+    ("two_sips", (), (1, 2, 3)),
+    ("two_sips", (), (1, 4, 1)),
+    ("two_sips", (), (1, 4, 4)),
+)
 DIGITS = (1, 3, 2, 3, 3, 2, 2)  #: of the weights, as they are written
 LARGEST = 0.5  #: weight of the largest error beside the mean
 
+
+PARTS = ("groups", "boards", "networks")  #: of the file of times
 
 Simulated = dict[str, Any]  #: machine, overrides, digest, shape, topology, and times by algorithm
 
@@ -138,6 +169,24 @@ def simulated_on_boards() -> list[Simulated]:
                 pass
         found.append({**one, "times": dict(made.times)})
     return found
+
+
+def simulated_on_networks() -> list[Simulated]:
+    """The times of networks between SIPs, and of cubes, without algorithms that are far from the best."""
+    found = []
+    for machine, overrides, shape in NETWORKS:
+        one = about(machine, overrides, Shape(*shape))
+        made = tuner(one)
+        for collective in MOVING:
+            for _ in simulate(made, collective, BETWEEN_SIPS, "f16", 30_000, 2.5):
+                pass
+        found.append({**one, **levels(made.group), "times": dict(made.times)})
+    return found
+
+
+def levels(group: Group) -> dict[str, list[int]]:
+    """The shape of a group, and where its ranks are if rails give it another one."""
+    return {"shape": list(group.shape), **({"placed": list(group.placed)} if group.placed else {})}
 
 
 def tabled() -> Iterator[Simulated]:
@@ -230,12 +279,12 @@ def with_errors(one: Simulated, seen: dict[str, tuple[str, Rows]], found: dict[s
 
 
 def kept(which: str = "groups") -> list[Simulated]:
-    """The times that come with the package, of `groups` or `boards`."""
+    """The times that come with the package, of `groups`, `boards` or `networks`."""
     groups = json.loads(KNOWN.read_text(encoding="utf-8"))[which]
     return [{**one, "times": {name: [row[:2] for row in rows] for name, rows in one["times"].items()}} for one in groups]
 
 
-def fit(groups: Sequence[Simulated], boards: Sequence[Simulated]) -> None:
+def fit(groups: Sequence[Simulated], boards: Sequence[Simulated], networks: Sequence[Simulated]) -> None:
     """Write the weights, and the times with the errors that the model has then."""
     whole = together([*groups, *tabled()])
     features = [features_of(one) for one in whole]
@@ -248,16 +297,29 @@ def fit(groups: Sequence[Simulated], boards: Sequence[Simulated]) -> None:
     made = {name: np.array([np.round(w, digits) for w, digits in zip(one, DIGITS, strict=True)]) for name, one in made.items()}
     named = [json.dumps(with_errors(one, rows, made)) for one, rows in zip(whole, features, strict=True)]
     others = [json.dumps(with_errors(one, features_of(one), made)) for one in boards]
-    text = f'{{"schema": "{SCHEMA}", "groups": [\n' + ",\n".join(named) + '\n], "boards": [\n' + ",\n".join(others) + "\n]}\n"
-    KNOWN.write_text(text, encoding="utf-8")
+    put(named, others, [json.dumps(one) for one in networks])
+
+
+def put(groups: Sequence[str], boards: Sequence[str], networks: Sequence[str]) -> None:
+    """Write the file of times, a group in a line."""
+    parts = [f'"{name}": [\n' + ",\n".join(rows) + "\n]" for name, rows in zip(PARTS, (groups, boards, networks), strict=True)]
+    KNOWN.write_text(f'{{"schema": "{SCHEMA}", ' + ", ".join(parts) + "}\n", encoding="utf-8")
+
+
+def replace_networks() -> None:
+    """Simulate the networks again, and leave the other times as they are."""
+    file = json.loads(KNOWN.read_text(encoding="utf-8"))
+    put(*([json.dumps(one) for one in file[name]] for name in PARTS[:2]), [json.dumps(one) for one in simulated_on_networks()])
 
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["--switch"]:
-        fit([*kept(), *simulated_in_switches()], kept("boards"))
+        fit([*kept(), *simulated_in_switches()], kept("boards"), kept("networks"))
     elif sys.argv[1:] == ["--boards"]:
-        fit(kept(), simulated_on_boards())
+        fit(kept(), simulated_on_boards(), kept("networks"))
+    elif sys.argv[1:] == ["--networks"]:
+        replace_networks()
     elif sys.argv[1:] == ["--fit"]:
-        fit(kept(), kept("boards"))
+        fit(kept(), kept("boards"), kept("networks"))
     else:
-        fit([*simulated(), *simulated_in_switches()], simulated_on_boards())
+        fit([*simulated(), *simulated_in_switches()], simulated_on_boards(), simulated_on_networks())

@@ -2,6 +2,7 @@
 
     python -m tests.ccl_grid --seconds 600   # simulates what is not in the cache for ten minutes, the shortest runs first
     python -m tests.ccl_grid --seconds 0     # only prints the table of what is in the cache
+    python -m tests.ccl_grid --drawn 7       # 200 other points, drawn from this seed: more shapes, and larger sizes
 
 A point is a group, a collective and a size. Each candidate of the tuner is simulated, and its cycles are kept in the cache
 directory (`KERNBENCH_CACHE`), by the content of the machine. The choice of a point is compared with its best candidate.
@@ -16,6 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from random import Random
 from statistics import median
 from typing import Any, Protocol
 
@@ -72,6 +74,26 @@ GRID: Sequence[tuple[str, str, tuple[str, ...], tuple[int, int, int], tuple[int,
     ("dimensions", "pod_8sip", RING_AND_SWITCH, (8, 1, 4), (300, 60_000), (AR, AG)),
     ("dimensions", "pod_8sip", THREE, (16, 1, 1), (300, 60_000), SUMS),
     ("adding switch", "pod_8sip", (SWITCH, "system.switch.reduce=true"), (8, 1, 1), (300, 9000, 60_000, 1_000_000), SUMS),
+)
+
+
+#: Name of the topology, machine, overrides, and shapes of the points that are drawn.
+DRAWN: Sequence[tuple[str, str, tuple[str, ...], tuple[tuple[int, int, int], ...]]] = (
+    ("cube", "single_cube", (), tuple((1, 1, pes) for pes in range(2, 9))),
+    ("cubes", "two_sips", (), ((1, 2, 8), (1, 4, 4), (1, 4, 8), (1, 2, 3), (1, 4, 1))),
+    ("cubes", "sip_4x4", (), ((1, 2, 4), (1, 16, 1), (1, 16, 2), (1, 4, 4), (1, 16, 8), (1, 8, 4))),
+    ("ring", "two_sips", (), ((2, 1, 1), (2, 4, 1), (2, 4, 2), (2, 1, 8))),
+    ("ring", "pod_8sip", (), ((8, 1, 1), (4, 1, 1), (8, 1, 2), (8, 2, 2), (8, 16, 1), (2, 16, 8))),
+    ("torus", "pod_8sip", ("system.kind=torus", ROWS), ((8, 1, 1), (8, 1, 4), (8, 4, 2))),
+    ("mesh", "pod_8sip", ("system.kind=mesh", ROWS), ((8, 1, 1), (8, 2, 2))),
+    ("switch", "pod_8sip", (SWITCH,), ((8, 1, 1), (8, 1, 2), (8, 4, 1), (8, 1, 8))),
+    ("fat tree", "pod_8sip", ("system.kind=fat_tree", ROWS), ((8, 1, 1), (8, 1, 4))),
+    ("dragonfly", "pod_8sip", ("system.kind=dragonfly", ROWS), ((8, 1, 1), (8, 1, 2))),
+    ("rails", "pod_8sip", ("system.kind=rails", ROWS), ((8, 1, 1), (8, 1, 4))),
+    ("all to all", "pod_8sip", ("system.kind=all_to_all", "system.sips=4"), ((4, 1, 1), (4, 1, 4), (4, 4, 2))),
+    ("dims", "pod_8sip", RING_AND_SWITCH, ((8, 1, 1), (8, 1, 2))),
+    ("dims", "pod_8sip", THREE, ((16, 1, 1), (16, 1, 2))),
+    ("adding", "pod_8sip", (SWITCH, "system.switch.reduce=true"), ((8, 1, 1), (8, 1, 4))),
 )
 
 
@@ -147,6 +169,18 @@ def points() -> list[Point]:
         for collective in collectives
         for size in sizes
     ]
+
+
+def drawn(seed: int, count: int = 200) -> list[Point]:
+    """Points at random; the logarithm of the size is uniform."""
+    random, found = Random(seed), []
+    while len(found) < count:
+        topology, machine, overrides, shapes = random.choice(DRAWN)
+        shape = Shape(*random.choice(shapes))
+        size = max(32, int(2 ** random.uniform(5, 26)) // 2 * 2)
+        collective = random.choice([AR, AR, AG, RS, BC, RD, ALL_TO_ALL])
+        found.append(Point(topology, machine, overrides, shape, size, collective))
+    return list(dict.fromkeys(found))
 
 
 @dataclass
@@ -242,9 +276,10 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, default=None if home is None else home / "grid.jsonl")
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--worst", type=int, default=20)
+    parser.add_argument("--drawn", type=int, metavar="SEED", help="points drawn from this seed, instead of those of the grid")
     options = parser.parse_args()
     options.cache.parent.mkdir(parents=True, exist_ok=True)
-    times, whole = Times.read(options.cache), points()
+    times, whole = Times.read(options.cache), points() if options.drawn is None else drawn(options.drawn)
     simulate(times, whole, options.seconds)
     found = list(measured(whole, times))
     print(f"{len(found)} of {len(whole)} points")

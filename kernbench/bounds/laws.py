@@ -224,8 +224,9 @@ def _work(ran: Ran) -> Iterator[str]:
 
 
 def reads_beside_writes(controllers: Mapping[str, Any]) -> bool:
-    """Return whether the data bus may carry the data of an RD and of a later WR at a time: the times from RD to WR do not exclude
-    it, as between ranks, whose rule does not count the latencies.
+    """Return whether the data bus may carry the data of an RD and of a later WR at the same time.
+
+    The rule from RD to WR of another rank does not count the latencies of the two commands.
     """
     pseudo, ranks = controllers["nodes"][:2]
     turn = controllers["to_read"] + controllers["burst"] - controllers["to_write"]

@@ -45,7 +45,7 @@ SCHEMA = "kernbench/ccl-times/1"
 KNOWN = Path(str(importlib.resources.files("kernbench.configs").joinpath("ccl_times.json")))  #: `docs/ccl_costs.py` writes it
 
 
-GROUPS, BOARDS = "groups", "boards"  #: keys of that file
+GROUPS, BOARDS, NETWORKS = "groups", "boards", "networks"  #: keys of that file
 SIMPLE = "simple"  #: the protocol whose times the package contains
 OWN = Queues()  #: each algorithm has its own
 MAX_RANKS = 2048  #: larger groups use only algorithms with a closed form, because schedules take seconds
@@ -404,13 +404,16 @@ def tuner_of(
 
 
 def known_times(digest: str, group: Group) -> dict[str, list[tuple[int, int]]]:
-    """Return the times of a preset's or a board's group, which are part of the package. Other groups and machines have no such
-    times.
+    """Return the times of a group of a preset, of a board, or of a preset with another network, which are part of the package.
+    Other groups and machines have no such times.
     """
-    for one in (*_file()[GROUPS], *_file()[BOARDS]):
-        if (one["digest"], one["shape"], one["topology"]) == (digest, list(group.shape), group.kind_name):
-            return {name: [(int(size), int(cycles)) for size, cycles, _ in rows] for name, rows in one["times"].items()}
-    return {}
+    found: dict[str, dict[int, int]] = {}
+    here = digest, list(group.shape), group.kind_name
+    for one in (*_file()[NETWORKS], *_file()[GROUPS], *_file()[BOARDS]):
+        if (one["digest"], one["shape"], one["topology"]) == here and one.get("placed") in (None, list(group.placed or ())):
+            for name, rows in one["times"].items():
+                found.setdefault(name, {}).update((int(size), int(cycles)) for size, cycles, *_ in rows)
+    return {name: sorted(rows.items()) for name, rows in found.items()}
 
 
 @cache

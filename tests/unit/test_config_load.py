@@ -326,5 +326,5 @@ def test_a_value_without_a_near_integer_has_no_proposal(value: object) -> None:
 
 @pytest.mark.parametrize("machine", [{10**5000: 1}, {"dram": {10**5000: 1}}])
 def test_a_key_that_is_an_integer_of_too_many_digits_is_refused(machine: dict[Any, Any]) -> None:
-    with pytest.raises(InputError, match="an integer of 16610 bits.*a key must be text here"):
+    with pytest.raises(InputError, match=r"an integer of 16610 bits.*a key must be text here"):
         load_config(machine)

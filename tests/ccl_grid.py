@@ -91,9 +91,9 @@ DRAWN: Sequence[tuple[str, str, tuple[str, ...], tuple[tuple[int, int, int], ...
     ("dragonfly", "pod_8sip", ("system.kind=dragonfly", ROWS), ((8, 1, 1), (8, 1, 2))),
     ("rails", "pod_8sip", ("system.kind=rails", ROWS), ((8, 1, 1), (8, 1, 4))),
     ("all to all", "pod_8sip", ("system.kind=all_to_all", "system.sips=4"), ((4, 1, 1), (4, 1, 4), (4, 4, 2))),
-    ("dims", "pod_8sip", RING_AND_SWITCH, ((8, 1, 1), (8, 1, 2))),
-    ("dims", "pod_8sip", THREE, ((16, 1, 1), (16, 1, 2))),
-    ("adding", "pod_8sip", (SWITCH, "system.switch.reduce=true"), ((8, 1, 1), (8, 1, 4))),
+    ("dimensions", "pod_8sip", RING_AND_SWITCH, ((8, 1, 1), (8, 1, 2))),
+    ("dimensions", "pod_8sip", THREE, ((16, 1, 1), (16, 1, 2))),
+    ("adding switch", "pod_8sip", (SWITCH, "system.switch.reduce=true"), ((8, 1, 1), (8, 1, 4))),
 )
 
 

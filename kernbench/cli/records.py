@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
 
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.measure import Measurement
-from rich.table import Column, Table
+from rich.table import Table
 from rich.text import Text
 
 from kernbench.cli.text import DIM, glued
@@ -28,8 +27,8 @@ class RecordTable(Table):
             return
         if self.title:
             yield from console.render(self.title, options)
-        for number in range(self.row_count):
-            for line in self._record(number, console, options):
+        for cells in zip(*(column.cells for column in self.columns), strict=True):
+            for line in self._record(cells, console, options):
                 yield from console.render(line, options)
 
     def _least_width(self, console: Console, options: ConsoleOptions) -> int:
@@ -42,12 +41,13 @@ class RecordTable(Table):
             least += max(size, column.min_width or 0)
         return least
 
-    def _record(self, number: int, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+    def _record(self, cells: Sequence[RenderableType], console: Console, options: ConsoleOptions) -> Iterator[Text]:
         """A row as lines: fields are kept whole if they fit a line."""
         room = options.max_width - len(APART)
         lines = [Text()]
-        for column in self.columns:
-            for part in _field(column, number, console, options).wrap(console, room):
+        for number, (column, cell) in enumerate(zip(self.columns, cells, strict=True)):
+            is_name = number == 0 and column.justify != "right"
+            for part in _field("" if is_name else column.header, cell, console, options).wrap(console, room):
                 part.rstrip()
                 if lines[-1] and lines[-1].cell_len + len(APART) + part.cell_len > room:
                     lines.append(Text())
@@ -58,15 +58,14 @@ class RecordTable(Table):
         yield from (Text.assemble(APART, line) for line in lines[1:])
 
 
-def _field(column: Column, number: int, console: Console, options: ConsoleOptions) -> Text:
-    """`header value` of a cell; the value alone in a column of names."""
-    value = _plain(list(column.cells)[number], console, options)
-    named = column.justify == "right" or column._index > 0
-    head = _plain(column.header, console, options).plain if named else ""
+def _field(header: RenderableType, cell: RenderableType, console: Console, options: ConsoleOptions) -> Text:
+    """`header value` of a cell; the value alone without a header."""
+    value = _plain(cell, console, options)
+    head = _plain(header, console, options).plain
     return Text.assemble((f"{head} ", DIM), value) if head and value else value
 
 
-def _plain(cell: Any, console: Console, options: ConsoleOptions) -> Text:
+def _plain(cell: RenderableType, console: Console, options: ConsoleOptions) -> Text:
     """A cell as one line of styled text."""
     pieces = [(piece.text, piece.style or "") for piece in console.render(cell, options.update_width(WHOLE))]
     text = Text.assemble(*pieces)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from math import log, log2
 from pathlib import Path
@@ -23,11 +24,13 @@ from kernbench.ccl.rings import RING
 from kernbench.ccl.schedule import Message
 from kernbench.ccl.schedule_outline import Outline, outline_of
 from kernbench.ccl.tuner import (
+    KNOWN,
     Errors,
     Estimated,
     KnownError,
     Tuner,
     error_near,
+    errors_of_model,
     known_times,
     read_times,
     save,
@@ -390,3 +393,35 @@ def test_a_choice_for_chips_reads_the_machine_only_once(monkeypatch: pytest.Monk
     tuner.choose("all_reduce", 5000, "f16")
     monkeypatch.setattr(SystemConfig, "digest", lambda self: pytest.fail("the digest is computed again"))
     tuner.choose("all_reduce", 7000, "f16")
+
+
+def test_groups_of_networks_have_the_times_of_the_package() -> None:
+    """Rails have rows of SIPs as their first level, and their groups are found by where their ranks are."""
+    groups = json.loads(KNOWN.read_text(encoding="utf-8"))["networks"]
+    assert any("placed" in one for one in groups)
+    for one in groups:
+        config = load_config(one["machine"], one["overrides"], kind=SystemConfig)
+        times = known_times(config.digest(), group_of(config, Shape(*one.get("placed", one["shape"]))))
+        for name, rows in one["times"].items():
+            assert {size for size, _ in rows} <= {size for size, _ in times[name]}, (one["machine"], one["overrides"], name)
+
+
+def test_times_of_rails_are_not_those_of_other_ranks_with_the_same_levels() -> None:
+    config = load_config("pod_8sip", ["system.kind=rails", "system.rows=2"], kind=SystemConfig)
+    rails, cubes = group_of(config, Shape(8, 1, 4)), group_of(config, Shape(2, 4, 4))
+    assert rails.shape == cubes.shape and rails.pes != cubes.pes
+    assert known_times(config.digest(), rails) and not known_times(config.digest(), cubes)
+
+
+def test_times_of_networks_do_not_correct_estimates_of_other_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = load_config("pod_8sip", ["system.kind=fat_tree", "system.rows=2"], kind=SystemConfig)
+    group = group_of(config, Shape(8, 1, 2))
+    assert not known_times(config.digest(), group)
+    before = Tuner(config, group, REGISTRY).choose("all_reduce", 5000, "f16").cycles
+    file = json.loads(KNOWN.read_text(encoding="utf-8"))
+    monkeypatch.setattr(tuning, "_file", lambda: {**file, "networks": []})
+    errors_of_model.cache_clear()
+    try:
+        assert Tuner(config, group, REGISTRY).choose("all_reduce", 5000, "f16").cycles == before
+    finally:
+        errors_of_model.cache_clear()

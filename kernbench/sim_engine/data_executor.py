@@ -3,7 +3,8 @@ and from nothing else of the machine.
 
 Ops are taken in windows, in order of `t_start`; at equal times, memory ops come before math ops, and an op never comes before
 an op on which it depends. The ops of a window are sorted into levels of ops that do not access each other's results. A level
-first reads all operands, then computes in threads (equal small GEMMs are stacked), and then writes all results. Arrays in the
+first reads the operands of its computations. Then threads compute (equal small GEMMs are stacked), while the main thread runs
+the ops that only move data, and sorts the next window, before it computes too. At last all results are written. Arrays in the
 store are never changed, so an operand is a reference. If few components compute, levels would hold only one or two ops, so
 these ops run in sequence.
 """
@@ -12,8 +13,9 @@ from __future__ import annotations
 
 import gc
 import os
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 
 import numpy as np
@@ -26,13 +28,13 @@ from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.op_log import OpLogger, OpRecord, OpRow, Output, row_of
 from kernbench.sim_engine.ops.ranges import ReplayOp
 from kernbench.sim_engine.ops.record_checks import check_record
-from kernbench.sim_engine.replay.levels import levels, windows
 from kernbench.sim_engine.replay.order import ordered
 from kernbench.sim_engine.replay.sheets import filled_ranges
-from kernbench.sim_engine.replay.tasks import SMALL, Task, Tasks, in_sequence
+from kernbench.sim_engine.replay.tasks import SMALL, Task, Tasks
+from kernbench.sim_engine.replay.windows import Windows
 from kernbench.sim_engine.verify import Boundary, OpReference, Verification, verify_ops, verify_outputs
 
-WINDOW = 4096  # ops that are sorted into levels together
+WINDOW = 1024  # ops that are sorted into levels together
 
 
 @contextmanager
@@ -121,18 +123,19 @@ class DataExecutor:
             stack.enter_context(np.errstate(all="ignore"))
             stack.enter_context(one_blas_thread())
             stack.enter_context(self.store.constant())
-            pool = stack.enter_context(ThreadPoolExecutor(self._threads)) if self._threads > 1 else None
+            pool = stack.enter_context(ThreadPoolExecutor(self._threads - 1)) if self._threads > 1 else None
             single = self._debug or until is not None
             rows = self._rows()
             if isinstance(rows, list):  # a log that has gone to disk is read only once
                 stack.enter_context(self.store.expected(filled_ranges(rows)))
             ops = ordered(rows, frozenset() if single else self._unchanged)
-            for window in windows(ops, 1 if single else WINDOW):
-                if not self._debug and in_sequence(window):
+            windows = Windows(ops, 1 if single else WINDOW, sequences=not self._debug)
+            for window, found in windows:
+                if found is None:
                     tasks.run_in_order(window, self._keep_known)
                 else:
-                    for level in levels(window):
-                        self._run_level(tasks, level, pool)
+                    for level in found:
+                        self._run_level(tasks, level, pool, windows)
                 if until is not None and window[0].op_id == until:
                     break
         return self
@@ -171,19 +174,25 @@ class DataExecutor:
         if known is not None:
             self._known.append(Boundary(op.record, inputs, result, known))
 
-    def _run_level(self, tasks: Tasks, level: Sequence[ReplayOp], pool: ThreadPoolExecutor | None) -> None:
-        """Move and read, then compute, then write: the ops of a level do not access each other's results."""
+    def _run_level(self, tasks: Tasks, level: Sequence[ReplayOp], pool: ThreadPoolExecutor | None, windows: Windows) -> None:
+        """Read, then move and compute, then write: the ops of a level do not access each other's results."""
         work = tasks.of_level(level)
-        if pool is None or len(work) == 1 or _small(work):
-            results = [task.run() for task in work]
-        else:
-            shares = [work[i :: self._threads] for i in range(min(self._threads, len(work)))]
-            done = list(pool.map(_run_share, shares))
-            results = [_result(done[i % len(shares)][i // len(shares)]) for i in range(len(work))]
+        todo = deque(enumerate(work))
+        done: list[Sequence[Array] | InputError] = [()] * len(work)
+        helpers: list[Future[None]] = []
+        if pool is not None and len(work) > 1 and not _small(work):
+            helpers = [pool.submit(_compute, todo, done) for _ in range(min(self._threads, len(work)) - 1)]
+            windows.look_ahead()
+        moved = tasks.move(level)
+        _compute(todo, done)
+        for one in helpers:
+            one.result()
         if self._debug:
-            self.boundaries += [Boundary(op.record, inputs, written) for op, inputs, written in tasks.moved]
-        for task, arrays in zip(work, results, strict=True):
-            for op, inputs, array in zip(task.ops, task.inputs, arrays, strict=True):
+            self.boundaries += [Boundary(op.record, inputs, written) for op, inputs, written in moved]
+        for task, found in zip(work, done, strict=True):
+            if isinstance(found, InputError):
+                raise found
+            for op, inputs, array in zip(task.ops, task.inputs, found, strict=True):
                 tasks.write(op, array)
                 if op.row.op_kind == "math":
                     self._keep_known(op, inputs, array)
@@ -191,27 +200,23 @@ class DataExecutor:
                     self.boundaries.append(Boundary(op.record, inputs, array))
 
 
-def _run_share(share: Sequence[Task]) -> list[Sequence[Array] | InputError]:
-    """Run a share of the tasks in a thread, up to the first one that cannot be computed.
+def _compute(todo: deque[tuple[int, Task]], done: list[Sequence[Array] | InputError]) -> None:
+    """Take tasks, in order, until none is left or one cannot be computed, and write its results or its error into `done`.
 
-    Numpy's setting to ignore overflows must be repeated in the thread.
+    Several threads do so at the same time. All tasks before the first error are computed, so the error that is reported does
+    not depend on the number of threads. Numpy's setting to ignore overflows must be repeated in each thread.
     """
-    done: list[Sequence[Array] | InputError] = []
     with np.errstate(all="ignore"):
-        for task in share:
+        while todo:
             try:
-                done.append(task.run())
+                place, task = todo.popleft()
+            except IndexError:  # another thread took the last one
+                return
+            try:
+                done[place] = task.run()
             except InputError as error:
-                done.append(error)
-                break
-    return done
-
-
-def _result(done: Sequence[Array] | InputError) -> Sequence[Array]:
-    """The results of a task, or its error. Tasks are asked in order, so the first error is that of a replay with one thread."""
-    if isinstance(done, InputError):
-        raise done
-    return done
+                done[place] = error
+                todo.clear()
 
 
 def _small(work: Sequence[Task]) -> bool:

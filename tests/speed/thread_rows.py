@@ -52,26 +52,21 @@ def thread_rows(quick: bool) -> list[Threads]:
     for load in LOADS.values():
         cycles = QUICK_CYCLES if quick else CYCLES
         tables = core_tables(load, PES, jobs_for(load, PES, cycles))
-        rows.append(_row(f"{load.name}, {PES:,} PEs", partial(_program, tables, cycles), _of_the_core, rounds))
+        rows.append(_row(f"{load.name}, {PES:,} PEs", partial(_program, tables, cycles), rounds))
     log = _log(512 if quick else 2048)
-    rows.append(_row("Phase 2 of a GEMM on sip_4x4", partial(_replay, log), _of_phase_2, rounds))
+    rows.append(_row("Phase 2 of a GEMM on sip_4x4", partial(_replay, log), rounds))
     return rows
 
 
-def _row(work: str, run: Callable[[int], Spent], longest: Callable[[Spent], float], rounds: int) -> Threads:
+def _row(work: str, run: Callable[[int], Spent], rounds: int) -> Threads:
     found = [(run(1), run(2)) for _ in range(rounds)]
     ratio = Sample(one.elapsed / two.elapsed for one, two in found)
-    return Threads(work, Sample(one.elapsed for one, _ in found), ratio, Sample(one.cpu / longest(two) for one, two in found))
+    return Threads(work, Sample(one.elapsed for one, _ in found), ratio, Sample(one.cpu / _busiest(two) for one, two in found))
 
 
-def _of_the_core(two: Spent) -> float:
-    """[s] The thread of the run takes groups too: the thread that ends last counts."""
+def _busiest(two: Spent) -> float:
+    """[s] CPU time of the busiest of the two threads, one of which is the main thread."""
     return max(two.main, two.cpu - two.main)
-
-
-def _of_phase_2(two: Spent) -> float:
-    """[s] The main thread waits while the two others compute."""
-    return two.main + (two.cpu - two.main) / 2
 
 
 def _spent(work: Callable[[], object]) -> Spent:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
@@ -14,6 +15,7 @@ from kernbench.common.dtypes import Array, narrow
 from kernbench.common.errors import InputError
 from kernbench.common.handles import TensorHandle
 from kernbench.common.pe_commands import CompositeCmd, DmaReadCmd, DmaWriteCmd, Epilogue, GemmCmd, MathCmd, MemoryWriteMsg
+from kernbench.sim_engine import data_executor
 from kernbench.sim_engine.data_executor import DataExecutor
 from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.op_log import OpLogger, OpRecord
@@ -320,6 +322,30 @@ def test_the_first_op_that_cannot_be_computed_is_named_by_every_number_of_thread
         log.record_end(2.0, f"pe{i}", cmd)
     with pytest.raises(InputError, match=r"^op 3 \(neg at pe3\): it cannot be computed"):
         DataExecutor(log, threads=threads).run()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_an_error_in_a_window_that_is_sorted_early_is_reported_in_its_turn(
+    monkeypatch: pytest.MonkeyPatch, threads: int
+) -> None:
+    """The second op of each chain cannot be computed; an op of the next window depends on one that is not in the log."""
+    monkeypatch.setattr(data_executor, "WINDOW", 8)
+    shape, store = (128, 128), holding(tcm={0: np.ones((128, 128), np.float32)})
+    log = OpLogger(store)
+    for level in (1, 2):
+        for i in range(4):
+            source = TensorHandle("", 0 if level == 1 else (2 * i + 2) << 20, shape, "f32")
+            out = TensorHandle("", (2 * i + level + 1) << 20, shape if level == 1 else (64, 128), "f32")
+            cmd = MathCmd("neg", [source], out)
+            log.record_start(float(level), f"pe{i}", cmd)
+            log.record_end(level + 0.5, f"pe{i}", cmd)
+    records = list(log)
+    later = replace(records[0], op_id=99, t_start=3.0, t_end=4.0, dependency_ids=[1234])
+    for found, named in ((records, "op 4 "), ([*records[:4], later], "op 99 ")):
+        with pytest.raises(InputError, match=f"^{named}"):
+            DataExecutor(found, store, threads=threads).run()
+    with pytest.raises(InputError, match=r"^op 4 \(neg at pe0\): it cannot be computed"):
+        DataExecutor([*records, later], store, threads=threads).run()
 
 
 def test_a_replay_that_overwrites_part_of_an_array_does_not_change_the_array() -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right, insort
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Iterable
 
 from kernbench.sim_engine.ops.ranges import Bytes, ReplayOp
 
@@ -125,9 +124,3 @@ def _cells(spaces: dict[str, _Bytes], ranges: list[Bytes]) -> list[Cell]:
             memory = spaces[space] = _Bytes()
         found += memory.over(start, end)
     return found
-
-
-def windows(ops: Iterable[ReplayOp], size: int) -> Iterator[list[ReplayOp]]:
-    """The ops in order, in chunks: the part of a long log that is in memory at once."""
-    source = iter(ops)
-    return iter(lambda: list(islice(source, size)), [])

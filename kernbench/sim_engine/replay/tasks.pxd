@@ -55,9 +55,12 @@ cdef class Tasks:
     cdef MemoryStore _store
     cdef bint _batching
     cdef object _wide
-    cdef public list moved
 
+    @cython.locals(op=ReplayOp)
     cpdef list of_level(self, object level)
+
+    @cython.locals(op=ReplayOp)
+    cpdef list move(self, object level)
 
     @cython.locals(math=Math, gemm=Gemm, nbytes="long long", tensor=tuple)
     cpdef run(self, ReplayOp op)

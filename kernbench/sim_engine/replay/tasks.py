@@ -21,6 +21,7 @@ from kernbench.sim_engine.replay.math_ops import plain_pair, run_math
 from kernbench.sim_engine.replay.wide import WideCache
 
 Tensor: TypeAlias = tuple[tuple[int, ...], np.dtype[Any]]  #: shape and type of an array
+Moved: TypeAlias = tuple[ReplayOp, Sequence[Array], Array]  #: an op, the data that it read, and the data that it wrote
 _F32 = np.dtype(np.float32)
 _MATMUL, _ADD = np.matmul, np.add
 SMALL = 1 << 15  # [B] of operands; a smaller task is computed without starting a thread
@@ -261,22 +262,16 @@ class Tasks:
         self._store = store
         self._batching = batching
         self._wide = WideCache()
-        #: results of the last level: op, data read, data written
-        self.moved: list[tuple[ReplayOp, Sequence[Array], Array]] = []
 
     def of_level(self, level: Sequence[ReplayOp]) -> list[Task]:
-        """Run the ops that only move data; return the tasks of the other ops. Raises InputError if an op reads bytes that
-        nothing wrote."""
-        self.moved = []
+        """Read the operands of the ops that compute, and return their tasks. Raises InputError if an op reads bytes that
+        nothing wrote.
+        """
         tasks: list[Task] = []
         alike: dict[Gemm, list[ReplayOp]] = {}
         for op in level:
             kind = op.row.op_kind
-            if kind == "memory":
-                inputs, written = self._moved(op)
-                if written is not None:
-                    self.moved.append((op, inputs, written))
-            elif kind == "gemm":
+            if kind == "gemm":
                 plan = _plan(op, Gemm)
                 if self._batching and plan.stacks:
                     alike.setdefault(plan, []).append(op)
@@ -286,6 +281,16 @@ class Tasks:
                 tasks.append(_plan(op, Math).task(self._store, op))
         tasks += [plan.task(self._store, self._wide, ops) for plan, ops in alike.items()]
         return tasks
+
+    def move(self, level: Sequence[ReplayOp]) -> list[Moved]:
+        """Run the ops that only move data. Raises InputError if an op reads bytes that nothing wrote."""
+        moved: list[Moved] = []
+        for op in level:
+            if op.row.op_kind == "memory":
+                inputs, written = self._moved(op)
+                if written is not None:
+                    moved.append((op, inputs, written))
+        return moved
 
     def run(self, op: ReplayOp) -> tuple[Sequence[Array], Array] | None:
         """Run one op alone; returns the data that it read and wrote, or None. InputError as `of_level`."""

@@ -97,6 +97,11 @@ class Plan(msgspec.Struct, frozen=True, dict=True):
         """The columns of the job of any other engine, without its regions."""
         return self._rows("compute")[self._jobs[entry]]
 
+    def array_parts(self, entry: int) -> list[int]:
+        """The `ArrayParts` of the body of a product; none if jobs do not overlap."""
+        parts: list[int] = self.program["compute"]["parts"][self._jobs[entry]].tolist()
+        return parts
+
     def bytes_of(self, entry: int) -> int:
         """[byte] that a transfer moves, aligned."""
         return self.transfer(entry)["nbytes"]
@@ -262,5 +267,6 @@ def parameters_of(entry: Entry, plan: Plan) -> list[int]:
     job = plan.service(entry.index)
     values = [job[name] for name in PARAMETERS["cpu"]]
     if isinstance(entry, TeEntry):
-        return [*values, entry.m, entry.n, entry.k, entry.qbits_weight, entry.qbits_activation]
+        product = [entry.m, entry.n, entry.k, entry.qbits_weight, entry.qbits_activation]
+        return [*values, *product, *plan.array_parts(entry.index)]
     return [*values, entry.length, entry.batch, entry.qbits_activation] if isinstance(entry, VeEntry) else values

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kernbench import BUSY, FLOW, NEVER, Component
-from kernbench.components.service import named
+from kernbench.components.service import PARTS, named
 from kernbench.sim_engine.recording import TraceOptions
 from kernbench_core import EngineType, NoRoom, Process
 from tests.contract import engines as in_python
@@ -140,6 +140,25 @@ def test_a_job_says_what_it_is() -> None:
     assert [region[1:] for region in product.regions] == [(40, False), (30, False), (24, True)]
     dma = run.result().counters["dma0"]
     assert (dma["jobs"], dma["busy"], dma["bytes"]) == (1, 3, 0) and dma["busy"] + dma["idle"] == run.cycle
+
+
+def test_a_product_on_an_array_with_overlapped_jobs_says_the_parts_of_its_body() -> None:
+    seen: list[Any] = []
+
+    class Sees(in_python.Fixed):
+        def accept(self, job: Any, now: int) -> int:
+            answer = super().accept(job, now)
+            seen.append(job)
+            return answer
+
+    array = {"timing": "systolic", "rows": 4, "cols": 6, "dataflow": "ws", "fill": "overlapped", "drain": "overlapped"}
+    run = new(machine(te={"engines": 1, **array}), program(gemm(m=9, n=6, k=4)), lambda: {"te0": Sees()})
+    run.run()
+    (product,) = seen
+    said = named("te", product)
+    # One fold: 4 cycles of load, 9 of stream, and the rest of the body of 4 + 9 + 4 + 6 - 2 - 1.
+    assert (said["body"], said["m"], said["n"], said["k"]) == (20, 9, 6, 4)
+    assert [said[part] for part in PARTS] == [4, 0, 9, 9, 7]
 
 
 def test_events_are_markers_of_their_command() -> None:

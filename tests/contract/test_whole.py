@@ -13,7 +13,7 @@ from kernbench import JOB, NEVER, Component, InputError, Machine, Program, load_
 from kernbench.config import SystemConfig
 from kernbench_core import EngineType
 from tests.contract.replayed import replay
-from tests.contract.runs import program
+from tests.contract.runs import gemm, machine, program
 from tests.strategies import systems
 from tests.systems_of_pes import systems_of_pes
 
@@ -65,6 +65,18 @@ def test_jobs_of_a_component_are_those_of_the_queue_on_a_system(system: Any, dat
 def test_jobs_of_a_component_are_those_of_the_queue_on_one_npu(system: Any, data: st.DataObject) -> None:
     described, queue = system
     check_replay(described, without(queue, ALONE), data)
+
+
+@pytest.mark.parametrize("skip", [False, True])
+def test_products_of_a_component_overlap_as_those_of_the_queue_do(skip: bool) -> None:
+    array = {"timing": "systolic", "rows": 4, "cols": 6, "dataflow": "ws", "fill": "overlapped", "drain": "overlapped"}
+    run = Machine(load_config(machine(te={"engines": 1, **array})), load_program(program(*[gemm(m=9, n=6, k=4)] * 3)))
+    run.run()
+    want = run.result()
+    assert want.entries[1].start < want.entries[0].end
+    again, part = replay(run, whole=False, skip=skip)
+    assert part.times == {k: (entry.start, entry.end) for k, entry in enumerate(want.entries)}
+    assert again.result().counters["te0"] == want.counters["te0"]
 
 
 @pytest.mark.nightly

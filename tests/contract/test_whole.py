@@ -73,9 +73,10 @@ def test_products_of_a_component_overlap_as_those_of_the_queue_do(skip: bool) ->
     run = Machine(load_config(machine(te={"engines": 1, **array})), load_program(program(*[gemm(m=9, n=6, k=4)] * 3)))
     run.run()
     want = run.result()
-    assert want.entries[1].start < want.entries[0].end
+    times = [(entry.start or 0, entry.end or 0) for entry in want.entries]
+    assert times[1][0] < times[0][1]
     again, part = replay(run, whole=False, skip=skip)
-    assert part.times == {k: (entry.start, entry.end) for k, entry in enumerate(want.entries)}
+    assert part.times == dict(enumerate(times))
     assert again.result().counters["te0"] == want.counters["te0"]
 
 

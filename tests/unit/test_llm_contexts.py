@@ -13,8 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernbench.cmdq.entries import PairEntry, TeEntry
+from kernbench.cmdq.dependencies import predecessors
+from kernbench.cmdq.entries import Entry, PairEntry, TeEntry
 from kernbench.cmdq.footprint import bytes_of, work_of
+from kernbench.cmdq.program import Program
 from kernbench.common.errors import InputError
 from kernbench.config import load_config
 from kernbench.workloads.blocks.context import ContextShare, most_cached
@@ -31,7 +33,7 @@ from kernbench.workloads.parallel.fitting import least_bytes
 from kernbench.workloads.parallel.layout import Layout
 from kernbench.workloads.parallel.run import job_programs, run_model
 from kernbench.workloads.parallel.search import search
-from kernbench.workloads.routing import EVEN, sent_rows
+from kernbench.workloads.routing import EVEN, Routing, sent_rows
 from tests.model_cases import SMALL
 from tests.oracles import ref_contexts as oracle
 
@@ -323,3 +325,50 @@ def test_a_cache_that_is_too_large_names_the_ranks_that_fit(made: Any) -> None:
         made(Layout(1), job=job, machine=machine).dram  # noqa: B018
 
 
+
+
+def ancestors_of(program: Program) -> list[int]:
+    """For each entry, a number whose bit i says that entry i ends before it begins."""
+    before = [0] * len(program)
+    for i, waits in enumerate(predecessors(program.entries)):
+        for other in waits:
+            before[i] |= before[other] | 1 << other
+    return before
+
+
+def numbers(entries: list[Entry], phase: str, opcode: str, node: str) -> list[int]:
+    found = [i for i, one in enumerate(entries) if one.meta.get("phase") == phase and getattr(one, "node", None) == node]
+    return [i for i in found if entries[i].opcode == opcode]
+
+
+UNEVEN = Routing("file", shares=(0.4, 0.1, 0.2, 0.05, 0.1, 0.05, 0.05, 0.05))  #: later experts get fewer rows
+
+
+@pytest.mark.parametrize("prefetch", [False, True])
+@pytest.mark.parametrize("layout", [Layout(1), Layout(2, sp=True), Layout(4), Layout(1, 1, 2)], ids=lambda one: one.text)
+def test_rows_are_gathered_when_the_router_has_ended(made: Any, layout: Layout, prefetch: bool) -> None:
+    """Which rows an expert gets is known then, whether or not its weights are loaded ahead."""
+    shared = layout.dp > 1
+    job = Job(prompt=48, tokens=1, batch=2, layers=1, phases=("prefill",), routing=UNEVEN, prefetch_experts=prefetch,
+              expert_parallel=shared)  # fmt: skip
+    programs = made(layout, EXPERTS, job)
+    program = programs.segment_program(layer_of(programs, "prefill"))
+    before, entries = ancestors_of(program), program.entries
+    for node in {place.node for place in programs.places}:
+        (router,) = numbers(entries, "MLP_ROUTER", "VE_SOFTMAX_TILE", node)
+        gathers = numbers(entries, "EXPERT_DISPATCH" if shared else "MLP_GATE_UP", "VE_COPY_TILE", node)
+        assert gathers and all(before[i] >> router & 1 for i in gathers)
+
+
+@pytest.mark.parametrize("layout", [Layout(2, sp=True), Layout(4, sp=True), Layout(4)], ids=lambda one: one.text)
+def test_a_sum_begins_when_the_last_expert_has_ended(made: Any, layout: Layout) -> None:
+    """Any row may be one of the last expert's, also if the expert has few rows."""
+    job = Job(prompt=48, tokens=1, batch=2, layers=1, phases=("prefill",), routing=UNEVEN, expert_parallel=True)
+    programs = made(layout, EXPERTS, job)
+    program = programs.segment_program(layer_of(programs, "prefill"))
+    before, entries = ancestors_of(program), program.entries
+    for node in {place.node for place in programs.places}:
+        experts = numbers(entries, "MLP_DOWN", "VE_ADD_TILE", node)
+        sum_ = "REDUCE_SCATTER" if layout.sp else "ALL_REDUCE"
+        sends = [i for i in numbers(entries, sum_, "DMA_SEND_TILE", node) if i > max(experts)]
+        assert sends and all(before[i] >> expert & 1 for i in sends for expert in experts)

@@ -36,14 +36,23 @@ def feed_forward(layer: LayerEmitter, ffn: Mlp | Experts, normed: int, rows: int
             continue
         layer.set_phase("MLP_GATE_UP")
         gathered = layer.take(some * layer.hidden)
-        layer.split_vector("copy", layer.hidden, some, normed, gathered)
+        gather(layer, normed, some, gathered, wait)
         found = network(layer, ffn.expert, "", some, gathered, expert - first, wait)
         layer.set_phase("MLP_DOWN")
         layer.split_vector("mul", layer.hidden, some, found, found, found)
         layer.split_vector("add", layer.hidden, some, total, total, found)
+        layer.emit.join(total, layer.act(rows * layer.hidden), **layer.meta)  # any row may be one of this expert's
         layer.arena.give(gathered, found)
     layer.arena.give(routes)
     return total
+
+
+def gather(layer: LayerEmitter, source: int, rows: int, place: int, wait: tuple[int, int]) -> None:
+    """Copies the rows that chose an expert side by side. Which rows these are is known when the router has written `wait`."""
+    step = ceil_div(rows, layer.config.ve.engines)
+    for row in range(0, rows, step):
+        at = layer.act(row * layer.hidden)
+        layer.emit.after(layer.vector("copy", layer.hidden, min(step, rows - row), source + at, place + at), *wait)
 
 
 def load_unused(layer: LayerEmitter, ffn: Experts, copy: int) -> None:

@@ -48,7 +48,8 @@ class SharedExpertsLayer(BlockLayer):
         sent = sent_rows(self.routing.rows(ffn.count, ffn.top_k, sum(owned)), owned)
         total = self._shared(ffn, normed, rows)
         routes = self._route(ffn, source, mine)
-        leaving = self._departures(sent, pe, source, self.take(max(1, sum(sent[pe])) * hidden))
+        wait = routes, self.act(mine * ffn.count)
+        leaving = self._departures(sent, pe, source, self.take(max(1, sum(sent[pe])) * hidden), wait)
         arrived, places = self._room(sent)
         self.set_phase("EXPERT_DISPATCH")
         yield SentRows("dispatch", "all", tuple(leaving), places, self.act_bits, dict(self.meta))
@@ -98,8 +99,10 @@ class SharedExpertsLayer(BlockLayer):
         self.vector("softmax", ffn.count, rows, routes, routes)
         return routes
 
-    def _departures(self, sent: list[list[int]], pe: int, source: int, place: int) -> list[Departure]:
-        """The own rows in the order of their experts, copied side by side."""
+    def _departures(
+        self, sent: list[list[int]], pe: int, source: int, place: int, wait: tuple[int, int]
+    ) -> list[Departure]:
+        """The own rows in the order of their experts, copied side by side when the router has written `wait`."""
         self._leaving = place
         self.set_phase("EXPERT_DISPATCH")
         _, each = self._local_experts()
@@ -107,7 +110,7 @@ class SharedExpertsLayer(BlockLayer):
         for expert, count in enumerate(sent[pe]):
             if count:
                 to = place + self.act(at * self.hidden)
-                self.split_vector("copy", self.hidden, count, source, to)
+                feed_forward.gather(self, source, count, to, wait)
                 found.append(Departure(expert // each, expert, to, count * self.hidden))
                 at += count
         return found

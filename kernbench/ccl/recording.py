@@ -19,7 +19,7 @@ from kernbench.ccl.reduction import OPERATIONS, Reduction
 from kernbench.ccl.registry import TIERS, Registry, read_registry
 from kernbench.common.dtypes import dtype_of
 from kernbench.common.errors import InputError, Problem
-from kernbench.common.files import write_whole
+from kernbench.common.files import make_folder, not_read, write_whole
 from kernbench.config.system.parts import PROTOCOLS
 
 MAX_NODES = 1 << 20  # most nodes of all ranks
@@ -77,9 +77,13 @@ def check_recorded(folder: str | os.PathLike[str], runs: Sequence[tuple[CclReque
     Each run has a number of sizes.
     """
     place = Path(folder)
-    if place.exists() and not place.is_dir():
+    if os.path.exists(place) and not os.path.isdir(place):
         raise _refused(folder, "it must be a directory, and not a file")
-    if place.is_dir() and any(place.iterdir()):
+    try:
+        taken = os.path.isdir(place) and any(place.iterdir())
+    except OSError as error:
+        raise _refused(folder, not_read(error, "the directory")) from None
+    if taken:
         raise _refused(
             folder, "the directory is not empty", "name a new directory, because all files of a directory belong to one trace"
         )
@@ -116,10 +120,7 @@ def record(folder: str | os.PathLike[str], rows: Sequence[tuple[CclRequest, Row]
     request = rows[0][0]
     nodes = list(_nodes(rows))
     data = write_chakra(nodes)  # all ranks do the same
-    try:
-        Path(folder).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise _refused(folder, f"the directory cannot be created: {error.strerror}") from None
+    make_folder(folder)
     for rank in range(request.group.size):
         write_whole(Path(folder) / f"{request.entry.collective}.{rank}.et", data)
 

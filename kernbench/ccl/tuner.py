@@ -10,8 +10,10 @@ from __future__ import annotations
 import hashlib
 import importlib.resources
 import json
+import os
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from math import exp, log, log2
@@ -32,7 +34,7 @@ from kernbench.ccl.schedule_outline import outline_of
 from kernbench.ccl.weights import weights_of
 from kernbench.common.dtypes import dtype_of
 from kernbench.common.errors import InputError, Problem
-from kernbench.common.files import write_whole
+from kernbench.common.files import make_folder, write_whole
 from kernbench.common.package_digest import package_digest
 from kernbench.common.parse_cache import cache_folder
 from kernbench.components.builtin.ipcq_ring import PLAIN, Protocol
@@ -384,8 +386,11 @@ def place(config: SystemConfig, group: Group) -> Path | None:
 def times_digest() -> str:
     """Return a digest of all simulated times on which choices depend: the times of the package and the times in the cache."""
     home = cache_folder("ccl")
-    files = sorted(home.glob("*.json")) if home is not None else []
-    return hashlib.sha256(b"".join(one.read_bytes() for one in (KNOWN, *files))).hexdigest()
+    found = hashlib.sha256(KNOWN.read_bytes())
+    for file in sorted(home.glob("*.json")) if home is not None else ():
+        with suppress(OSError):  # of another user: `read_times` takes no times from it either
+            found.update(file.read_bytes())
+    return found.hexdigest()
 
 
 _TUNERS: dict[tuple[Any, ...], Tuner] = {}
@@ -399,7 +404,7 @@ def tuner_of(
     if key not in _TUNERS:
         _TUNERS[key] = tuner = Tuner(config, group, registry, given=given or OWN, shares=shares)
         path = place(config, group)
-        tuner.times = read_times(path) if path is not None and path.is_file() else known_times(key[0], group)
+        tuner.times = read_times(path) if path is not None and os.path.isfile(path) else known_times(key[0], group)
     return _TUNERS[key]
 
 
@@ -521,6 +526,6 @@ def simulate(
 
 
 def save(tuner: Tuner, path: Path) -> None:
-    """Write the simulated times."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Write the simulated times. InputError if the file cannot be written."""
+    make_folder(path.parent)
     write_whole(path, json.dumps({"schema": SCHEMA, "times": tuner.times}, indent=1).encode())

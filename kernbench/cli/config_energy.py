@@ -144,7 +144,7 @@ def _export(
     config: NpuConfig | SystemConfig, folder: Path, trace: str | None, areas: Mapping[str, Fraction], *, as_json: bool
 ) -> int:
     """`areas`: [mm2] by component; empty without a table."""
-    from kernbench.common.files import write_whole
+    from kernbench.common.files import make_folder, write_whole
     from kernbench.config.accelergy import action_counts, architecture, area_table, reference_table
 
     attributes = {"spm": {"width_bits": 8}, "dram": {"width_bits": 8}, "noc": {"width_bits": 8}}
@@ -156,7 +156,7 @@ def _export(
         from kernbench.trace.reader import open_trace
 
         texts["action_counts.yaml"] = action_counts(ledger(open_trace(trace)).action_counts())
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     for name, text in texts.items():
         write_whole(folder / name, text.encode())
     if as_json:

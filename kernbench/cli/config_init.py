@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -125,7 +126,7 @@ def _check_place(file: Path, force: bool) -> None:
     if file.suffix not in (".yaml", ".yml"):
         remedy = "" if file.suffix else f"write kbsim config init {file}.yaml"
         raise InputError(Problem("kbsim config init", "the file name must end in .yaml or .yml", "FILE", str(file), remedy))
-    if file.exists() and not force:
+    if os.path.exists(file) and not force:
         remedy = "take another name, or replace it with --force"
         raise InputError(Problem("kbsim config init", "this file exists", "FILE", str(file), remedy))
     check_writable(file)

@@ -110,12 +110,12 @@ def fuzz(
         raise InputError(Problem("kbsim fuzz", "it needs a TARGET, or --replay FILE", remedy="kbsim fuzz gemm fuzzes a bench"))
     from kernbench.analysis.fuzz.report import junit as junit_text
     from kernbench.api.fuzz import fuzz as run_fuzz
-    from kernbench.common.files import check_writable, write_whole
+    from kernbench.common.files import check_writable, make_folder, write_whole
 
     if junit is not None:
         check_writable(junit)
     if save is not None:
-        _make(save)
+        make_folder(save, "--save")
     params, overrides = _split(target, settings or [])
     with _progress(not (quiet or as_json)) as progress:
         found = run_fuzz(
@@ -146,13 +146,6 @@ def fuzz(
     elif not quiet:
         output.show(_shown(found.search, files))
     return 0 if found else 1
-
-
-def _make(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(Problem(str(folder), f"the directory cannot be created: {error.strerror}", "--save")) from None
 
 
 def _split(target: str, settings: Sequence[str]) -> tuple[dict[str, Any], list[str]]:

@@ -29,16 +29,13 @@ def man(
     The command `kbsim man run | man -l -` shows one page.
     The command `kbsim man -o ~/.local/share/man/man1` installs all pages, so that `man kbsim-run` works.
     """
-    from kernbench.common.files import write_whole
+    from kernbench.common.files import make_folder, write_whole
 
     pages = manual_pages()
     if out is not None:
         if command is not None:
             raise InputError(Problem("kbsim man", "--out writes all pages", "COMMAND", command, "leave it out"))
-        try:
-            out.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(Problem(str(out), f"the directory cannot be created: {error.strerror}")) from None
+        make_folder(out)
         for name, text in pages.items():
             write_whole(out / name, text.encode())
         output.note(f"{out}: {len(pages)} pages")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -92,7 +93,7 @@ def _files(paths: list[str]) -> list[Path]:
     out: list[Path] = []
     for text in paths:
         path = Path(text)
-        inside = sorted(path.glob("*.json")) if path.is_dir() else [path]
+        inside = sorted(path.glob("*.json")) if os.path.isdir(path) else [path]
         if not inside:
             raise InputError(Problem(text, "the folder has no .json file"))
         out += inside

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 OK, WRONG, REFUSED, STOPPED, INTERRUPTED = 0, 1, 2, 3, 130
 ENDINGS = {"running": 0, "done": 0, "aborted": STOPPED, "deadlock": 4, "failed": 5}  #: status of a run: exit code
 
+NARROWEST = 8  # [column] below, tables have no room for a character
 #: replacements of characters in bars, frames and cuts if they cannot be shown
 ASCII = str.maketrans("█▒·╭╮╰╯─│…▏▎▍▌▋▊▉", "#=.++++-|~----+++")
 
@@ -32,7 +33,9 @@ def console(stream: TextIO, like: Console | None = None) -> Console:
     as_it: dict[str, Any] = {}
     if like is not None:
         as_it = {"force_terminal": like.is_terminal, "width": like.width, "no_color": like.no_color}
-    return Console(file=stream, highlight=False, emoji=False, markup=False, **as_it)
+    made = Console(file=stream, highlight=False, emoji=False, markup=False, **as_it)
+    made.width = max(NARROWEST, made.width)
+    return made
 
 
 def is_file(stream: TextIO) -> bool:
@@ -47,15 +50,15 @@ def is_file(stream: TextIO) -> bool:
 
 
 def width() -> int:
-    """[column] Of the terminal, or `COLUMNS`; 80 where there is neither."""
+    """[column] Of the terminal, or `COLUMNS`; 80 where there is neither. At least NARROWEST."""
     if not is_file(sys.stdout):
         return console(sys.stdout).width
     given = os.environ.get("COLUMNS", "")
     if given.isdigit():
-        return int(given) or 80
+        return max(NARROWEST, int(given) or 80)
     for number in range(3):
         try:
-            return os.get_terminal_size(number).columns or 80
+            return max(NARROWEST, os.get_terminal_size(number).columns or 80)
         except (ValueError, OSError):
             continue
     return 80

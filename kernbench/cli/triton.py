@@ -65,16 +65,16 @@ def check_script(
     portable: bool = False,
 ) -> int:  # fmt: skip
     """Run a script with its launches checked; 5 where a kernel is wrong. InputError for a target that is not a script."""
-    from kernbench.common.files import near_file
+    from kernbench.common.files import near_file, no_file
     from kernbench.runtime_api.triton.run import CHECKS, machine
 
     wrong = [one for one in checks.split(",") if one and one not in CHECKS]
     if wrong:
         raise InputError(Problem("--check", f"it must be one or more of {', '.join(CHECKS)}", "check", checks))
     path = Path(target)
-    if path.suffix == ".py" and not path.exists():
-        raise InputError(Problem(target, "the file does not exist", remedy=near_file(target)))
-    if path.suffix != ".py" or not path.is_file():
+    if path.suffix == ".py" and not os.path.exists(path):
+        raise InputError(Problem(target, no_file(path), remedy=near_file(target)))
+    if path.suffix != ".py" or not os.path.isfile(path):
         raise InputError(Problem("--check", "it takes a Python file that launches Triton kernels", "target", target))
     import runpy
     from unittest.mock import patch

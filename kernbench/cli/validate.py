@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from fractions import Fraction
@@ -115,8 +116,9 @@ def validate(
     from kernbench.validate.run import Options, Runner, chosen, run_suite
 
     for option, folder in (("--data", data), ("--ramulator", ramulator), ("--booksim", booksim)):
-        if folder is not None and not folder.is_dir():
-            raise InputError(Problem("kbsim validate", "there is no such folder", option, str(folder)))
+        if folder is not None and not os.path.isdir(folder):
+            rule = "there is no such folder, or it cannot be read"
+            raise InputError(Problem("kbsim validate", rule, option, str(folder)))
     names = chosen(suites or [])
     if listed:
         return _list(names, as_json=as_json)

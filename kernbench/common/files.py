@@ -86,6 +86,21 @@ def not_read(error: Exception, what: str = "the file") -> str:
     return f"{what} cannot be read: {getattr(error, 'strerror', None) or error}"
 
 
+def no_file(path: str | os.PathLike[str]) -> str:
+    """The rule of an error about a path for which `os.path.isfile` is false: nothing is there, something else is there, or a
+    directory of the path cannot be searched.
+
+    `Path.is_file` and `Path.exists` raise an exception in the last case.
+    """
+    try:
+        mode = os.stat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return "there is no such file"
+    except (OSError, ValueError) as error:  # ValueError: the name contains NUL
+        return not_read(error)
+    return "it is a directory" if stat.S_ISDIR(mode) else "it is not a file"
+
+
 def near_file(path: str) -> str:
     """`did you mean tiles.json?` for a missing file if a file with a similar name exists; otherwise empty."""
     near = file_meant(path)
@@ -141,7 +156,17 @@ def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
         with placed(target_of(path)) as file:
             file.write(data)
     except (OSError, ValueError) as error:  # ValueError: the name contains NUL
-        raise InputError(_refusal(path, getattr(error, "strerror", None) or str(error))) from None
+        raise not_written(path, error) from None
+
+
+def make_folder(path: str | os.PathLike[str], option: str = "") -> None:
+    """Make a directory and those above it, unless they exist. InputError if that fails. `option`: the option that names it."""
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        rule = f"the directory cannot be created: {reason}"
+        raise InputError(Problem(os.fspath(path), rule, option, remedy=REMEDY)) from None
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
@@ -155,7 +180,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         if not target.parent.is_dir():
             raise InputError(_refusal(path, f"there is no directory {target.parent}"))
     except OSError as error:
-        raise InputError(_refusal(path, str(error))) from None
+        raise not_written(path, error) from None
     place = target if target.exists() and not target.is_file() else target.parent
     if not os.access(place, os.W_OK):
         raise InputError(_refusal(path, f"you have no permission to write {place}"))
@@ -166,7 +191,7 @@ def check_apart(written: Iterable[str | os.PathLike[str] | None], read: Iterable
     include names that are not files."""
     taken = {target_of(path): "the command reads it" for path in read if path is not None and os.path.isfile(path)}
     for path in written:
-        if path is None or (Path(path).exists() and not Path(path).is_file()):  # a pipe or device is written directly
+        if path is None or (os.path.exists(path) and not os.path.isfile(path)):  # a pipe or device is written directly
             continue
         target = target_of(path)
         if target in taken:
@@ -182,9 +207,14 @@ def target_of(path: str | os.PathLike[str]) -> Path:
     try:
         return given if given.exists() and not given.is_file() and not given.is_dir() else given.resolve()
     except (OSError, ValueError) as error:  # ValueError: the name contains NUL
-        raise InputError(_refusal(path, str(error))) from None
+        raise not_written(path, error) from None
     except RuntimeError:
         raise InputError(_refusal(path, "its links form a cycle")) from None
+
+
+def not_written(path: str | os.PathLike[str], error: Exception) -> InputError:
+    """The error about an output file that could not be written."""
+    return InputError(_refusal(path, getattr(error, "strerror", None) or str(error)))
 
 
 def _refusal(path: str | os.PathLike[str], reason: str) -> Problem:

@@ -21,6 +21,7 @@ from types import ModuleType
 from typing import Any, TypeAlias
 
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.files import no_file
 from kernbench.common.user_modules import Unloadable, execute, loading
 from kernbench.config.settings import read_settings, settings_file
 
@@ -70,8 +71,8 @@ class AllowedCode:
 
     def check_file(self, path: Path, refused: Refused) -> None:
         """Raise `refused` if a .py file does not exist or is not allowed."""
-        if not path.is_file():
-            raise refused("there is no such file", "check the path")
+        if not os.path.isfile(path):
+            raise refused(no_file(path), "check the path")
         self._check(os.path.abspath(path), refused)
 
     def origin(self, name: str, refused: Refused) -> str | None:

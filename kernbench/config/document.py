@@ -112,7 +112,7 @@ def file_content(source: str, max_bytes: int) -> tuple[bytes, str]:
     if suffix not in FORMATS:
         near = file_meant(source, tuple(FORMATS))
         remedy = f"did you mean {near}?" if near else ""
-        if suffix in ("", ".txt") and Path(source).is_file():
+        if suffix in ("", ".txt") and os.path.isfile(source):
             remedy = f"rename the file to {Path(source).stem}.yaml"
         raise InputError(Problem(source, "the file name must end in .json, .yaml or .yml", remedy=remedy))
     return read_bounded(source, max_bytes, remedy="raise max_bytes to read it"), suffix

@@ -42,7 +42,7 @@ def read_settings() -> Settings:
     file = settings_file()
     if file is None or not os.path.lexists(file):
         return Settings()
-    if not file.is_file():
+    if not os.path.isfile(file):
         raise InputError(Problem(str(file), "it must be a settings file"))
     document = read_document(file, SETTINGS_BYTES)
     extra = [key for key in document.data if key not in KEYS]

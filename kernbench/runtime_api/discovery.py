@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import importlib.util
+import os
 import pkgutil
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.files import no_file
 from kernbench.common.spelling import meant
 from kernbench.common.user_modules import Unloadable, execute
 from kernbench.config.file_kinds import check_file, kind_named
@@ -112,8 +114,8 @@ def _split(target: str) -> tuple[Path | None, str]:
 def _import_file(path: Path) -> ModuleType:
     """Import a file as a new module. InputError, with the line, if the file cannot be read, raises an exception or would end
     the process."""
-    if not path.is_file():
-        raise InputError(Problem(str(path), "there is no such file", remedy="check the path"))
+    if not os.path.isfile(path):
+        raise InputError(Problem(str(path), no_file(path), remedy="check the path"))
     spec = importlib.util.spec_from_file_location(f"kernbench_user_{path.stem}", path)
     if spec is None or spec.loader is None:
         raise InputError(Problem(str(path), "the file is not a Python module"))

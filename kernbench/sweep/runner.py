@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -151,7 +152,7 @@ def estimate(points: Points, place: Path, shard: tuple[int, int], workers: int) 
     mine = in_shard(points.points, shard)
     tasks = list({point.task.key: point.task for point in mine}.values())
     known = len(mine) - len(tasks)
-    if place.exists():
+    if os.path.exists(place):
         with Store.read(place) as store:
             tasks = missing(mine, store, retry=False)
         known = len(mine) - len(tasks)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.files import not_written
 
 COMMAND = "kbsim sweep submit"
 MAX_SHARDS = 100_000
@@ -65,7 +66,7 @@ class Array:
                 place.write_text(text, encoding="utf-8")
                 place.chmod(0o755)
             except OSError as error:
-                raise InputError(Problem(str(place), f"it cannot be written: {error.strerror}")) from None
+                raise not_written(place, error) from None
 
     def submit(self) -> tuple[str, str]:
         """Submit both jobs and return their numbers. InputError if sbatch does not exist or refuses a job."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import os
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -81,5 +82,5 @@ def _beside(text: bytes, folder: Path) -> Iterator[Path]:
             names = [node.module or "", *(alias.name for alias in node.names)]
         for part in dict.fromkeys(part for name in names for part in name.split(".")):
             for path in (folder / f"{part}.py", folder / part / "__init__.py"):
-                if part and path.is_file():
+                if part and os.path.isfile(path):
                     yield path

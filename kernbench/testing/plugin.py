@@ -99,7 +99,7 @@ class Kbsim:
             return named
         file, colon, rest = os.fspath(named).partition(":")
         here = self._folder / file
-        return f"{here}{colon}{rest}" if here.is_file() else named
+        return f"{here}{colon}{rest}" if os.path.isfile(here) else named
 
 
 @pytest.fixture

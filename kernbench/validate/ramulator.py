@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -17,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from kernbench.common.errors import InputError, Problem
-from kernbench.common.files import read_bounded
+from kernbench.common.files import no_file, read_bounded
 from kernbench.config.dram_controller import complete
 from kernbench.sim_engine.machine import run_dram_load
 
@@ -255,8 +256,8 @@ def read_figures(folder: Path) -> list[Measured]:
 
 
 def _text(path: Path) -> str:
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise InputError(
-            Problem(str(path), "there is no such file", remedy=f"the folder must have the files {TABLE} and {PRESETS}")
+            Problem(str(path), no_file(path), remedy=f"the folder must have the files {TABLE} and {PRESETS}")
         )
     return read_bounded(path, MAX_BYTES).decode("utf-8")

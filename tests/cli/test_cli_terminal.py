@@ -139,4 +139,4 @@ def test_a_place_without_permission_is_refused() -> None:
     Path("locked").mkdir(mode=0o500)
     done = run("run", "tiles.json", *SMALL, "--out", "locked/result.json")
     assert done.returncode == 2
-    assert b"there is no permission" in done.stderr
+    assert b"you have no permission to write" in done.stderr

@@ -102,6 +102,14 @@ def test_help_has_no_long_line_and_no_broken_word(path: str, kbsim: Kbsim, monke
     check(f"{path} --help", kbsim, monkeypatch)
 
 
+@pytest.mark.parametrize("columns", ["1", "2", "5", "12", "0", "-3", "wide", "\u00b2", "9" * 5000])
+def test_no_width_is_an_error(columns: str, folder: Path, kbsim: Kbsim, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("COLUMNS", columns)
+    ran = {command: kbsim(*command.split()) for command in ("run --help", *COMMANDS)}
+    assert {command: said.err for command, said in ran.items() if said.code not in (0, 1, 2, 4)} == {}
+
+
 def test_a_table_that_is_too_wide_becomes_records(folder: Path, kbsim: Kbsim, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each row has the same cells as in a wide terminal, with the headers before them; empty cells are left out."""
     monkeypatch.chdir(folder)

@@ -93,16 +93,16 @@ def read_chakra(place: str | os.PathLike[str], control: bool = True) -> list[Tra
 
 def _files(place: Path) -> list[Path]:
     """Return the files `PREFIX.0.et`, `PREFIX.1.et` and so on."""
-    folder, prefix = (place, None) if place.is_dir() else (place.parent, place.name)
+    folder, prefix = (place, None) if os.path.isdir(place) else (place.parent, place.name)
     found: dict[str, dict[int, Path]] = {}
-    for path in sorted(folder.glob("*.et")) if folder.is_dir() else ():
+    for path in sorted(folder.glob("*.et")) if os.path.isdir(folder) else ():
         named = re.fullmatch(r"(.*)\.(0|[1-9][0-9]{0,8})\.et", path.name)
         if named is not None and prefix in (None, named[1]):
             found.setdefault(named[1], {})[int(named[2])] = path
     if not found:
         rule = "there are no files PREFIX.RANK.et" if prefix is None else f"there are no files {prefix}.RANK.et"
         remedy = "give a directory, or the prefix of the files, which is the part before .0.et"
-        if place.suffix == ".json" or (place.is_dir() and any(place.glob("*.json"))):
+        if place.suffix == ".json" or (os.path.isdir(place) and any(place.glob("*.json"))):
             remedy = "traces in JSON are not read: convert them with chakra_converter PyTorch (PREFIX.RANK.et)"
         if one := re.fullmatch(r"(.+)\.[0-9]+\.et", place.name):
             remedy = f"give the prefix of all ranks: {place.with_name(one[1])}"

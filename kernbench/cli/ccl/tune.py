@@ -104,7 +104,10 @@ def tune(
             errors.append(abs(said / cycles - 1) if cycles else 0.0)
         place = tuning.place(machine, group)
         if place is not None:
-            tuning.save(tuner, place)
+            try:
+                tuning.save(tuner, place)
+            except InputError as error:  # a cache of another user, or a full disk
+                output.note(f"note: the simulated times are not kept: {error}")
     itemsize = type_of(kind).bits // 8
     rows = []
     for size in sizes:

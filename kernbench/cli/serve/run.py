@@ -105,7 +105,7 @@ def run(
 
 def _traced_run(scenario: Scenario, path: Path) -> ScenarioResult:
     """Run, and write each step as it ends. InputError if the file cannot be written."""
-    from kernbench.common.files import placed, target_of
+    from kernbench.common.files import not_written, placed, target_of
     from kernbench.workloads.serving.step_trace import StepTrace
 
     try:
@@ -114,7 +114,7 @@ def _traced_run(scenario: Scenario, path: Path) -> ScenarioResult:
             done = scenario.run(trace)
             trace.close()
     except OSError as error:
-        raise InputError(Problem(str(path), f"it cannot be written: {error.strerror}")) from None
+        raise not_written(path, error) from None
     return done
 
 

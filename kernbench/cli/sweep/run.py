@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -166,7 +167,7 @@ def _searched(spec: Spec, place: Path, executor: Executor, retry: bool, lines: b
 @contextmanager
 def _removed_if_empty(place: Path) -> Iterator[None]:
     """Remove a new store if the spec is refused before the first result: a later report would show a sweep without points."""
-    existed = place.exists()
+    existed = os.path.exists(place)
     try:
         yield
     except InputError:

@@ -10,8 +10,7 @@ from enum import StrEnum
 from importlib import import_module
 from typing import BinaryIO, cast
 
-from kernbench.common.errors import InputError, Problem
-from kernbench.common.files import check_writable, placed, target_of
+from kernbench.common.files import check_writable, not_written, placed, target_of
 from kernbench.trace.reader import Trace
 from kernbench.trace.writer import zstd_module
 
@@ -30,7 +29,7 @@ def whole_file(path: str | os.PathLike[str], pack: bool = True) -> Iterator[Bina
         with placed(target) as raw, _packed(raw, target.suffix if pack else "") as out:
             yield out
     except OSError as error:
-        raise InputError(Problem(os.fspath(path), f"it cannot be written: {error.strerror or error}")) from None
+        raise not_written(path, error) from None
 
 
 @contextlib.contextmanager

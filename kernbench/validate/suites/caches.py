@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -25,7 +26,7 @@ KB = 1024
 def rows(data: SuiteData, runner: Runner) -> Iterator[Row]:
     """Every measured size of every chip. The suite is skipped if there are no tables."""
     folder = Path(runner.options.chip_tables or FOLDER, "microbench")
-    if not folder.is_dir():
+    if not os.path.isdir(folder):
         raise Skipped("there is no folder of chip tables; name one with --data or KERNBENCH_CHIP_TABLES")
     for chip in data.fact("chips"):
         for size, measured in _sizes(folder / "shared_cache_bandwidth.csv", chip, data, runner):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -26,7 +27,7 @@ def rows(data: SuiteData, runner: Runner) -> Iterator[Row]:
 def results(data: SuiteData, runner: Runner) -> list[TableResult]:
     """The results of every table; cached as long as the file does not change."""
     folder = runner.options.chip_tables or FOLDER
-    if not Path(folder).is_dir():
+    if not os.path.isdir(folder):
         raise Skipped("there is no folder of chip tables; name one with --data or KERNBENCH_CHIP_TABLES")
     key = (str(folder), runner.options.quick)
     if key not in _RESULTS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 from kernbench.analysis.noc.load import Window, run_load, saturation
 from kernbench.common.errors import InputError, Problem
-from kernbench.common.files import read_bounded
+from kernbench.common.files import no_file, read_bounded
 from kernbench.common.units import ceil_div
 from kernbench.noc.network import MeshSpec
 from kernbench.noc.traffic import PATTERNS, Traffic
@@ -46,8 +47,8 @@ def left_out(data: SuiteData, runner: Runner) -> str:
 def read_figures(folder: Path) -> list[dict[str, Any]]:
     """The cases of a folder. InputError for a file that is missing or of another kind."""
     path = folder / TABLE
-    if not path.is_file():
-        raise InputError(Problem(str(path), "there is no such file", remedy=f"its columns are {', '.join(COLUMNS)}"))
+    if not os.path.isfile(path):
+        raise InputError(Problem(str(path), no_file(path), remedy=f"its columns are {', '.join(COLUMNS)}"))
     found = []
     for number, row in enumerate(csv.DictReader(read_bounded(path, MAX_BYTES).decode("utf-8").splitlines())):
         where = f"{path}:{number + 2}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -55,7 +56,7 @@ def rows(data: SuiteData, runner: Runner) -> Iterator[Row]:
     """The run as it was measured, and predictions at lower rates. The suite is skipped if there are no tables."""
     folder = Path(runner.options.chip_tables or FOLDER, "rtx4090")
     path = folder / f"{NAME}_requests.csv"
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise Skipped("there is no folder of chip tables with this run; name one with --data or KERNBENCH_CHIP_TABLES")
     measured = _served(path)
     _MEASURED[:] = [_numbers(folder / f"{NAME}_timeseries.csv")]

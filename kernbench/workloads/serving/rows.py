@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from kernbench.common.errors import InputError, Problem
-from kernbench.common.files import check_writable, placed, target_of
+from kernbench.common.files import check_writable, not_written, placed, target_of
 
 _COUNTS = ("id", "prompt", "output", "generated", "cached", "preemptions")
 NAMES = (
@@ -37,7 +37,7 @@ def write_rows(rows: Iterable[dict[str, Any]], path: Path) -> None:
         with placed(target_of(path)) as out:
             (_write_csv if path.suffix.lower() == ".csv" else _write_parquet)(rows, out)
     except OSError as error:
-        raise InputError(Problem(str(path), f"it cannot be written: {error.strerror}")) from None
+        raise not_written(path, error) from None
 
 
 def _write_csv(rows: Iterable[dict[str, Any]], out: BinaryIO) -> None:

@@ -182,8 +182,8 @@ class Scenario:
         share = 1.0 if self.machine.chip is not None else 1 / beside  # the file of a chip describes one of the devices
         if self.exact:
             return ExactTimer(step, sizes, extra=extra, energy=self.energy, static_share=share)
-        kept = cache_folder("serving") if self.tables is None else self.tables
-        store = TableStore(kept, step.content())
+        kept, is_cache = (cache_folder("serving"), True) if self.tables is None else (self.tables, False)
+        store = TableStore(kept, step.content(), cache=is_cache)
         width = 1 if self.speculation is None else 1 + self.speculation.tokens
         return TableTimer(
             step, sizes, store=store, sample=sample, width=width, extra=extra, energy=self.energy,

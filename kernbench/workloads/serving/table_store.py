@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
 from kernbench.common.errors import InputError, Problem
-from kernbench.common.files import read_bounded, write_whole
+from kernbench.common.files import make_folder, read_bounded, write_whole
 
 _SCHEMA = "kernbench/step_table/1"
 _BYTES = 64 << 20
@@ -18,10 +19,14 @@ _BYTES = 64 << 20
 class TableStore:
     """Entries by name. With a folder, entries of the same `content` are read from it, and `save` writes them back.
 
-    `content`: all data on which the entries depend, as plain data.
+    `content`: all data on which the entries depend, as plain data. `cache`: the folder is the user's cache, so a damaged file
+    is replaced, and a folder that cannot be read or written is not used; otherwise these are InputErrors.
     """
 
-    def __init__(self, folder: str | os.PathLike[str] | None = None, content: Any = None) -> None:
+    def __init__(
+        self, folder: str | os.PathLike[str] | None = None, content: Any = None, *, cache: bool = False
+    ) -> None:
+        self._cache = cache
         self._entries: dict[str, float] = {}
         self._energies: dict[str, dict[str, float]] = {}
         self._new = False
@@ -29,7 +34,7 @@ class TableStore:
         if folder is not None:
             digest = hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
             self.path = Path(folder) / f"{digest[:32]}.json"
-            self._entries, self._energies = _read(self.path)
+            self._entries, self._energies = self._kept(self.path)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -54,27 +59,37 @@ class TableStore:
 
     def save(self) -> None:
         """Write the entries, including those that another run has written in the meantime. Raises InputError if the folder
-        cannot be written."""
+        cannot be written, unless it is a cache."""
         if self.path is None or not self._new:
             return
+        with suppress(InputError) if self._cache else nullcontext():
+            self._write(self.path)
+        self._new = False
+
+    def _kept(self, path: Path) -> tuple[dict[str, float], dict[str, dict[str, float]]]:
+        """The times and energies of the file."""
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(Problem(str(self.path.parent), f"the folder of tables cannot be made: {error.strerror}")) from None
-        entries, energies = _read(self.path)
+            return _read(path)
+        except InputError:
+            if self._cache:
+                return {}, {}
+            raise
+
+    def _write(self, path: Path) -> None:
+        make_folder(path.parent)
+        entries, energies = self._kept(path)
         entries |= self._entries
         energies |= self._energies
         plain: dict[str, Any] = {"schema": _SCHEMA, "ns": dict(sorted(entries.items()))}
         if energies:
             plain["pj"] = dict(sorted(energies.items()))
         text = json.dumps(plain, indent=0)
-        write_whole(self.path, text.encode())
-        self._new = False
+        write_whole(path, text.encode())
 
 
 def _read(path: Path) -> tuple[dict[str, float], dict[str, dict[str, float]]]:
     """The times and energies of a file; empty if the file does not exist. InputError if it is damaged."""
-    if not path.exists():
+    if not os.path.exists(path):
         return {}, {}
     try:
         plain = json.loads(read_bounded(os.fspath(path), _BYTES, remedy="remove it"))

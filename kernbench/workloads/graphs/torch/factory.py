@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.files import no_file
 from kernbench.common.spelling import meant
 from kernbench.common.user_modules import Unloadable, execute, loading
 from kernbench.workloads.graphs.torch.program import import_torch
@@ -35,8 +37,8 @@ def load_factory(target: str) -> Made:
         remedy = "FACTORY is the name of a function that returns (model, args); for example model.py:make"
         raise InputError(Problem("kbsim torch", "it must be FILE.py:FACTORY", "FILE:FACTORY", target, remedy))
     path, name = Path(f"{stem}.py"), name[1:]
-    if not path.is_file():
-        raise InputError(Problem(str(path), "there is no such file", remedy="check the path"))
+    if not os.path.isfile(path):
+        raise InputError(Problem(str(path), no_file(path), remedy="check the path"))
     torch = import_torch()
     made = _call(path, name)
     if isinstance(made, torch.nn.Module) or not isinstance(made, tuple) or len(made) not in (2, 3):

@@ -24,6 +24,7 @@ from kernbench.common.units import ceil_div
 from kernbench.components.service import ve_service
 from kernbench.config.kinds import beyond_scratchpad
 from kernbench.config.schema import NpuConfig
+from kernbench.config.section_texts import texts_of
 from kernbench.workloads.layer.buffers import (
     ATTENTION,
     DOWN,
@@ -35,7 +36,7 @@ from kernbench.workloads.layer.buffers import (
     block_sizes,
 )
 from kernbench.workloads.layer.bytes import QUERY_TOKENS, layer_bytes, stage_cycles, stage_weights
-from kernbench.workloads.llm.known import Known, texts_of
+from kernbench.workloads.llm.known import Known
 from kernbench.workloads.models import ModelShape
 from kernbench.workloads.scratchpad import DoesNotFit, ScratchpadPlan
 from kernbench.workloads.transfers import LAYER_PART, load_cycles, setup_bytes, tile_sizes

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from kernbench.cmdq.lower import lower_program
+from kernbench.cmdq.shared_plans import NOT_READ
 from kernbench.config import load_config
 from kernbench.config.schema import NpuConfig
 from kernbench.sweep.targets.llm import SIMULATED
 from kernbench.workloads.llm import steps
-from kernbench.workloads.llm.emitted import NOT_READ
 from kernbench.workloads.llm.params import llm_programs
 from kernbench.workloads.llm.steps import LlmPrograms
 from tests.shared_results import forget_results, small_target

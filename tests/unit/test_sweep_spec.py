@@ -9,12 +9,12 @@ import pytest
 
 from kernbench import Machine, Program, load_config, load_program, simulate
 from kernbench.cmdq.plan import plan_npu
+from kernbench.cmdq.shared_plans import Plans
 from kernbench.common.errors import InputError
 from kernbench.config.cache import NpuLlc
 from kernbench.config.schema import Control, MicroScheduler, Mmio
 from kernbench.sweep.points import Points, points_of
 from kernbench.sweep.spec.load import load_spec
-from kernbench.sweep.targets.target import Plans
 from kernbench.sweep.work import Work
 from kernbench.workloads.llm.run import run_llm
 from kernbench.workloads.llm.steps import Job, LlmPrograms
@@ -173,7 +173,8 @@ def test_a_language_model_takes_what_kbsim_llm_says(tmp_path: Path) -> None:
 def test_programs_lowered_once_take_the_same(tmp_path: Path) -> None:
     """Whatever varies, a plan that was kept gives the result of one made again; where no job depends on it, it is kept."""
     rules = "allocation: [shared_bw_v1, max_min_v1, fifo_v1]"
-    axes = f"axes: {{freq_ghz: [1, 1.5], {rules}, control.issue_width: [0, 1], te.engines: [2, 3]}}\n"
+    rates = "dram.t_setup_cycles: [1, 40], dram.peak_bw_bytes_per_cycle: [8, 32]"
+    axes = f"axes: {{freq_ghz: [1, 1.5], {rules}, {rates}, control.issue_width: [0, 1], te.engines: [2, 3]}}\n"
     found = points(tmp_path, axes + "set: {energy.static_mw: 5}\n")
     machines, program = found.spec.machines[0], load_program(tmp_path / "tiles.json")
     plans, made = Plans(program), []

@@ -8,7 +8,6 @@ points.
 from __future__ import annotations
 
 import hashlib
-import threading
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Protocol
@@ -16,8 +15,7 @@ from typing import Any, Protocol
 import msgspec
 
 from kernbench.cmdq import Program, load_program
-from kernbench.cmdq.lower import lower_machine
-from kernbench.cmdq.plan import Plan, plan_npu
+from kernbench.cmdq.shared_plans import Plans
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.package_digest import package_digest
 from kernbench.config import MachineConfig, NpuConfig
@@ -26,37 +24,6 @@ from kernbench.config.kinds import as_npu
 from kernbench.sim_engine.machine import Machine
 from kernbench.sweep.store.tables import hash_of_times, measured, with_bound
 from kernbench.workloads.catalogue import WORKLOADS
-
-#: The sections against which a program is checked and lowered; clock, allocation, control, limits and energy are not among
-#: them.
-SECTIONS = ("dma", "dram", "noc", "llc", "spm", "te", "ve", "kv_layouts")
-MAX_KEPT = 8
-
-
-class Plans:
-    """The plans of one program; the program must not be changed afterwards. Threads may share them."""
-
-    def __init__(self, program: Program) -> None:
-        self.program = program
-        self._lock = threading.Lock()
-        #: Also keeps a reference to the machine whose sections have these ids.
-        self._kept: dict[tuple[object, ...], tuple[NpuConfig, Plan]] = {}
-
-    def of(self, config: NpuConfig) -> Plan:
-        """The result of `plan_npu`. A section is recognised by identity, because `Machines` returns the same objects again."""
-        control = config.control
-        key = *(id(getattr(config, name)) for name in SECTIONS), control.mmio is not None, repr(control.micro_scheduler)
-        with self._lock:
-            known = self._kept.get(key)
-        if known is not None:
-            return msgspec.structs.replace(known[1], pe=config, machine=lower_machine(config))
-        plan = plan_npu(self.program, config)
-        with self._lock:
-            while len(self._kept) >= MAX_KEPT:
-                del self._kept[next(iter(self._kept))]
-            self._kept[key] = config, plan
-        return plan
-
 
 WORKLOAD_SOURCES = ("kernbench.workloads",)
 Fields = dict[str, Any]  #: of a row: status, cycles, ns, jobs, jobs_hash, metrics, error

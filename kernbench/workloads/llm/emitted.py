@@ -14,28 +14,14 @@ from threading import Lock
 
 import msgspec
 
-from kernbench.cmdq.lower import lower_machine, resource_capacities
-from kernbench.cmdq.plan import Plan, plan_npu
+from kernbench.cmdq.plan import Plan
 from kernbench.cmdq.program import Program
+from kernbench.cmdq.shared_plans import Plans, unread_size
 from kernbench.common.kept_results import kept_result
 from kernbench.config.schema import NpuConfig
-from kernbench.workloads.llm.known import Known, section_text, texts_of
+from kernbench.config.section_texts import texts_of
+from kernbench.workloads.llm.known import Known
 from kernbench.workloads.planner import LayerPlan
-
-#: Sections of a machine on which emitting and lowering a program depend, in addition to `dram`.
-SECTIONS = ("dma", "noc", "llc", "spm", "te", "ve", "kv_layouts")
-#: Values of `dram` that emitting and lowering do not read; machines that share a program may differ in them.
-NOT_READ = ("peak_bw_bytes_per_cycle", "bus_width_bytes", "dram_burst_cycles", "t_setup_cycles")
-
-def layout_of(config: NpuConfig, *, size: bool = True) -> tuple[str, ...]:
-    """The values of an NPU that emitting and lowering a program read. `size`: include the size of a bank."""
-    texts = texts_of(config, SECTIONS, unread_size(config) if not size else ())
-    return *texts, section_text(config.dram, NOT_READ), section_text(config.control, ("issue_width",))
-
-
-def unread_size(config: NpuConfig) -> tuple[str, ...]:
-    """The size of a bank, if no address moves to another bank when the size changes."""
-    return ("bank_size_bytes",) if config.spm.map == "interleaved" else ()
 
 
 def run_content(config: NpuConfig) -> Hashable:
@@ -63,7 +49,6 @@ class Emitted:
     def __init__(self, key: Hashable, make: Callable[[], Program]) -> None:
         self._make = make
         self._lock = Lock()
-        self._lowered: dict[tuple[str, ...], Plan] = {}  # by `layout_of`
         self.content: str = kept_result("program", key, str, self._digest)
 
     def _digest(self) -> str:
@@ -81,19 +66,11 @@ class Emitted:
 
     def plan(self, config: NpuConfig) -> Plan:
         """The result of `plan_npu`."""
-        key = layout_of(config, size=False)  # the program was emitted for a plan that fits this machine too
-        known = self._lowered.get(key)
-        if known is None:
-            self._lowered[key] = known = plan_npu(self.program, config)
-            return known
-        capacities = tuple(resource_capacities(config))
-        found = msgspec.structs.replace(known, pe=config, machine=lower_machine(config, known.machine), capacities=capacities)
-        found.__dict__.update({name: known.__dict__[name] for name in _OF_PROGRAM if name in known.__dict__})
-        return found
+        return self._plans.of(config)
 
-
-#: properties of plans that are kept after their first computation
-_OF_PROGRAM = ("on_channels", "predecessors", "_jobs", "units")
+    @cached_property
+    def _plans(self) -> Plans:
+        return Plans(self.program, size=False)  # the program was emitted for a plan that fits each of the machines
 
 
 PROGRAMS = Known[Emitted](96)  #: programs by the inputs from which they are emitted; a layer takes about 2 MB

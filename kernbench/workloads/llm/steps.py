@@ -16,11 +16,13 @@ from typing import Any, ClassVar, Literal
 import msgspec
 
 from kernbench.cmdq.program import Program
+from kernbench.cmdq.shared_plans import layout_of
 from kernbench.common import naming
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import ceil_div
 from kernbench.config.kinds import as_npu, beyond_scratchpad
 from kernbench.config.schema import KvLayout, NpuConfig
+from kernbench.config.section_texts import texts_of
 from kernbench.config.system import SystemConfig
 from kernbench.sim_engine.run.stops import walk_of
 from kernbench.workloads.blocks.batch import Batch, Sequences
@@ -41,9 +43,9 @@ from kernbench.workloads.llm.dram import (
     machine_with_layout,
     place_model,
 )
-from kernbench.workloads.llm.emitted import Emitted, choice_of, emitted, layout_of, run_content
+from kernbench.workloads.llm.emitted import Emitted, choice_of, emitted, run_content
 from kernbench.workloads.llm.exchanges import EXCHANGES, ON_GRIDS, Exchange, Sent, exchange_of, exchange_program
-from kernbench.workloads.llm.known import Kept, Known, digest_of, texts_of
+from kernbench.workloads.llm.known import Kept, Known, digest_of
 from kernbench.workloads.llm.model import Model
 from kernbench.workloads.llm.reductions import ALGORITHMS, REDUCTIONS, Reduction, all_reduce, reduction_program
 from kernbench.workloads.llm.shards import alike, shard_locations, shard_of

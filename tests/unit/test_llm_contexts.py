@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernbench.cmdq.dependencies import predecessors
-from kernbench.cmdq.entries import Entry, PairEntry, TeEntry
+from kernbench.cmdq.entries import DmaEntry, Entry, PairEntry, TeEntry
 from kernbench.cmdq.footprint import bytes_of, work_of
 from kernbench.cmdq.program import Program
 from kernbench.common.errors import InputError
@@ -372,3 +372,25 @@ def test_a_sum_begins_when_the_last_expert_has_ended(made: Any, layout: Layout) 
         sum_ = "REDUCE_SCATTER" if layout.sp else "ALL_REDUCE"
         sends = [i for i in numbers(entries, sum_, "DMA_SEND_TILE", node) if i > max(experts)]
         assert sends and all(before[i] >> expert & 1 for i in sends for expert in experts)
+
+
+@pytest.mark.parametrize("layout", [Layout(1), Layout(2), Layout(4, sp=True)], ids=lambda one: one.text)
+def test_on_several_pes_prefetched_weights_wait_for_earlier_ones(made: Any, layout: Layout) -> None:
+    """At most six loads or a tile of 256 KiB, whichever is more, follow the latest load that has ended. A single PE loads as
+    much as its scratchpad holds."""
+    keys = {**EXPERTS, "moe_intermediate_size": 512, "num_local_experts": 16}
+    job = Job(prompt=48, tokens=1, layers=1, phases=("prefill",), prefetch_experts=True)
+    programs = made(layout, keys, job)
+    program = programs.segment_program(layer_of(programs, "prefill"))
+    before, entries = ancestors_of(program), program.entries
+    most = 0
+    for node in {place.node for place in programs.places}:
+        sizes = {i: bytes_of(one.num_elements, one.qbits) for i, one in enumerate(entries)
+                 if isinstance(one, DmaEntry) and one.tensor_role == "weight" and one.node == node}  # fmt: skip
+        loads = [i for i, nbytes in sizes.items() if nbytes >= 2048]  # matrices, and not norms or biases
+        for place, load in enumerate(loads):
+            ended = [k for k, earlier in enumerate(loads[:place]) if before[load] >> earlier & 1]
+            together = loads[max(ended, default=-1) + 1 : place + 1]
+            most = max(most, len(together))
+            assert layout.tp == 1 or len(together) <= 6 or sum(sizes[i] for i in together[1:]) < 256 << 10
+    assert (most > 15) == (layout.tp == 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
@@ -26,6 +27,7 @@ from kernbench.workloads.transfers import LAYER_PART, in_flight, setup_bytes, ti
 
 _PIECE_BYTES = 64 << 10  #: activations and keys go through DMA in pieces of about this
 _TILE_KIB = (256, 128, 64, 32, 16, 8, 4, 2)
+_LOADS_AHEAD = 3  #: loads of weights ahead of the router that are in progress, for each transfer that hides the setup of others
 
 
 def as_elements(count: int, bits: int) -> tuple[int, int]:
@@ -38,8 +40,9 @@ class LayerEmitter(ABC):
 
     `encoded`: the address of the encoder's output. `words`: of the rows of the embedding, for a block that predicts.
     `splits_rows`: shards have rows of their own between products (sequence parallelism). `prefetches`: the weights of all
-    experts are loaded without waiting for the router. `deep`: half of the scratchpad holds weights. `network_rows`: [token] of
-    a block of the network, which then follows the mixer of all blocks; 0: each block goes through both.
+    experts are loaded without waiting for the router; on several PEs, those of a prefill then wait for earlier loads. `deep`:
+    half of the scratchpad holds weights. `network_rows`: [token] of a block of the network, which then follows the mixer of all
+    blocks; 0: each block goes through both.
     """
 
     def __init__(
@@ -59,6 +62,9 @@ class LayerEmitter(ABC):
         self._table: tuple[int, int] | None = None  # of the page table in the scratchpad: address and bytes
         line, size = config.spm.bank_width_bytes, config.spm.size_bytes
         self._tile_bytes, ring = weight_ring(config, longest_column(shape), deep=deep)
+        self._paces = seat.shards * seat.groups > 1 and any(group.tokens > 1 for group in batch.groups)
+        self._in_progress = deque[tuple[int, int]]()  # loads that the latest load does not wait for: their jobs and bytes
+        self._ended: list[int] = []  # the load that it waits for
         self._loaded = -1, 0  # matrices that are loaded together: the address of the latest ones in DRAM and in the scratchpad
         self._weights = Ring(Buffer("weights", 0, ring, 0, 0), line, (config.spm.num_banks // 4 + 1) * line)
         self.arena = Arena(ceil_div(ring, line) * line, size, line)
@@ -183,13 +189,29 @@ class LayerEmitter(ABC):
             self._loaded = address, self._weights.take(nbytes + 2 * self.align)
             whole, count = as_elements(nbytes * 8 // bits, bits)
             load = self.emit.load("weight", whole, Span(address, 1, count, nbytes), self._loaded[1], **self.meta)
-            self._after_router(load, wait)
+            self._delay(load, nbytes, wait)
         return self._loaded[1] + offset
 
-    def _after_router(self, load: int, wait: tuple[int, int] | None) -> None:
-        """Makes a load of an expert wait for the bytes that name the expert, unless experts are loaded ahead of the router."""
-        if wait is not None and not self.prefetches:
-            self.emit.after(load, *wait)
+    def _delay(self, load: int, nbytes: int, wait: tuple[int, int] | None) -> None:
+        """Makes a load of weights wait for `wait`, the bytes that name the expert, or for earlier loads if experts are loaded
+        ahead of the router.
+
+        All loads in progress share the DRAM. If the ring of weights could be filled at once, the first weights of a layer would
+        come as late as the last ones, and other PEs would wait for the rows of this PE. A decode step has few rows to wait for.
+        """
+        if not self.prefetches:
+            if wait is not None:
+                self.emit.after(load, *wait)
+            return
+        if not self._paces:
+            return
+        self._in_progress.append((load, nbytes))
+        least, left = _LOADS_AHEAD * in_flight(self.config), sum(nbytes for _, nbytes in self._in_progress)
+        while len(self._in_progress) > least and left - self._in_progress[0][1] >= self._tile_bytes:
+            before, ended = self._in_progress.popleft()
+            self._ended = [before]
+            left -= ended
+        self.emit.behind(self._ended)
 
     def _gemm(self, weight: Weight, rows: int, source: int, slot: int, out: int, k: int, n: int) -> None:
         if not rows:  # of an expert that no row has chosen
@@ -211,7 +233,7 @@ class LayerEmitter(ABC):
             self._loaded = -1, 0  # later tiles take the place of the latest expert
             span = Span(base + bytes_of(stored * col, bits), 1, stored * width, nbytes)
             load = self.emit.load("weight", bits, span, slot, **self.meta)
-            self._after_router(load, wait)
+            self._delay(load, nbytes, wait)
             self._gemm(weight, rows, source, slot, out + self.act(rows * col), k, width)
 
     def te(self, op: str, left: int, right: int, out: int, m: int, n: int, k: int, bits: int, head: int) -> None:

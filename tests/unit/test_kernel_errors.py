@@ -96,6 +96,8 @@ CANNOT: list[tuple[Any, type[Exception], str]] = [
     (lambda tl: tl.add(1, 2), KernelError, "{}: add takes at least one tensor of tl"),
     (lambda tl: tl.exp("x"), KernelError, "{}: an operand must be a tensor of tl or a number, and this is a str"),
     (lambda tl: tl.sum(tl.zeros((4,), "f32"), axis=1), KernelError, "{}: sum along axis 1 of [4]: it has 1 axes"),
+    (lambda tl: tl.cumsum(tl.zeros((4,), "f32"), axis=1), KernelError, "{}: cumsum along axis 1 of [4]: it has 1 axes"),
+    (lambda tl: tl.cumprod(3), KernelError, "{}: cumprod needs a tensor of tl, not a int"),
     (
         lambda tl: tl.sum(tl.zeros((4,), "f32") * 2.0, materialize=True),
         KernelError,

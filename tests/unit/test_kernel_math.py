@@ -49,6 +49,10 @@ MORE = {
     "sum": (lambda tl, x, y: tl.sum(x, axis=1, keep_dims=True), X.sum(1, keepdims=True)),
     "max": (lambda tl, x, y: tl.max(y), Y.max()),
     "min": (lambda tl, x, y: tl.min(y, axis=-1), Y.min(-1)),
+    "cumsum": (lambda tl, x, y: tl.cumsum(x), X.cumsum(0)),
+    "cumsum of rows": (lambda tl, x, y: tl.cumsum(y, axis=-1), Y.cumsum(1)),
+    "cumsum from the end": (lambda tl, x, y: tl.cumsum(x, 1, reverse=True), X[:, ::-1].cumsum(1)[:, ::-1]),
+    "cumprod": (lambda tl, x, y: tl.cumprod(x, axis=1), X.cumprod(1)),
     "softmax": (lambda tl, x, y: tl.softmax(y), np.exp(Y) / np.exp(Y).sum(1, keepdims=True)),
     "softmax axis": (lambda tl, x, y: tl.softmax(y, axis=0), np.exp(Y) / np.exp(Y).sum(0)),
     "layernorm": (
@@ -111,6 +115,10 @@ INTEGERS = {
     "where": (lambda i, tl: tl.where(i < 0, 0, i), [0, 0, 3, 8]),
     "max": (lambda i, tl: tl.max(i), 8),
     "sum": (lambda i, tl: tl.sum(i, axis=0, keep_dims=True), [4]),
+    "cumsum": (lambda i, tl: tl.cumsum(i), [-4, -7, -4, 4]),
+    "cumsum from the end": (lambda i, tl: tl.cumsum(i, reverse=True), [4, 8, 11, 8]),
+    "cumprod": (lambda i, tl: tl.cumprod(i, -1), [-4, 12, 36, 288]),
+    "cumsum of truth values": (lambda i, tl: tl.cumsum(i > 0), [0, 0, 1, 2]),
     "arange": (lambda i, tl: i + tl.arange(4), [-4, -2, 5, 11]),
     "an array": (lambda i, tl: i + np.array([1, 1, 2, 2], np.int32), [-3, -2, 5, 10]),
     "full": (lambda i, tl: i * tl.full((4,), 2, "i32"), [-8, -6, 6, 16]),
@@ -155,6 +163,7 @@ def test_an_integer_that_an_engine_needs_is_written_first() -> None:
         (lambda tl, x: tl.sum(x, axis=1), 2 + 4 + 3 + 4 + 15 + 1),  # 16 rows through a tree of log2 16
         (lambda tl, x: tl.softmax(x), 2 + 22 + 4 + 9 + 22 + 4 + 1),
         (lambda tl, x: tl.layernorm(x), 2 + 22 + 4 + 5 + 1),
+        (lambda tl, x: tl.cumsum(x, axis=1), 2 + 4 + 1),
     ],
 )
 def test_vector_ops_take_the_models_cycles(do: Any, cycles: int) -> None:

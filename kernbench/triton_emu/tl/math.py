@@ -194,7 +194,7 @@ class TlMath(TlProducts):
         """`x / y`, elementwise; the quotient of two integers is f32.
 
         `x`, `y`: tensors whose shapes broadcast, or one tensor and a number. `out`: a tile that receives the result.
-        `materialize`: as in `exp`. Raises KernelError if the shapes do not fit.
+        Raises KernelError if the shapes do not fit.
 
         >>> evaluate(lambda x, tl: tl.div(tl.load(x, (2,), "i64"), 2), [1, 2])
         array([0.5, 1. ], dtype=float32)
@@ -366,6 +366,47 @@ class TlMath(TlProducts):
         array([1, 0], dtype=int32)
         """
         return self._reduce("argmax", x, axis, keep_dims, caller(), materialize)
+
+    def _scan(self, op: str, x: Any, axis: int, reverse: bool, frame: FrameType) -> KernelTensor:
+        line = line_at(frame)
+        x = self._value(x, line)
+        if not isinstance(x, KernelTensor):
+            raise KernelError(f"{line}: {op} needs a tensor of tl, not a {type(x).__name__}")
+        along = self._axis(x, axis, op, line)
+        dtype = "i32" if x.dtype == "bool" else x.dtype
+        if reverse:
+            x = self.computed("flip", (x, along), x.shape, x.dtype, line, None, None, False)
+        found = self.computed(op, (x,), x.shape, dtype, line, None, {"axis": along}, False)
+        return self.computed("flip", (found, along), x.shape, dtype, line, None, None, False) if reverse else found
+
+    def cumsum(self, x: Any, axis: int = 0, reverse: bool = False) -> KernelTensor:
+        """The cumulative sums along an axis: element i of the result is the sum of elements 0 to i.
+
+        `axis`: the axis along which elements are added. `reverse`: add from the end of the axis, which takes two more ops.
+
+        The result has the shape and the type of `x`; bool becomes i32. Raises KernelError for an axis that the tensor does not
+        have.
+
+        >>> evaluate(lambda x, tl: tl.cumsum(tl.load(x, x.shape, x.dtype)), [1, 5, 2])
+        array([1, 6, 8])
+        >>> evaluate(lambda x, tl: tl.cumsum(tl.load(x, x.shape, x.dtype), reverse=True), [1, 5, 2])
+        array([8, 7, 2])
+        """
+        return self._scan("cumsum", x, axis, reverse, caller())
+
+    def cumprod(self, x: Any, axis: int = 0, reverse: bool = False) -> KernelTensor:
+        """The cumulative products along an axis: element i of the result is the product of elements 0 to i.
+
+        `axis`: the axis along which elements are multiplied. `reverse`: multiply from the end of the axis, which takes two more
+        ops.
+
+        The result has the shape and the type of `x`; bool becomes i32. Raises KernelError for an axis that the tensor does not
+        have.
+
+        >>> evaluate(lambda x, tl: tl.cumprod(tl.load(x, x.shape, x.dtype)), [1, 5, 2])
+        array([ 1,  5, 10])
+        """
+        return self._scan("cumprod", x, axis, reverse, caller())
 
     def _rows(self, op: str, x: Any, axis: int, frame: FrameType, *scalars: float) -> KernelTensor:
         line = line_at(frame)

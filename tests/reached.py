@@ -28,7 +28,7 @@ class Reached:
     cycles: int = 0
     denials: int = 0  #: requests denied by a bank
     pressed: int = 0  #: cycles of flows that were out for backpressure
-    both_ways: int = 0  #: askings of one bank by a request that reads and writes it
+    both_ways: int = 0  #: accesses of one bank by a request that reads and writes it
     unequal_above: int = 0  #: the largest weight of a flow that shared a resource with one of another weight
     cut_lines: int = 0  #: requests for less than whole lines
     channels_used: int = 0  #: DRAM channels that moved bytes
@@ -57,8 +57,8 @@ class _Watching(Simulation):
         self.seen.pressed += sum(flow.out for flow in self._flows())
         fresh = [flow for flow in self._flows() if flow.request is None]
         super()._bank(cycle)
-        self.seen.both_ways += sum(one.bank in one.request.reads & one.request.writes for one in self.banks.askings)
-        self.seen.cut_lines += sum(flow.request is not None and flow.asked % self.spm.width > 0 for flow in fresh)
+        self.seen.both_ways += sum(one.bank in one.request.reads & one.request.writes for one in self.banks.accesses)
+        self.seen.cut_lines += sum(flow.request is not None and flow.request_bytes % self.spm.width > 0 for flow in fresh)
 
 
 class _Pes(SystemSimulation, _Watching):

@@ -19,7 +19,7 @@ class Request:
         self.writes = frozenset(writes)
         self.missing = set(self.reads | self.writes)
         self.opened = cycle
-        self.ask_at = cycle  # the cycle in which what is missing is asked for
+        self.next_request = cycle  # the cycle in which the missing banks are requested
         self.first_denied: int | None = None
 
     @property
@@ -29,8 +29,8 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Asking:
-    """One request asked one bank in this cycle."""
+class Access:
+    """The request of one bank by one requester in this cycle."""
 
     request: Request
     bank: int
@@ -54,44 +54,43 @@ class Banks:
         self.penalty = spm["conflict_penalty_cycles"]
         self.max_wait = spm["max_wait_cycles"]
         self.round_robin = spm.get("arbiter", "oldest_first") == "round_robin"
-        self.last_granted: list[Client | None] = [None] * count  # of round robin: the pointer of a bank is behind it
+        self.last_granted: list[Client | None] = [None] * count  # of round robin: the client that last got a grant
         self.requests = [0] * count
         self.grants = [0] * count
         self.denials = [0] * count
-        self.askings: list[Asking] = []  # of the last cycle, in the order of arbitration; round robin: of the tie-break
+        self.accesses: list[Access] = []  # of the last cycle, in the order of arbitration; round robin: in tie-break order
 
     def arbitrate(self, cycle: int, requests: list[Request]) -> None:
-        """P5 of `cycle`: grant ports to the requests that ask in it; the others ask again after the penalty."""
-        asking = [r for r in requests if r.ask_at == cycle and r.missing]
+        """P5 of `cycle`: grant ports to the requests made in it; denied requests are made again after the penalty."""
+        made = [r for r in requests if r.next_request == cycle and r.missing]
         if self.round_robin:
-            self._in_rounds(asking)
+            self._in_rounds(made)
         else:
-            self._by_age(cycle, asking)
-        for request in asking:
+            self._by_age(cycle, made)
+        for request in made:
             if request.missing:
-                request.ask_at = cycle + self.penalty
+                request.next_request = cycle + self.penalty
                 if request.first_denied is None:
                     request.first_denied = cycle
 
-    def _by_age(self, cycle: int, asking: list[Request]) -> None:
+    def _by_age(self, cycle: int, made: list[Request]) -> None:
         """Grant ports oldest first.
 
-        All banks take the same order of requesters, so one walk over the requests in that order
-        decides each bank by itself.
+        All banks use the same order of requests, so one loop over the requests in this order decides each bank.
         """
-        self.askings = []
-        used_reads: dict[int, int] = {}  # of a shared port, all uses are counted here
+        self.accesses = []
+        used_reads: dict[int, int] = {}  # includes all uses of shared ports
         used_writes: dict[int, int] = {}
-        for request in sorted(asking, key=lambda r: self._precedence(cycle, r)):
+        for request in sorted(made, key=lambda r: self._precedence(cycle, r)):
             for bank in sorted(request.missing):
                 reads = 1 if self.shared or bank in request.reads else 0
                 writes = 1 if not self.shared and bank in request.writes else 0
                 self.requests[bank] += 1
                 free_reads = self.read_ports - used_reads.get(bank, 0)
                 free_writes = self.write_ports - used_writes.get(bank, 0)
-                answer = Asking(request, bank, free_reads < reads, free_writes < writes)
-                self.askings.append(answer)
-                if not answer.granted:
+                access = Access(request, bank, free_reads < reads, free_writes < writes)
+                self.accesses.append(access)
+                if not access.granted:
                     self.denials[bank] += 1
                     continue
                 self.grants[bank] += 1
@@ -99,11 +98,11 @@ class Banks:
                 used_writes[bank] = used_writes.get(bank, 0) + writes
                 request.missing.discard(bank)
 
-    def _in_rounds(self, asking: list[Request]) -> None:
-        """Every bank goes round those that ask for it, client by client, from the one behind the last that it granted."""
-        self.askings = []
-        for bank in sorted({bank for request in asking for bank in request.missing}):
-            here = sorted((r for r in asking if bank in r.missing), key=lambda r: r.order)
+    def _in_rounds(self, made: list[Request]) -> None:
+        """Each bank grants its clients in circular order, starting after the client that last got a grant."""
+        self.accesses = []
+        for bank in sorted({bank for request in made for bank in request.missing}):
+            here = sorted((r for r in made if bank in r.missing), key=lambda r: r.order)
             last = self.last_granted[bank]
             if last is not None:
                 here = [r for r in here if r.order[:2] > last] + [r for r in here if r.order[:2] <= last]
@@ -111,10 +110,10 @@ class Banks:
             for request in here:
                 reads = self.shared or bank in request.reads
                 writes = not self.shared and bank in request.writes
-                answer = Asking(request, bank, reads and reads_left == 0, writes and writes_left == 0)
-                self.askings.append(answer)
+                access = Access(request, bank, reads and reads_left == 0, writes and writes_left == 0)
+                self.accesses.append(access)
                 self.requests[bank] += 1
-                if not answer.granted:
+                if not access.granted:
                     self.denials[bank] += 1
                     continue
                 self.grants[bank] += 1
@@ -122,15 +121,15 @@ class Banks:
                 writes_left -= writes
                 request.missing.discard(bank)
                 self.last_granted[bank] = request.order[:2]
-        self.askings.sort(key=lambda a: (a.request.order, a.bank))
+        self.accesses.sort(key=lambda a: (a.request.order, a.bank))
 
     def _precedence(self, cycle: int, request: Request) -> tuple[int, int, Order]:
-        """Those that have waited long enough first, oldest first denial first; then the tie-break."""
+        """Aged requests come first, by their first denials; the others follow in tie-break order."""
         first = request.first_denied
         if first is not None and cycle - first >= self.max_wait:
             return (0, first, request.order)
         return (1, 0, request.order)
 
     def counters(self) -> dict[str, list[int]]:
-        """Askings, grants and denials per bank."""
+        """Requests, grants and denials of each bank."""
         return {"requests": self.requests, "grants": self.grants, "denials": self.denials}

@@ -158,7 +158,7 @@ class ControllerChannel:
 
     def _member(self, flow: Flow, cycle: int) -> bool:
         if self._may(flow, cycle) == flow.total:
-            return flow.left > (flow.asked if flow.request is not None else 0)
+            return flow.left > (flow.request_bytes if flow.request is not None else 0)
         return self.left_to_earn(flow, cycle) > 0
 
     def left_to_earn(self, flow: Flow, cycle: int) -> Fraction:
@@ -324,10 +324,10 @@ class ControllerChannel:
         if command in COLUMN:
             self._column_or_cas(clock, request, served)
         elif command == "PRE":
-            self._give(clock, "PRE", request.bank)
+            self._issue(clock, "PRE", request.bank)
             del self.open[request.bank]
         else:
-            self._give(clock, "ACT", request.bank)
+            self._issue(clock, "ACT", request.bank)
             self.queue[request.write].remove(request)
             self.active.append(request)
             self.passed[request.bank] = 0
@@ -367,7 +367,7 @@ class ControllerChannel:
                 self._pass(request, served)
             self._read_or_write(clock, request)
         elif not (self.opening and self._act2(clock, clock + 1)):
-            self._give(clock, "CAS", request.bank)
+            self._issue(clock, "CAS", request.bank)
             self.cas = request
             if served is not None:
                 self._pass(request, served)
@@ -377,7 +377,7 @@ class ControllerChannel:
             self.passed[request.bank] += 1
 
     def _read_or_write(self, clock: int, request: Request) -> None:
-        self._give(clock, _column(request), request.bank)
+        self._issue(clock, _column(request), request.bank)
         first = clock + self.t["t_cwl" if request.write else "t_cl"]
         self.data_clock = max(self.data_clock, first + self.t["t_bl"] + self.t["t_wckpst"])
         self.used[request.bank] = clock
@@ -401,7 +401,7 @@ class ControllerChannel:
         if not due or not self._allowed(clock, "ACT2", self.active[min(due)[1]].bank):
             return False
         request = self.active[min(due)[1]]
-        self._give(clock, "ACT2", request.bank)
+        self._issue(clock, "ACT2", request.bank)
         del self.opening[request.bank]
         self.open[request.bank] = request.row
         return True
@@ -415,7 +415,7 @@ class ControllerChannel:
                 continue
             idle = self.t["page"] == "closed" or clock >= self.used.get(bank, 0) + self.t["idle_clocks"]
             if idle and self._allowed(clock, "PRE", bank):
-                self._give(clock, "PRE", bank)
+                self._issue(clock, "PRE", bank)
                 del self.open[bank]
                 return True
         return False
@@ -448,7 +448,7 @@ class ControllerChannel:
         command = ("REF" if closed else "PREA") if waits[0] == "rank" else ("REFB" if closed else "PRE")
         if not self._allowed(clock, command, banks[0]):
             return False
-        self._give(clock, command, banks[0])
+        self._issue(clock, command, banks[0])
         for bank in banks:
             self.open.pop(bank, None)
         if closed:
@@ -462,7 +462,7 @@ class ControllerChannel:
         key = {"ACT": "act", "PRE": "pre", "PREA": "pre", "RD": "column", "WR": "column", "REF": "refresh", "REFB": "refresh"}
         return int(self.t[key[command] + "_clocks"]) if command in key else 1
 
-    def _give(self, clock: int, command: str, bank: Bank) -> None:
+    def _issue(self, clock: int, command: str, bank: Bank) -> None:
         longest = 4 * max(
             value for name, value in self.t.items() if name.startswith("t_") and name not in ("t_refi", "t_refi_pb")
         )
@@ -566,8 +566,8 @@ def _column(request: Request) -> str:
 
 
 def _earned(flow: Flow) -> Fraction:
-    asked = flow.total - flow.left + (flow.asked if flow.request is not None else 0)
-    return asked + Fraction(flow.carry, flow.den)
+    requested = flow.total - flow.left + (flow.request_bytes if flow.request is not None else 0)
+    return requested + Fraction(flow.carry, flow.den)
 
 
 def _end(flow: Flow, index: int) -> int:

@@ -41,7 +41,7 @@ class Flow:
         self.den = 1  # what the carry is counted in: carry / den bytes
         self.carry = 0
         self.request: Request | None = None
-        self.asked = 0  # bytes of the open request
+        self.request_bytes = 0  # bytes of the open request
         self.out = False  # has left its resources for backpressure
         self.on_its_way = False  # over routers, although nothing is left to request
         self.moved_at = -1  # the last cycle in which bytes moved
@@ -81,7 +81,7 @@ class Flow:
             order = (0, self.job.engine, self.job.seq, self.channel)
             reads, writes = (banks, []) if self.job.is_store else ([], banks)
             self.request = Request(order, reads, writes, cycle)
-            self.asked = nbytes
+            self.request_bytes = nbytes
             self.carry -= nbytes * self.den
         self.carry = min(self.carry, self.den * row_of_banks)
 

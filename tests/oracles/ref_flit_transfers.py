@@ -283,12 +283,12 @@ class Routed(Simulation):
             if self.gives(flow):  # T1
                 flow.carry, flow.den = flow.ejected - flow.requested, 1
                 flow.ask(cycle, 1 << 60)
-                flow.requested += flow.asked if flow.request is not None else 0
+                flow.requested += flow.request_bytes if flow.request is not None else 0
             elif flow in self.members:  # T2
                 carry += rate.numerator
                 flow.carry = min(carry, (self.window - (flow.entered - flow.ejected)) * den)
                 flow.ask(cycle, 1 << 60)
-                carry -= flow.asked * den if flow.request is not None else 0
+                carry -= flow.request_bytes * den if flow.request is not None else 0
                 carry = min(carry, den * self.row_of(flow)) if self.row_of(flow) else carry
             flow.rate, flow.carry, flow.den = rate, carry, den
 

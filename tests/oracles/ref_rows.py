@@ -46,7 +46,7 @@ def bursts_by_channel(rows: list[tuple[int, int]], dram: dict[str, Any]) -> dict
 
 @dataclass(eq=False)
 class Burst:
-    """A burst in the queue, or given."""
+    """A burst in the queue, or one whose command was issued."""
 
     flow: Flow
     bank: Bank
@@ -54,7 +54,7 @@ class Burst:
     nbytes: int
     end: int  # bytes of the flow up to its end
     last: bool  # of its flow
-    ready: int = -1  # cycle, once its command was given
+    ready: int = -1  # cycle, once its command was issued
 
     @property
     def write(self) -> bool:
@@ -63,17 +63,17 @@ class Burst:
 
     @property
     def command(self) -> str:
-        """What reads or writes it."""
+        """The column command of the burst."""
         return "WR" if self.write else "RD"
 
     @property
     def at_end(self) -> bool:
-        """R3: the flow has asked for the bytes up to its end, or earned them; of the last burst it has asked for all."""
+        """R3: the flow has requested or earned the bytes up to `end`; for its last burst, it has requested all bytes."""
         flow = self.flow
-        asked = flow.total - flow.left + (flow.asked if flow.request is not None else 0)
+        requested = flow.total - flow.left + (flow.request_bytes if flow.request is not None else 0)
         if self.last:
-            return asked == flow.total
-        return asked + Fraction(flow.carry, flow.den) >= self.end
+            return requested == flow.total
+        return requested + Fraction(flow.carry, flow.den) >= self.end
 
 
 class RowChannel:
@@ -88,23 +88,25 @@ class RowChannel:
         self.scheduler: str = self.t.get("scheduler", "fr_fcfs_cap")
         self.page: str = self.t.get("page", "open")
         self.map: str = self.t.get("map", "row_bank_column_group")
-        self.distance = cache(self._distance)  # it reads the timings only, and is asked often
+        self.distance = cache(self._distance)  # depends only on the timings, and is called often
         self.commands: list[tuple[int, str, Bank]] = []  # clock, command, bank
         self.open: dict[Bank, int] = {}  # the row that is open
         self.passed: dict[Bank, int] = {}  # bursts that passed the oldest of the bank since its ACT
         self.queue: list[Burst] = []  # the oldest first
-        self.given: list[Burst] = []  # and not over, in the order of their commands
+        self.issued: list[Burst] = []  # commands issued, last byte not yet moved; in the order of the commands
         self.bus: Burst | None = None
         self.fetched: dict[Flow, int] = {}  # bursts that were queued
-        self.turn: Flow | None = None  # whose turn was last,
-        self.turn_left = 0  # and the bursts left of it
-        self.writes, self.went = False, 0  # the way of the last column command, bursts since the turn to it
+        self.turn: Flow | None = None  # the flow that had the last turn
+        self.left_in_turn = 0  # bursts that this flow may still queue
+        self.writes = False  # whether the last column command was WR
+        self.streak = 0  # consecutive column commands of this kind
         self.count = {"bursts": 0, "activations": 0, "refreshes": 0}
 
     def step(self, cycle: int, entered: list[Flow]) -> Burst | None:
-        """P4, after flows entered and left: the burst on the bus. `entered`: past their head latency, not finished, not out."""
+        """P4, after flows entered and left: the burst on the bus. `entered`: flows past their head latency, without those that
+        are finished or have left because of backpressure."""
         self.queue = [burst for burst in self.queue if burst.flow.left]
-        self.given = [burst for burst in self.given if burst.flow.left]
+        self.issued = [burst for burst in self.issued if burst.flow.left]
         self.bus = self._first_on_bus(cycle, entered)
         if cycle % self.period == 0:
             clock = cycle // self.period
@@ -117,40 +119,40 @@ class RowChannel:
                     self._close(clock)
         return self.bus
 
-    def after_asking(self) -> None:
-        """The end of P5: the burst on the bus may be over in this cycle."""
+    def after_requests(self) -> None:
+        """The end of P5: the burst on the bus may end in this cycle."""
         if self.bus is not None and self.bus.at_end:
-            self.given.remove(self.bus)
+            self.issued.remove(self.bus)
 
     def share(self, burst: Burst) -> Fraction:
-        """Bytes per cycle that the bus gives to a burst: a part of one takes as long as the whole."""
+        """[B/cycle] The rate of a burst on the bus: a partial burst takes as long as a whole one."""
         return Fraction(burst.nbytes, self.burst_clocks * self.period)
 
     # R3
 
     def _first_on_bus(self, cycle: int, entered: list[Flow]) -> Burst | None:
-        for burst in [burst for burst in self.given if burst.flow in entered]:
+        for burst in [burst for burst in self.issued if burst.flow in entered]:
             if burst.ready > cycle:
                 return None
             if not burst.at_end:
                 return burst
-            self.given.remove(burst)
+            self.issued.remove(burst)
         return None
 
     # R4
 
     def _fill(self, entered: list[Flow]) -> None:
         while len(self.queue) < self.queue_bursts:
-            able = sorted((flow for flow in entered if self.fetched.get(flow, 0) < len(flow.bursts)), key=_order)
-            if not able:
+            waiting = sorted((flow for flow in entered if self.fetched.get(flow, 0) < len(flow.bursts)), key=_order)
+            if not waiting:
                 return
-            if self.turn not in able or self.turn_left == 0:
+            if self.turn not in waiting or self.left_in_turn == 0:
                 last = self.turn
-                behind = [flow for flow in able if last is None or _order(flow) > _order(last)]
-                self.turn = (behind or able)[0]
-                self.turn_left = self.turn.job.weight
+                behind = [flow for flow in waiting if last is None or _order(flow) > _order(last)]
+                self.turn = (behind or waiting)[0]
+                self.left_in_turn = self.turn.job.weight
             assert self.turn is not None
-            self.turn_left -= 1
+            self.left_in_turn -= 1
             self._append(self.turn)
 
     def _append(self, flow: Flow) -> None:
@@ -185,15 +187,15 @@ class RowChannel:
         return out
 
     def _column(self, clock: int) -> None:
-        if len(self.given) >= self.buffer_bursts:
+        if len(self.issued) >= self.buffer_bursts:
             return
         candidates = self._may_be_next()
-        ways = {burst.write for burst in candidates}
-        way = self.writes
-        if (not way) in ways and (way not in ways or self.went >= self.batch_bursts):
-            way = not way
+        kinds = {burst.write for burst in candidates}
+        write = self.writes
+        if (not write) in kinds and (write not in kinds or self.streak >= self.batch_bursts):
+            write = not write
         for burst in candidates:
-            if burst.write == way and self._allowed(clock, burst.command, burst.bank):
+            if burst.write == write and self._allowed(clock, burst.command, burst.bank):
                 self._read_or_write(clock, burst)
                 return
 
@@ -201,18 +203,18 @@ class RowChannel:
         oldest = next(other for other in self.queue if other.bank == burst.bank)
         if oldest.row != burst.row:
             self.passed[burst.bank] += 1
-        self.went = self.went + 1 if burst.write == self.writes else 1
+        self.streak = self.streak + 1 if burst.write == self.writes else 1
         self.writes = burst.write
         burst.ready = (clock + self.t["t_cwl" if burst.write else "t_cl"]) * self.period
         self.queue.remove(burst)
-        self.given.append(burst)
+        self.issued.append(burst)
         self.count["bursts"] += 1
-        self._give(clock, burst.command, burst.bank)
+        self._issue(clock, burst.command, burst.bank)
 
     # R6
 
     def _row(self, clock: int) -> bool:
-        """A row command was given."""
+        """Whether a row command was issued."""
         busy = {burst.bank for burst in self._may_be_next()}
         seen: set[Bank] = set()
         for burst in self.queue:
@@ -222,13 +224,13 @@ class RowChannel:
                 continue
             if burst.bank not in self.open:
                 if self._allowed(clock, "ACT", burst.bank):
-                    self._give(clock, "ACT", burst.bank)
+                    self._issue(clock, "ACT", burst.bank)
                     self.open[burst.bank] = burst.row
                     self.passed[burst.bank] = 0
                     self.count["activations"] += 1
                     return True
             elif burst.bank not in busy and self._allowed(clock, "PRE", burst.bank):
-                self._give(clock, "PRE", burst.bank)
+                self._issue(clock, "PRE", burst.bank)
                 del self.open[burst.bank]
                 return True
         return False
@@ -237,7 +239,7 @@ class RowChannel:
         wanted = {(burst.bank, burst.row) for burst in self.queue}
         for bank, row in sorted(self.open.items()):
             if (bank, row) not in wanted and self._allowed(clock, "PRE", bank):
-                self._give(clock, "PRE", bank)
+                self._issue(clock, "PRE", bank)
                 del self.open[bank]
                 return
 
@@ -247,28 +249,28 @@ class RowChannel:
         if self.open:
             if all(self._allowed(clock, "PRE", bank) for bank in self.open):
                 for bank in self.open:
-                    self._give(clock, "PRE", bank)
+                    self._issue(clock, "PRE", bank)
                 self.open = {}
         elif self._allowed(clock, "REF", ALL):
-            self._give(clock, "REF", ALL)
+            self._issue(clock, "REF", ALL)
             self.count["refreshes"] += 1
 
     # R2
 
-    def _give(self, clock: int, command: str, bank: Bank) -> None:
+    def _issue(self, clock: int, command: str, bank: Bank) -> None:
         longest = 3 * max(value for name, value in self.t.items() if name.startswith("t_") and name != "t_refi")
         oldest = clock - longest - self.burst_clocks - 2  # no rule reaches further back
         self.commands = [*(one for one in self.commands if one[0] >= oldest), (clock, command, bank)]
 
     def _allowed(self, clock: int, command: str, bank: Bank) -> bool:
         if command == "ACT":
-            opened = [then for then, given, _ in self.commands if given == "ACT"]
+            opened = [then for then, earlier, _ in self.commands if earlier == "ACT"]
             if len(opened) >= 4 and clock < opened[-4] + self.t["t_faw"]:
                 return False
-        return all(clock >= then + self.distance(given, command, other, bank) for then, given, other in self.commands)
+        return all(clock >= then + self.distance(earlier, command, other, bank) for then, earlier, other in self.commands)
 
-    def _distance(self, given: str, command: str, other: Bank, bank: Bank) -> int:
-        """From a command to the bank `other` to one to `bank`, in clocks, at least."""
+    def _distance(self, earlier: str, command: str, other: Bank, bank: Bank) -> int:
+        """[DRAM clock] The smallest time from a command to the bank `other` to a command to `bank`."""
         t, written = self.t, self.t["t_cwl"] + self.burst_clocks
         far = "_l" if bank[0] == other[0] else "_s"
         of_channel = {
@@ -289,7 +291,7 @@ class RowChannel:
             ("RD", "PRE"): t["t_rtp"],
             ("WR", "PRE"): written + t["t_wr"],
         }
-        pair = given, command
+        pair = earlier, command
         return max(of_channel.get(pair, 0), of_bank.get(pair, 0) if bank == other else 0)
 
 

@@ -47,9 +47,9 @@ class SystemFlow(Flow):
             order = (0, self.job.engine, self.job.seq, self.channel)
             reads = [bank for part in run for bank in part.reads]
             self.request = Request(order, reads, [bank for part in run for bank in part.writes], cycle)
-            self.asked = sum(part.nbytes for part in run)
+            self.request_bytes = sum(part.nbytes for part in run)
             self.next += len(run)
-            self.carry -= self.asked * self.den
+            self.carry -= self.request_bytes * self.den
         if self.parts[0].reads or self.parts[0].writes:  # a host copy has no row of banks
             self.carry = min(self.carry, self.den * row_of_banks)
 

@@ -248,7 +248,7 @@ class TracedSimulation(Simulation):
             assert flow.request is not None
             job = self.jobs[flow.job.seq]
             way = self.windows.read if not flow.job.is_store else self.windows.write
-            way.update(dict.fromkeys(flow.route, flow.asked))
+            way.update(dict.fromkeys(flow.route, flow.request_bytes))
             self.accesses.flow_served(job, flow, flow.request, cycle)
             self._resumed(job, flow.request, cycle)
         for _, service in self.named_services():

@@ -46,7 +46,7 @@ class Accesses:
         who = job.of_channel(flow.channel)
         assert isinstance(job.work, DmaJob)
         reads = job.work.is_store  # a store reads the scratchpad
-        for part in move(self.runs[flow], flow.asked, request):
+        for part in move(self.runs[flow], flow.request_bytes, request):
             if self.by_request:
                 self._access(job, who, cycle, part.spm, part.size, reads, request.first_denied is not None, request.opened)
             if part.run.moved == part.run.size:

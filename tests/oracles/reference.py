@@ -217,7 +217,7 @@ class Simulation:
         holders: list[Flow | ServiceEngine] = [*self._flows(), *self.services]
         self.banks.arbitrate(cycle, [holder.request for holder in holders if holder.request is not None])
         for channel in self.rows.values():
-            channel.after_asking()
+            channel.after_requests()
 
     def _flows(self) -> list[Flow]:
         return [flow for engine in self.dma for job in engine.active for flow in job.flows]
@@ -227,9 +227,9 @@ class Simulation:
             if flow.request is not None and not flow.request.missing:
                 flow.request = None
                 flow.out = False
-                flow.left -= flow.asked
+                flow.left -= flow.request_bytes
                 flow.moved_at = cycle
-                self.dma[flow.job.engine].count["bytes"] += flow.asked
+                self.dma[flow.job.engine].count["bytes"] += flow.request_bytes
                 self._count_bytes(flow)
         for queue in self._queues:
             moved = queue.move() if queue in self.members else 0

@@ -168,17 +168,8 @@ def board_names() -> list[str]:
     return sorted(file.name.removesuffix(".yaml") for file in _chips("chips/boards"))
 
 
-#: The chip of each board; the rates of a board are those of its chip.
-_CHIP_OF_BOARD = {
-    "a100_8x": "a100",
-    "b200_8x": "b200",
-    "h100_8x": "h100",
-    "h200_8x": "h200",
-    "mi300x_8x": "mi300x",
-    "tpuv5e_2x4": "tpuv5e",
-    "tpuv6e_2x4": "tpuv6e",
-    "wormhole_n300": "wormhole_n150",
-}
+#: The chip of each board whose name is not that of its chip, an underscore and the number of chips.
+_CHIP_OF_BOARD = {"wormhole_n300": "wormhole_n150"}
 
 
 def chip_of_board(config: MachineConfig) -> str:
@@ -189,7 +180,10 @@ def chip_of_board(config: MachineConfig) -> str:
     >>> chip_of_board(load_config("h100_8x")), chip_of_board(load_config("sip_4x4"))
     ('h100', '')
     """
-    return _CHIP_OF_BOARD.get(config.source.removesuffix(".yaml"), "") if config.path is None else ""
+    name = config.source.removesuffix(".yaml")
+    if config.path is not None or name not in board_names():
+        return ""
+    return _CHIP_OF_BOARD.get(name, name.rpartition("_")[0])
 
 
 def _chips(under: str = "chips") -> list[Path]:

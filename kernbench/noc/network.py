@@ -16,7 +16,7 @@ STEPS = ((1, 0), (-1, 0), (0, 1), (0, -1))
 MAX_CHANNELS, MAX_SIDE = 64, 64
 
 Kind = Literal["mesh", "torus"]
-Routing = Literal["xy", "adaptive"]
+Routing = Literal["xy", "adaptive"]  #: `RoutingOption` in kernbench/cli/noc.py has the same names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ class MeshSpec:
     @property
     def escapes(self) -> int:
         """Channels of the escape network of adaptive routing."""
-        return 0 if self.routing == "xy" else 1 + (self.kind == "torus")
+        return 1 + (self.kind == "torus") if self.routing == "adaptive" else 0
 
     def neighbour(self, router: Ints, port: int) -> Ints:
         """The router at the end of an output; -1 at the edge of a mesh."""

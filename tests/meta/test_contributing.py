@@ -12,7 +12,7 @@ from tests.meta.source import GENERATED, ROOT
 GUIDE, TREE = ROOT / "CONTRIBUTING.md", ROOT / "docs" / "start_here.md"
 pytestmark = pytest.mark.skipif(not (ROOT / ".github").exists(), reason="this is not a checkout of the repository")
 PAGES = (GUIDE, TREE)
-PARTS = ("opcode", "component", "policy", "collective", "exporter", "command")
+PARTS = ("opcode", "function of `tl`", "component", "policy", "chip", "timing rule", "collective", "exporter", "command")
 TOPS = ("kernbench", "kernbench_core", "configs", "benches", "tests", "docs", ".github")
 ALONE = ("CHANGELOG.md", "CONTRIBUTING.md", "README.md", "pyproject.toml", "Makefile", "setup.py")
 NEW = re.compile(r"\bNAME\b|_NAME\b")  #: what somebody who follows a list makes
@@ -35,6 +35,30 @@ def test_files_and_folders_are_there(page: Path) -> None:
     missing = [one for one in found if not NEW.search(one) and not any(ROOT.glob(one))]
     missing += [one for one in found if NEW.search(one) and not (ROOT / one).parent.is_dir()]
     assert len(found) > 20 and not missing, "\n".join(missing)
+
+
+def constants_and_text(line: str) -> tuple[list[str], str]:
+    """The constants that a line names in code font, such as `KINDS`, and the text of the files and folders that it names."""
+    code = re.findall(r"`([^`\n]+)`", line)
+    constants = [one for one in code if re.fullmatch(r"_?[A-Z][A-Z0-9_]{2,}", one) and not NEW.search(one)]
+    paths = [path for one in named(line) for path in ROOT.glob(one)]
+    files = [path for one in paths for path in ([one] if one.is_file() else one.rglob("*.py"))]
+    return constants, "".join(read(path) for path in files if path.suffix in (".py", ".pyx", ".pxd", ".yaml", ".md"))
+
+
+def test_constants_are_in_the_files_named_beside_them() -> None:
+    found = 0
+    for page in PAGES:
+        for line in read(page).splitlines():
+            constants, text = constants_and_text(line)
+            if not text:
+                continue
+            missing = [one for one in constants if not re.search(rf"\b{one}\b", text)]
+            assert not missing, f"{page.name}: no file of this line contains {', '.join(missing)}: {line}"
+            for one, path in re.findall(r"`(_?[A-Z][A-Z0-9_]+)` in `([\w/]+\.\w+)`", line):
+                assert re.search(rf"\b{one}\b", read(ROOT / path)), f"{page.name}: {path} does not contain {one}: {line}"
+            found += len(constants)
+    assert found > 10
 
 
 def test_new_files_have_the_suffix_of_those_beside_them() -> None:

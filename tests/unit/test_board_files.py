@@ -12,6 +12,7 @@ from kernbench.ccl.measure import CclRequest, queues_of, row
 from kernbench.ccl.registry import read_registry
 from kernbench.ccl.tuner import tuner_of
 from kernbench.config import NpuConfig, SystemConfig, board_names, chip_names, load_config
+from kernbench.config.load import chip_of_board
 
 #: Board, its chip, [GB/s] that a chip sends to a neighbour at most.
 BOARDS = {
@@ -38,6 +39,13 @@ def all_reduce_us(config: SystemConfig, ranks: int, nbytes: int, message: int = 
 def test_every_board_is_tested() -> None:
     assert set(board_names()) == set(BOARDS)
     assert not set(board_names()) & set(chip_names())
+
+
+@pytest.mark.parametrize("name", board_names())
+def test_a_board_names_its_chip(name: str) -> None:
+    chip = chip_of_board(load_config(name))
+    assert chip in chip_names(), f"{name}: there is no chip {chip!r}; kernbench/config/load.py lists other names"
+    assert chip == BOARDS[name][0]
 
 
 @pytest.mark.parametrize("name", sorted(BOARDS))

@@ -250,7 +250,7 @@ def scratchpad_table(spm: Spm) -> dict[str, Any]:
         "split": split,
         "ports": (spm.read_ports, spm.write_ports) if split else (spm.ports, 1),
         "penalty": spm.conflict_penalty_cycles,
-        "arbiter": ARBITERS.index(spm.arbiter) if spm.arbiter in ARBITERS else PLUGGED_IN,
+        "arbiter": list(ARBITERS).index(spm.arbiter) if spm.arbiter in ARBITERS else PLUGGED_IN,
         "max_wait": spm.max_wait_cycles,
         "backpressure": spm.backpressure_cycles,
     }

@@ -14,16 +14,15 @@ import msgspec
 from kernbench.common.spelling import nearest
 from kernbench.common.units import plain_number
 from kernbench.common.vector_ops import REDUCTIONS, VECTOR_OPS
+from kernbench.config.dram_controller import DramController
 from kernbench.config.dram_device import RowBuffer
-from kernbench.config.schema import Dma, Dram, NpuConfig, Spm, Te, Ve
+from kernbench.config.schema import ARBITERS, Dma, Dram, NpuConfig, Spm, Te, Ve
 from kernbench.config.system.dimensions import sip_links
 from kernbench_core.numbers import TRANSFER_CHANNELS
 
 if TYPE_CHECKING:
     from kernbench.config.machine import MachineConfig
     from kernbench.config.system import SystemConfig
-
-AGED = "oldest_first"  #: the arbiter that uses `spm.max_wait_cycles`
 
 
 class Unused(msgspec.Struct, frozen=True):
@@ -118,9 +117,15 @@ def _of_engines(te: Te, spm: Spm, at: str) -> Iterator[Unused]:
             yield Unused(f"{at}te.{key}", f"{at}te.timing is mma, whose matrix instructions decide", instead)
     if spm.num_banks == 1:
         yield Unused(f"{at}spm.map", "there is one bank, and all addresses are in it", f"set {at}spm.num_banks")
-    if spm.arbiter != AGED:
+    if not _looks_at_age(spm):
         why = f"{at}spm.arbiter is {spm.arbiter}, which does not look at how long a request has waited"
-        yield Unused(f"{at}spm.max_wait_cycles", why, f"set {at}spm.arbiter to {AGED}")
+        by_age = " or ".join(name for name, arbiter in ARBITERS.items() if arbiter.age)
+        yield Unused(f"{at}spm.max_wait_cycles", why, f"set {at}spm.arbiter to {by_age}")
+
+
+def _looks_at_age(spm: Spm) -> bool:
+    """Whether the arbiter uses `max_wait_cycles`."""
+    return spm.arbiter in ARBITERS and ARBITERS[spm.arbiter].age
 
 
 def _of_vector_ops(ve: Ve, at: str) -> Iterator[Unused]:
@@ -166,6 +171,8 @@ def _of_memory(dram: Dram, channels: int, at: str) -> Iterator[Unused]:
         yield from _of_bus(dram, at)
     if channels == 1:
         yield Unused(f"{at}.interleave_bytes", "all addresses are on one channel", f"set {at}.channels")
+    if dram.controller is not None:
+        yield from _of_controller(dram.controller, f"{at}.controller")
     if dram.row_buffer is not None:
         yield from _of_rows(dram.row_buffer, dram.bus_width_bytes, f"{at}.row_buffer")
 
@@ -180,6 +187,14 @@ def _of_bus(dram: Dram, at: str) -> Iterator[Unused]:
         beside, instead = f"{at}.peak_bw_bytes_per_cycle", f"raise {at}.peak_bw_bytes_per_cycle"
         yield Unused(f"{at}.bus_width_bytes", why, instead, beside)
         yield Unused(f"{at}.dram_burst_cycles", why, instead, beside)
+
+
+def _of_controller(controller: DramController, at: str) -> Iterator[Unused]:
+    """Keys of one rule, where another rule is chosen."""
+    for key, choice, rule in (("cap", "scheduler", "fr_fcfs_cap"), ("idle_clocks", "page", "adaptive")):
+        chosen = getattr(controller, choice)
+        if chosen != rule:
+            yield Unused(f"{at}.{key}", f"{at}.{choice} is {chosen}, and only {rule} uses it", f"set {at}.{choice} to {rule}")
 
 
 def _of_rows(device: RowBuffer, burst: int, at: str) -> Iterator[Unused]:
@@ -218,6 +233,6 @@ def _of_ports(spm: Spm, te: Te, ve: Ve, flows: int) -> Iterator[Unused]:
             instead = f"set fewer than {asking}" if asking > 1 else "no other number has an effect"
             yield Unused(f"spm.{name}", why, instead, ample=True)
     if min(given.values()) >= asking:
-        aged = ("max_wait_cycles",) if spm.arbiter == AGED else ()  # otherwise this is already reported
+        aged = ("max_wait_cycles",) if _looks_at_age(spm) else ()  # otherwise this is already reported
         for key in ("arbiter", "conflict_penalty_cycles", *aged, "backpressure_cycles"):
             yield Unused(f"spm.{key}", f"nothing is ever denied: {why}", f"set fewer {' and '.join(given)}")

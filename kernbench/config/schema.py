@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from math import prod
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from kernbench.config.cache import NpuLlc, npu_cache_rules
 from kernbench.config.chip import Chip
@@ -48,9 +48,21 @@ from kernbench.config.section import Field, Section
 Allocation = Literal["shared_bw_v1", "max_min_v1", "fifo_v1", "row_buffer_v1", "row_buffer_v2"]
 DeviceName = Annotated[str, named(DEVICES)]
 PolicyName = Annotated[str, named(POLICIES)]
-#: arbiters of the banks of a scratchpad; the positions are the core's ArbiterRule: append
-ARBITERS = ("oldest_first", "round_robin")
-Arbiter = Annotated[str, one_of(ARBITERS, code=True)]  #: or user-defined code, `package.module:name`
+
+
+class ArbiterTraits(NamedTuple):
+    """What an arbiter of scratchpad banks looks at. The checks of machines and the perturbed runs use it."""
+
+    age: bool = False  #: grants a request earlier if it has waited `spm.max_wait_cycles`
+    ties: bool = False  #: grants requests that are otherwise equal in tie-break order
+
+
+#: Arbiters of the banks of a scratchpad. The positions are the core's ArbiterRule: append.
+ARBITERS = {
+    "oldest_first": ArbiterTraits(age=True, ties=True),
+    "round_robin": ArbiterTraits(),
+}
+Arbiter = Annotated[str, one_of(tuple(ARBITERS), code=True)]  #: or user-defined code, `package.module:name`
 
 
 class Mmio(Section):
@@ -210,7 +222,7 @@ class Spm(Section):
     write_ports: Count | None = Field(default=None, description="write ports of a bank; with read_ports, instead of ports")
     conflict_penalty_cycles: Count = Field(default=1, description="[cycle] time from a denial to the next request")
     arbiter: Arbiter = Field(
-        default=ARBITERS[0],
+        default=next(iter(ARBITERS)),
         description="rule that decides which requests get the ports of a bank, or `package.module:name` for your own code",
     )
     max_wait_cycles: Natural = Field(

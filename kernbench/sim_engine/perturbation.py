@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernbench.common import naming
+from kernbench.config.schema import ARBITERS
 
 if TYPE_CHECKING:
     from kernbench.cmdq.plan import Plan
@@ -252,9 +253,10 @@ def _grant_keys(plan: Plan, run: Perturbed) -> list[int]:
     keys = [*range(len(plan.machine["dma"]))]
     keys += [(int(spec["kind"]) << 32) | int(spec["id"]) for spec in plan.machine["compute"]]
     owners = [int(spec["spm"]) for spec in (*plan.machine["dma"], *plan.machine["compute"])]
+    by_ties = {number for number, arbiter in enumerate(ARBITERS.values()) if arbiter.ties}
     for k, spm in enumerate(plan.machine["spm"]):
         mine = [i for i, owner in enumerate(owners) if owner == k]
-        if len(mine) < 2 or spm.get("arbiter", 0) != 0:  # only oldest_first breaks ties by it
+        if len(mine) < 2 or spm.get("arbiter", 0) not in by_ties:
             continue
         drawn = run.draws.value(TIES, f"{pe_of(plan, k)} grant", 0, ORDERS)
         if drawn:

@@ -123,6 +123,19 @@ def test_what_a_file_says_of_bus_and_peak_together_is_no_mistake(kbsim: Kbsim) -
     assert kbsim("config", "check", "both.yaml", *together).err == ""
 
 
+def test_a_key_of_one_rule_has_no_effect_under_another_rule() -> None:
+    machine = {"allocation": "row_buffer_v2", "dram": {"device": "hbm2_2000"}}
+    keys = {"scheduler=fr_fcfs_cap": "cap=3", "page=adaptive": "idle_clocks=9"}
+    for rule, key in keys.items():
+        other = {"scheduler=fr_fcfs_cap": "scheduler=fr_fcfs", "page=adaptive": "page=closed"}[rule]
+        used, unused = ([f"dram.controller.{one}", f"dram.controller.{key}"] for one in (rule, other))
+        assert unused_settings(load_config(machine, used)) == []
+        [one] = unused_settings(load_config(machine, unused))
+        choice, name = rule.split("=")
+        assert one.path == f"dram.controller.{key.partition('=')[0]}"
+        assert one.instead == f"set dram.controller.{choice} to {name}"
+
+
 @pytest.mark.parametrize(
     ("machine", "setting", "why"),
     [

@@ -9,10 +9,12 @@ import re
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
+from kernbench.config import dram_controller, dram_device
 from kernbench.config.schema import ARBITERS
 from tests.contract.arbiters import PAGE, blocks, text_of
 from tests.contract.compiled import compiler
@@ -20,6 +22,15 @@ from tests.docs.examples import ROOT
 from tests.meta.source import needs_source
 
 SHOWN = [(name, body) for mark, name, body in (blocks() if PAGE.exists() else []) if mark == "in"]
+#: Enums of the core, each with its file, the names that machine files use, and the members without such a name.
+NAMED: dict[str, tuple[str, Iterable[str], tuple[str, ...]]] = {
+    "ArbiterRule": ("model/arbiter/rule.pxd", ARBITERS, ("plugged_in", "n_arbiters")),
+    "SchedulerRule": ("model/dram/scheduler/scheduler.pxd", dram_device.SCHEDULERS, ("n_schedulers",)),
+    "PageRule": ("model/dram/page/page.pxd", dram_device.PAGE_POLICIES, ("n_page_policies",)),
+    "AddressMapRule": ("model/dram/map/address_map.pxd", dram_device.ADDRESS_MAPS, ("n_address_maps",)),
+    "ControllerScheduler": ("model/controller/schedulers.pxd", dram_controller.SCHEDULERS, ("n_controller_schedulers",)),
+    "ControllerPage": ("model/controller/pages.pxd", dram_controller.PAGES, ("n_controller_pages",)),
+}
 
 
 @needs_source
@@ -30,7 +41,7 @@ def test_what_the_page_shows_stands_in_the_tree(name: str, body: str) -> None:
 
 @needs_source
 def test_a_rule_is_four_files() -> None:
-    files = [name for name, _ in SHOWN]
+    files = [name for name, body in SHOWN if "round_robin" in body.lower()]
     assert len(files) == len(set(files)) == 4
     rule = [ROOT / name for name in files if "round_robin" in name]
     assert [text_of(str(path.relative_to(ROOT))) == path.read_text(encoding="utf-8") for path in rule] == [True]
@@ -48,12 +59,18 @@ def test_a_rule_stands_nowhere_else() -> None:
             source = path.suffix in (".py", ".pyx", ".pxd", ".h") and not {"serving", "serve", "serve.py"} & set(path.parts)
             if source and "round_robin" in path.read_text(encoding="utf-8").lower():
                 found.add(str(path.relative_to(ROOT)))
-    assert found == {name for name, _ in SHOWN}
+    assert found == {name for name, body in SHOWN if "round_robin" in body.lower()}
 
 
-def test_numbers_and_names_are_in_one_order() -> None:
-    enum = re.findall(r"^    (\w+)", text_of("kernbench_core/model/arbiter/rule.pxd"), re.MULTILINE)
-    assert [name.lower() for name in enum] == [*ARBITERS, "plugged_in", "n_arbiters"]
+@needs_source
+@pytest.mark.parametrize("enum", NAMED)
+def test_numbers_and_names_are_in_one_order(enum: str) -> None:
+    file, names, ends = NAMED[enum]
+    source = (ROOT / "kernbench_core" / file).read_text(encoding="utf-8")
+    (body,) = re.findall(rf"^c(?:p?)def enum {enum}:.*\n((?: .*\n)+)", source, re.MULTILINE)
+    members = [member.lower() for member in re.findall(r"^    (\w+)", body, re.MULTILINE)]
+    short = [re.sub(r"^controller_|^(?!n_)(.*)_pages?$", r"\1", member) for member in members]  # CLOSED_PAGE is `closed`
+    assert short == [*names, *ends], f"the members of {enum} in kernbench_core/{file} differ from the names"
 
 
 def test_the_commands_for_c_work(tmp_path: Path) -> None:

@@ -14,13 +14,18 @@ from kernbench import Machine, load_config, load_program
 from kernbench.bounds.laws import BrokenLaw
 from kernbench.common.errors import InputError
 from kernbench.sim_engine.run.stops import WALKS
-from tests.row_strategies import row_systems
+from tests.row_strategies import controller_systems, row_systems
 from tests.strategies import systems
 from tests.system_rings import rings
 
 System = tuple[dict[str, Any], dict[str, Any]]
 RELAXED = settings(deadline=None, suppress_health_check=list(HealthCheck))
-DRAWN: dict[str, st.SearchStrategy[System]] = {"npu": systems(), "rows": row_systems(), "rings": rings()}
+DRAWN: dict[str, st.SearchStrategy[System]] = {
+    "npu": systems(),
+    "rows": row_systems(),
+    "controllers": controller_systems(),
+    "rings": rings(),
+}
 EDGES = [0, 1, -1, 2, 63, 64, 2**31 - 1, 2**31, 2**32, 2**53, 2**62, 2**63 - 1, -(2**63)]
 
 

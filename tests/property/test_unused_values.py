@@ -12,7 +12,7 @@ from kernbench import Machine, load_config, load_program
 from kernbench.common.errors import InputError
 from kernbench.config.effects import unused_values
 from kernbench.config.overrides import apply_overrides, parse_overrides
-from tests.row_strategies import row_systems
+from tests.row_strategies import controller_systems, row_systems
 from tests.strategies import systems
 from tests.systems_of_pes import systems_of_pes
 
@@ -28,6 +28,8 @@ OTHERS: dict[str, list[Any]] = {
     "weight": [1, 3, 7],
     "t_rfc": [1, 50, 400],
     "batch_bursts": [1, 2, 400],
+    "cap": [1, 3, 400],
+    "idle_clocks": [1, 7, 400],
     "row_buffer.map": ["row_bank_column_group", "row_column_bank_group"],
     "noc_pj_per_byte_hop": [0, 17],
     "hop_latency_cycles": [0, 40],
@@ -106,6 +108,12 @@ def test_of_one_npu(system: Pair, data: st.DataObject) -> None:
 @settings(RELAXED, max_examples=15)
 @given(row_systems(), st.data())
 def test_under_row_buffer(system: Pair, data: st.DataObject) -> None:
+    check(system, data, most=3)
+
+
+@settings(RELAXED, max_examples=15)
+@given(controller_systems(), st.data())
+def test_under_controllers(system: Pair, data: st.DataObject) -> None:
     check(system, data, most=3)
 
 

@@ -6,7 +6,7 @@ the policy, then the values of the machine itself. A time of a device in nanosec
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from functools import cache
 from typing import Any
@@ -23,6 +23,8 @@ from kernbench.config.section import Rule
 
 DEVICES, POLICIES = "dram", "dram_policies"  #: folders of `configs`
 SECTIONS: tuple[PathLike, ...] = (("dram",), ("cube", "hbm"))  #: location of the DRAM in a machine
+#: Keys of a machine that name files.
+NAMES = frozenset(".".join((*path, key)) for path in SECTIONS for key in ("device", "policy"))
 ALLOCATION = "row_buffer_v2"
 
 
@@ -121,11 +123,10 @@ def without_files(data: Any) -> Any:
     return data
 
 
-def names_files(data: Mapping[str, Any], paths: Iterable[str]) -> bool:
-    """Whether a machine, or a key that is set on it, names a device or policy: then its sections depend on each other."""
-    keys = {".".join((*path, key)) for path in SECTIONS for key in ("device", "policy")}
+def names_files(data: Mapping[str, Any]) -> bool:
+    """Whether a machine names a device or policy: then its sections depend on each other."""
     found = (_section(data, path) or {} for path in SECTIONS)
-    return any(section.get("device") or section.get("policy") for section in found) or not keys.isdisjoint(paths)
+    return any(section.get("device") or section.get("policy") for section in found)
 
 
 def _plain(default: Any) -> Any:

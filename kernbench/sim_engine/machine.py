@@ -388,7 +388,10 @@ class Machine:
         if jobs is not None:
             issue, start, end = issue[list(jobs.first)], start[list(jobs.first)], end[list(jobs.last)]
         ids = self.plan.kept("ids", lambda: np.array([entry.id for entry in self.program.entries], dtype=np.int64))
-        return np.stack([ids, issue, start, end], axis=1)
+        table = np.empty((len(ids), 4), dtype=np.int64)
+        for k, column in enumerate((ids, issue, start, end)):
+            table[:, k] = column
+        return table
 
     def _of_commands(self, times: list[EntryTimes]) -> list[EntryTimes]:
         """The times of commands: the first issue and start of their jobs, and the end of the last job."""

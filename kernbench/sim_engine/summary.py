@@ -196,10 +196,11 @@ def bank_conflicts(result: Result) -> BankConflicts:
     pads = {name: c for name, c in result.counters.items() if naming.counted(name) == "spm"}
     requests = sum(sum(pad["requests"]) for pad in pads.values())
     denials = sum(sum(pad["denials"]) for pad in pads.values())
-    banks = ((name, bank, denied) for name, pad in pads.items() for bank, denied in enumerate(pad["denials"]))
-    name, bank, denied = max(banks, key=lambda item: item[2], default=("", 0, 0))
-    if not denied:
+    name = max(pads, key=lambda name: max(pads[name]["denials"], default=0), default="")
+    if not denials:
         return BankConflicts(requests, 0, None, 0, 0)
+    denied = max(pads[name]["denials"])
+    bank = pads[name]["denials"].index(denied)
     return BankConflicts(requests, denials, bank, pads[name]["requests"][bank], denied, name if len(pads) > 1 else "")
 
 

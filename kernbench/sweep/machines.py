@@ -11,12 +11,12 @@ from typing import Any
 from kernbench.common.errors import InputError, Problem
 from kernbench.config import MachineConfig, load_config
 from kernbench.config.allowed_code import AllowCode, AllowedCode
-from kernbench.config.dram_files import names_files
+from kernbench.config.dram_files import NAMES, names_files
 from kernbench.config.load import KINDS
 from kernbench.config.machine import plain_value
 from kernbench.config.overrides import apply_overrides, parse_overrides
 from kernbench.config.places import value_at
-from kernbench.config.section import ValidationError
+from kernbench.config.section import Refused, ValidationError
 
 MAX_KEPT = 4096  #: most cached sections of one name
 
@@ -34,6 +34,7 @@ class Machines:
         self.label = label
         self.allowed_code = AllowedCode.of(allow_code)
         self.base = dict(base)
+        self._base_names_files = names_files(self.base)
         if str(base.get("schema")) not in KINDS:
             raise InputError(Problem(label, f"it must be one of {', '.join(KINDS)}", "schema", base.get("schema")))
         self._kind = KINDS[str(base["schema"])]
@@ -53,21 +54,39 @@ class Machines:
         """A machine that `at` has made before, here or in another process: the rules between its sections hold, and are not
         checked again."""
         with self._lock:
-            touched = _touched(settings)
-            known = {name: self._sections[name].get(touched.get(name, "")) for name in self._fields}
-            if not touched.keys() <= self._fields.keys() or None in known.values() or self._names_files(settings):
-                return self._at(settings)[0]
-            values = {self._fields[name]: found[0] for name, found in known.items() if found is not None}
-            config = self._kind.model_construct(**values)
-            return self._named(config)
+            known = self._known(settings, _touched(settings))
+            return self._at(settings)[0] if known is None else self._named(known)
+
+    def _known(self, settings: Sequence[Setting], touched: Mapping[str, str]) -> MachineConfig | None:
+        """The machine, if each of its sections has been checked before; the rules between its sections are not checked."""
+        if not touched.keys() <= self._fields.keys() or "schema" in touched or self._names_files(settings):
+            return None
+        values = {}
+        for name, field in self._fields.items():
+            found = self._sections[name].get(touched.get(name, ""))
+            if found is None:
+                return None
+            values[field] = found[0]
+        return self._kind.model_construct(**values)
 
     def _at(self, settings: Sequence[Setting]) -> tuple[MachineConfig, str]:
         touched = _touched(settings)
+        known = self._known(settings, touched)
+        if known is None:
+            return self._with_new_sections(settings, touched)
+        try:
+            known.check_whole()
+        except Refused:
+            return self._checked(settings)
+        return self._named(known), self._digest(touched)
+
+    def _with_new_sections(self, settings: Sequence[Setting], touched: Mapping[str, str]) -> tuple[MachineConfig, str]:
+        """A machine with sections that have not been checked before, and its digest."""
         if not touched.keys() <= self._fields.keys() or "schema" in touched or self._names_files(settings):
             return self._checked(settings)
         known = {name: self._sections[name].get(touched.get(name, "")) for name in self._fields}
         changed = [setting for setting in settings if known[_top(setting[0])] is None]
-        data = apply_overrides(self.base, parse_overrides(dict(changed)), self._default_at) if changed else self.base
+        data = apply_overrides(self.base, parse_overrides(dict(changed)), self._default_at)
         given = {name: data.get(name) if found is None else found[0] for name, found in known.items()}
         try:
             config = self._kind.model_validate({name: value for name, value in given.items() if value is not None})
@@ -77,7 +96,7 @@ class Machines:
         return self._named(config), self._digest(touched)
 
     def _names_files(self, settings: Sequence[Setting]) -> bool:
-        return names_files(self.base, (path for path, _ in settings))
+        return self._base_names_files or any(path in NAMES for path, _ in settings)
 
     def _checked(self, settings: Sequence[Setting]) -> tuple[MachineConfig, str]:
         """The slow path, whose errors give every detail."""
@@ -126,9 +145,9 @@ def _top(path: str) -> str:
 
 
 def _touched(settings: Sequence[Setting]) -> dict[str, str]:
-    """The sections that settings change, each with its settings in order, as text."""
+    """The sections that settings change, each with its settings in order, as text: different values have different texts."""
     touched: dict[str, str] = {}
     for path, value in settings:
         top = _top(path)
-        touched[top] = f"{touched.get(top, '')}{path}={json.dumps(value)};"
+        touched[top] = f"{touched.get(top, '')}{path}={value!r};"
     return touched

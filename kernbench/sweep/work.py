@@ -48,17 +48,18 @@ class Work:
         self.area = area
 
     @classmethod
-    def of(cls, context: Context, allow_code: AllowCode = ()) -> Work:
+    def of(cls, context: Context, allow_code: AllowCode = (), machines: Sequence[Machines] = ()) -> Work:
         """InputError if the context is from another version of the package, because results would get the wrong keys.
 
         `allow_code`: directories and files of Python code that targets and machines may name; a context itself allows none.
+        `machines`: the machines of the context, if they have been made before.
         """
         if (context.version, context.model_version) != (VERSION, MODEL_VERSION):
             rule = f"it has version {VERSION} of kernbench, model {MODEL_VERSION}, and the sweep is of {context.version}"
             raise InputError(Problem("worker", rule, remedy="install the same version everywhere"))
         allowed = AllowedCode.of(allow_code)
         targets = [target_of(one, allowed) for one in context.targets]
-        return cls(targets, [Machines(*one, allowed) for one in context.machines], context.area)
+        return cls(targets, machines or [Machines(*one, allowed) for one in context.machines], context.area)
 
     def run(self, task: Task) -> Row:
         """The row of a task. Every exception of the run becomes the error of its row, except an interrupt."""

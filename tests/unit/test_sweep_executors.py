@@ -111,6 +111,15 @@ def files_of(process: int) -> list[str]:
 
 
 @on_linux
+def test_copies_have_the_machines_of_the_parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = load_spec(write_spec(tmp_path))
+    points = points_of(spec)
+    pool = executor_for(spec, jobs=1, threads=None, dask=False, scheduler=None)
+    monkeypatch.setattr("kernbench.sweep.machines.load_config", None)  # a machine cannot be made again
+    assert [row.status for row in pool.results(point.task for point in points.points) if row is not None] == ["done"] * 6
+
+
+@on_linux
 def test_a_process_with_threads_is_not_copied() -> None:
     done = threading.Event()
     thread = threading.Thread(target=done.wait)

@@ -13,6 +13,7 @@ from kernbench.cmdq.shared_plans import Plans
 from kernbench.common.errors import InputError
 from kernbench.config.cache import NpuLlc
 from kernbench.config.schema import Control, MicroScheduler, Mmio
+from kernbench.sweep.machines import Machines
 from kernbench.sweep.points import Points, points_of
 from kernbench.sweep.spec.load import load_spec
 from kernbench.sweep.work import Work
@@ -92,6 +93,18 @@ def test_sections_seen_before_make_the_same_machine(tmp_path: Path) -> None:
         assert config == direct and digest == direct.digest()
         again = machine.again(point.task.settings)
         assert again == direct and again.digest() == digest and again.te.rate(4, 8) == direct.te.rate(4, 8)
+
+
+def test_rules_between_sections_hold_of_sections_seen_before() -> None:
+    """Each section is valid beside the others of one machine, and not beside those of the other."""
+    machine = Machines("mesh", load_config("npu_server").to_dict())
+    ends = [[[k // 4, k % 4] for k in range(channels)] for channels in (1, 2)]
+    settings = [[(("dram.channels", n + 1), ("noc.dram_at", ends[m])) for m in range(2)] for n in range(2)]
+    for n in range(2):
+        assert machine.at(settings[n][n])[0] == load_config("npu_server", dict(settings[n][n]))
+    for n in range(2):
+        with pytest.raises(InputError, match=r"noc\.dram_at"):
+            machine.at(settings[n][1 - n])
 
 
 def test_a_sample_draws_each_axis_within_its_range(tmp_path: Path) -> None:

@@ -45,7 +45,8 @@ def executor_for(spec: Spec, *, jobs: int | None, threads: int | None, dask: boo
         from kernbench.sweep.executors.on_dask import OnDask
 
         return OnDask(Context.of(spec), scheduler, jobs or processors(), spec.allowed_code)
-    return Pool(Context.of(spec), jobs or processors(), spec.limits, spec.allowed_code, fork=not python_of(spec))
+    fork = not python_of(spec)
+    return Pool(Context.of(spec), jobs or processors(), spec.limits, spec.allowed_code, fork=fork, machines=spec.machines)
 
 
 def python_of(spec: Spec) -> list[str]:

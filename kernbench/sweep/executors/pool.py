@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from multiprocessing import Pipe, get_context
 from multiprocessing.connection import Connection, wait
@@ -25,6 +25,7 @@ import kernbench.common
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.kept_results import shared_results
 from kernbench.config.allowed_code import AllowCode, AllowedCode
+from kernbench.sweep.machines import Machines
 from kernbench.sweep.points import Task
 from kernbench.sweep.spec import Limits
 from kernbench.sweep.store.tables import Row, failed_row
@@ -152,13 +153,13 @@ class Spawned:
 
 
 class Forked:
-    """A worker that is a copy of this process: nothing is imported, read or checked again."""
+    """A worker that is a copy of this process: no module is imported, and no machine is checked again."""
 
-    def __init__(self, connection: Connection, variables: Mapping[str, str]) -> None:
+    def __init__(self, connection: Connection, variables: Mapping[str, str], machines: Sequence[Machines]) -> None:
         from kernbench.sweep.executors.worker import main_of_copy
 
         held = {signal.SIGINT, signal.SIGTERM}  # until the copy has its own handlers
-        arguments = (connection.fileno(), os.getpid(), dict(variables), held)
+        arguments = (connection.fileno(), os.getpid(), dict(variables), held, machines)
         self._process = get_context("fork").Process(target=main_of_copy, args=arguments, daemon=True)
         before = signal.pthread_sigmask(signal.SIG_BLOCK, held)
         try:
@@ -184,12 +185,13 @@ def can_fork() -> bool:
 class Process:
     """One worker, as seen by its parent."""
 
-    def __init__(self, start: bytes, variables: Mapping[str, str], fork: bool) -> None:
+    def __init__(self, start: bytes, variables: Mapping[str, str], fork: bool, machines: Sequence[Machines]) -> None:
         ours, theirs = Pipe()
         self.connection: Connection = ours
         self._answers = select.poll()
         self._answers.register(ours.fileno(), select.POLLIN)
-        self.process = (Forked if fork and can_fork() else Spawned)(theirs, variables)
+        copied = fork and can_fork()
+        self.process = Forked(theirs, variables, machines) if copied else Spawned(theirs, variables)
         theirs.close()
         self.greeting: bytes | None = start
         self.ready = False
@@ -229,15 +231,24 @@ class Pool:
     """Runs tasks on `jobs` processes, each run within the limits.
 
     `fork`: workers may be copies of this process. Code of users runs in new processes, which have no data of this process.
+    `machines`: the machines of the context, if they have been made here; copies of this process do not make them again.
     """
 
     def __init__(
-        self, context: Context, jobs: int, limits: Limits, allow_code: AllowCode = (), *, fork: bool = False
+        self,
+        context: Context,
+        jobs: int,
+        limits: Limits,
+        allow_code: AllowCode = (),
+        *,
+        fork: bool = False,
+        machines: Sequence[Machines] = (),
     ) -> None:
         paths = AllowedCode.of(allow_code).paths
         self._start = encoded(Start(context, limits.seconds, limits.memory, paths, str(package_folder())))
         self._jobs = jobs
         self.fork = fork
+        self._machines = machines
         self._limits = limits
         self._processes: list[Process] = []
         self._deaths: dict[str, int] = {}
@@ -272,7 +283,7 @@ class Pool:
             if first is None:
                 more = False
                 break
-            process = Process(self._start, self._variables, self.fork)
+            process = Process(self._start, self._variables, self.fork, self._machines)
             process.tasks.append(first)  # sent when it is ready
             self._processes.append(process)
         for process in self._processes:

@@ -8,7 +8,7 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from multiprocessing.connection import Connection
 from types import FrameType
 from typing import NoReturn
@@ -17,6 +17,7 @@ import msgspec
 
 from kernbench.common.errors import InputError, Problem
 from kernbench.sweep.executors.pool import Start, encoded, package_folder, read_start, read_tasks, search_path
+from kernbench.sweep.machines import Machines
 from kernbench.sweep.points import Task
 from kernbench.sweep.spec import Limits
 from kernbench.sweep.store.tables import Row, failed_row
@@ -78,12 +79,12 @@ def die_with_parent(parent: int) -> None:
         sys.exit(1)
 
 
-def serve(connection: Connection) -> None:
-    """Answer until the parent closes its end."""
+def serve(connection: Connection, machines: Sequence[Machines] = ()) -> None:
+    """Answer until the parent closes its end. `machines`: as in `Work.of`."""
     start: Start = read_start(connection.recv_bytes())
     try:
         _check_package(start.package)
-        work = Work.of(start.context, start.allow_code)
+        work = Work.of(start.context, start.allow_code, machines)
     except InputError as error:
         connection.send_bytes(encoded(str(error)))
         return
@@ -114,18 +115,21 @@ def main(arguments: list[str]) -> int:
     return _served(int(arguments[0]), int(arguments[1]))
 
 
-def _served(descriptor: int, parent: int) -> int:
+def _served(descriptor: int, parent: int, machines: Sequence[Machines] = ()) -> int:
     die_with_parent(parent)
     with Connection(descriptor) as connection:
         try:
-            serve(connection)
+            serve(connection, machines)
         except (EOFError, ConnectionError):
             return 0
     return 0
 
 
-def main_of_copy(descriptor: int, parent: int, variables: Mapping[str, str], held: Iterable[signal.Signals]) -> None:
-    """The same as `main`, in a copy of the parent: releases the files, signals, objects and search path of the parent."""
+def main_of_copy(
+    descriptor: int, parent: int, variables: Mapping[str, str], held: Iterable[signal.Signals], machines: Sequence[Machines]
+) -> None:
+    """The same as `main`, in a copy of the parent: releases the files, signals, objects and search path of the parent, except
+    its machines."""
     os.setsid()  # Ctrl-C is handled by the parent
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -139,4 +143,4 @@ def main_of_copy(descriptor: int, parent: int, variables: Mapping[str, str], hel
     gc.set_threshold(100_000, 20, 20)
     os.environ.update(variables)
     sys.path[:] = search_path()
-    _served(descriptor, parent)
+    _served(descriptor, parent, machines)

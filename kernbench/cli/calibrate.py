@@ -75,7 +75,7 @@ def _plain(value: float, digits: int) -> str:
 
 def calibration_text(found: Calibration, width: int, written: list[str]) -> Iterator[RenderableType]:
     """Constants with their intervals, errors of rows with and without use in the fit, and the rows with the largest errors."""
-    from kernbench.analysis.chips.calibrate import ONE_CLASS, choice_text
+    from kernbench.analysis.chips.calibrate import ONE_CLASS
 
     wide = width >= WIDE
     columns: list[tuple[str, Justify]] = [("constant", "left"), ("before", "right"), ("fitted", "right"), ("95 %", "left")]
@@ -94,7 +94,15 @@ def calibration_text(found: Calibration, width: int, written: list[str]) -> Iter
         yield made
     else:
         yield widgets.Text(f"No constant is changed by {found.cases:,} rows of {found.source}")
-    yield widgets.Text(f"Chosen by the errors of left-out rows: {found.choice.name} ({choice_text(found.choice)})", WAIT)
+    yield ""
+    columns = [("constants of", "left"), ("rows", "right"), ("before", "right"), ("after", "right"), ("result", "left")]
+    chosen = table("Groups of constants", columns, "mean errors of left-out rows")
+    chosen.columns[0].no_wrap = chosen.columns[-1].no_wrap = False
+    for group in found.choice.decisions:
+        errors_of = ["" if value is None else f"{value:.1%}" for value in (group.before, group.after)]
+        result = f"{f'fitted, {group.choice}' if group.fitted else 'kept'}: {group.why}"
+        chosen.add_row(group.name, f"{group.rows:,}", *errors_of, result)
+    yield chosen
     yield ""
     errors = table("Errors", [("rows", "left"), ("number", "right"), ("median", "right"), ("mean", "right")], "")
     errors.add_row("all, before the fit", f"{found.cases:,}", *(f"{value:.1%}" for value in found.before))

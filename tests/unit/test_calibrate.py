@@ -88,12 +88,18 @@ def test_written_files_are_read_back(of_products: Calibration, tmp_path: Path) -
     assert "# No class of operations was left out: the table has one class." in machine_text(found)
 
 
-def test_the_files_say_what_was_chosen(of_products: Calibration) -> None:
-    choice = of_products.choice
-    assert choice.name == "all constants" and choice.rows == 21
-    assert choice.errors["all constants"] < 0.1 < choice.errors[UNCHANGED]
-    line = f"# Chosen by the errors of left-out rows: all constants ({UNCHANGED} {choice.errors[UNCHANGED]:.1%}, "
+def test_the_files_say_what_was_decided_on_each_group(of_products: Calibration) -> None:
+    decided = {one.name: one for one in of_products.choice.decisions}
+    assert of_products.choice.name == "DRAM bandwidth: all constants; products: all constants"
+    products = decided["products"]
+    assert products.rows == of_products.choice.rows == 21
+    assert products.before is not None and products.after is not None and products.after < 0.1 < products.before
+    assert not decided["start of kernels, DRAM latency"].fitted and "cache rate of vectors" not in decided
+    errors = f"error of left-out rows {products.before:.1%} before, {products.after:.1%} after"
+    line = f"# products: fitted (all constants), {errors}; left-out rows are predicted better.\n"
     assert line in machine_text(of_products) and line in runtime_text(of_products)
+    groups = of_products.to_dict()["groups"]
+    assert [one["name"] for one in groups] == list(decided) and groups[-1]["after"] == products.after
 
 
 def test_a_table_that_the_files_predict_changes_nothing(tmp_path: Path) -> None:
@@ -107,6 +113,7 @@ def test_a_table_that_the_files_predict_changes_nothing(tmp_path: Path) -> None:
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")
     found = calibrate(file, START, PROFILE)
     assert found.choice.name == UNCHANGED and not found.fitted.constants
+    assert not any(one.fitted for one in found.choice.decisions)
     assert (found.fitted.machine, found.fitted.runtime) == (START, PROFILE)
     assert found.before == pytest.approx(found.after, rel=0.03)
 

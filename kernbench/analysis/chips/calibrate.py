@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, median
@@ -18,8 +18,8 @@ from typing import Any
 
 import yaml
 
-from kernbench.analysis.chips.choice import FEWEST, Choice, Held, chosen_fit
-from kernbench.analysis.chips.fit import Constant, Fit, predictions, relative_errors
+from kernbench.analysis.chips.choice import FEWEST, Choice, Decision, Held, chosen_fit
+from kernbench.analysis.chips.fit import Constant, Fit, launch_key, ops_key, predictions, relative_errors, value_at
 from kernbench.analysis.chips.tables import Case, Context, read_row, rows_of, table_text
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.json_shapes import counted
@@ -84,14 +84,15 @@ class Calibration:
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""
 
-        def held(one: Held) -> dict[str, Any]:
+        def held(one: Held | Decision) -> dict[str, Any]:
             return {name: getattr(one, name) for name in one.__slots__}
 
         return {
             "source": self.source, "sha256": self.digest, "rows": self.cases, "unread": self.unread,
             "before": {"median": self.before[0], "mean": self.before[1]},
             "after": {"median": self.after[0], "mean": self.after[1]},
-            "choice": {"name": self.choice.name, "errors": self.choice.errors, "rows": self.choice.rows},
+            "choice": {"name": self.choice.name, "rows": self.choice.rows},
+            "groups": [held(one) for one in self.choice.decisions],
             "constants": [one.to_dict() for one in self.fitted.constants], "cross_validation": held(self.folds),
             "left_out": [held(one) for one in self.classes], "left_out_shapes": [held(one) for one in self.shapes],
             "worst": [{name: getattr(one, name) for name in one.__slots__} for one in self.worst],
@@ -175,6 +176,12 @@ def constants_for(cases: Sequence[Case], machine: NpuConfig, runtime: Runtime) -
             found.append(Constant("chip.cache_bytes_per_cycle", "byte/cycle", "operands from the last-level cache"))
     if streams and chip.cache_bytes:
         found.append(Constant("chip.stream_bytes_per_cycle", "byte/cycle", "vector kernels at the last-level cache"))
+    latent = {pair for pair in operations if pair[1] != "collective"}
+    if latent and chip.kind == "gpu":
+        found.append(Constant("dram.t_setup_cycles", "cycle", "latency of a dependent load from DRAM"))
+    if latent and runtime.start != "none":
+        name = {"stream": "start_ns", "graph": "graph_start_ns"}[runtime.start]
+        found.append(Constant(f"chip.{name}", "ns", "start of a kernel on the chip"))
     if "attention" in kinds:
         found.append(Constant("chip.attention_key_cycles", "cycle", "a block of attention, a key"))
         found.append(Constant("runtime.attention.start_ns", "ns", "attention kernels start, beyond the chip's start", 1000.0))
@@ -186,33 +193,32 @@ def constants_for(cases: Sequence[Case], machine: NpuConfig, runtime: Runtime) -
         if any(crossing):
             found.append(Constant("chip.nic_gb_s", "GB/s", "bandwidth of a network adapter"))
             found.append(Constant("chip.network_latency_ns", "ns", "latency of the network in a step between nodes", 1000.0))
-    by_host = {pair for pair in operations if pair[1] == "collective" or (runtime.sync_ns and pair[1] != "attention")}
-    for key in _calls(by_host, runtime):
-        begin = float(runtime.launch_ns.get("default", 0)) or 10_000.0
-        found.append(Constant(f"runtime.launch_ns.{key}", "ns", f"the host before a {key} kernel", begin))
+    by_host = {
+        (name, kind)
+        for name, kind in operations
+        if kind == "collective" or (kind != "attention" and (runtime.sync_ns or runtime.launch(name, kind)))
+    }
+    for key in sorted({launch_key(runtime, *pair) for pair in by_host}):
+        path = f"runtime.launch_ns.{key}"
+        begin = value_at(machine, runtime, path) or float(runtime.launch_ns.get("default", 0)) or 10_000.0
+        found.append(Constant(path, "ns", f"the host before a {key} kernel", begin))
     by_chip = {pair for pair in operations - by_host if pair[1] != "attention"}
-    for key in _keys(by_chip, runtime.ops):
+    for key in _keys(by_chip, runtime):
         meaning = f"start of {key} kernels, beyond the chip's start"
         if key == "matmul" and key in runtime.ops and runtime.ops[key].chain:
             found.append(Constant(f"runtime.ops.{key}.chain", "DRAM latency", meaning))
         else:
             found.append(Constant(f"runtime.ops.{key}.start_ns", "ns", meaning, 1000.0))
     in_streams = {pair for pair in operations if pair[1] in streams}
-    for key in _keys(in_streams, runtime.ops) if chip.kind == "gpu" else ():
+    for key in _keys(in_streams, runtime) if chip.kind == "gpu" else ():
         if key in runtime.ops and runtime.ops[key].thread_bytes:
             found.append(Constant(f"runtime.ops.{key}.thread_bytes", "byte", f"a thread of a {key} kernel has in flight"))
     return found
 
 
-def _calls(operations: set[tuple[str, str]], runtime: Runtime) -> list[str]:
-    """The keys of host times under which these operations are looked up: a class gets a key of its own instead of `default`."""
-    found = {(kind, runtime.call(runtime.launch_ns, name, kind)) for name, kind in operations}
-    return sorted({kind if key == "default" else key for kind, key in found})
-
-
-def _keys(operations: set[tuple[str, str]], table: Mapping[str, Any]) -> list[str]:
-    """The keys of a profile's table under which these operations are looked up: the name if it is there, else the class."""
-    return sorted({name if name in table else kind for name, kind in operations})
+def _keys(operations: set[tuple[str, str]], runtime: Runtime) -> list[str]:
+    """The keys of a profile's `ops` under which these operations are looked up."""
+    return sorted({ops_key(runtime, name, kind) for name, kind in operations})
 
 
 def _errors(cases: Sequence[Case], machine: NpuConfig, runtime: Runtime) -> tuple[float, float]:
@@ -239,9 +245,12 @@ def runtime_text(found: Calibration) -> str:
     return _provenance(found, "runtime.", inside=True) + str(yaml.safe_dump(plain_value(found.fitted.runtime), sort_keys=False))
 
 
-def choice_text(choice: Choice) -> str:
-    """The mean error of left-out rows by choice."""
-    return ", ".join(f"{name} {error:.1%}" for name, error in choice.errors.items())
+def decision_text(one: Decision) -> str:
+    """What was decided on a group of constants, with the errors of left-out rows, as a line."""
+    text = f"{one.name}: {f'fitted ({one.choice})' if one.fitted else 'kept'}"
+    if one.before is not None and one.after is not None:
+        text += f", error of left-out rows {one.before:.1%} before, {one.after:.1%} after"
+    return f"{text}; {one.why}"
 
 
 def _provenance(found: Calibration, prefix: str, *, inside: bool) -> str:
@@ -249,7 +258,7 @@ def _provenance(found: Calibration, prefix: str, *, inside: bool) -> str:
     lines = [
         f"# Fitted by kbsim calibrate {VERSION} on {found.cases} rows of {source} (SHA-256 {found.digest}).",
         f"# Error: median {middle:.1%}, mean {mean:.1%}; before the fit {was:.1%}, {was_mean:.1%}.",
-        f"# Chosen by the errors of left-out rows: {found.choice.name} ({choice_text(found.choice)}).",
+        *(f"# {decision_text(one)}." for one in found.choice.decisions),
         f"# Rows that the fit had not seen ({found.folds.name}): median {found.folds.median:.1%}, mean {found.folds.mean:.1%}.",
     ]
     for held in found.classes:

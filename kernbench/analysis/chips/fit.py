@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernbench.config import NpuConfig
 from kernbench.config.runtime import Runtime
+from kernbench.workloads.ops.operation import Attention, Collective, Product, Vector
 from kernbench.workloads.ops.timing import OperationTimer
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 WIDEST = 20.0  #: largest factor by which a constant may change
 SOFT = 0.1  #: residuals of the logarithm above this value count less than by their square
 STEPS = 60  #: limit of evaluations of the residuals, not counting those for derivatives
+ROUGH = 1e-3  #: least relative improvement of a step of a rough fit, and least relative change of a constant
 UNMOVED = 1e-3  #: if the root mean square of a constant's derivatives is below this value, the rows do not determine it
 #: How far a constant may be from the value of the file, as a logarithm. Calibrated chips and profiles differ by about as much:
 #: the shares of rated rates least, times of software most.
@@ -98,11 +100,12 @@ class Fit:
 
 
 def value_at(machine: NpuConfig, runtime: Runtime, path: str) -> float:
-    """The value at a path; for a host time without a key of its own, the profile's `default`."""
+    """The value at a path; for a host time without a key of its own, that of its group or the profile's `default`."""
     value: Any = runtime if path.startswith("runtime.") else machine
     for step in path.removeprefix("runtime.").split("."):
         if isinstance(value, Mapping):
-            value = value.get(int(step) if step.isdigit() else step, value.get("default"))
+            key = runtime.call(value, step, step) if step not in value and "default" in value else step
+            value = value.get(int(key) if key.isdigit() else key)
         else:
             value = getattr(value, step)
         if value is None:
@@ -164,11 +167,11 @@ def relative_errors(cases: Sequence[Case], found: Sequence[float]) -> list[float
 
 def fit(
     cases: Sequence[Case], machine: NpuConfig, runtime: Runtime, constants: Sequence[Constant], *,
-    weight: float = 1.0, begin: Mapping[str, float] | None = None,
+    rough: bool = False,
 ) -> Fit:  # fmt: skip
     """Find the constants for which the estimates are nearest to the rows.
 
-    `weight`: of the values of the file, in rows; `begin`: values from which the search starts, by path.
+    `rough`: stop as soon as a step improves the fit by less than 0.1 %.
     """
     import numpy as np
     from scipy.optimize import least_squares
@@ -185,16 +188,15 @@ def fit(
         """A soft absolute value of rows; the logarithm of the square of changes."""
         far, moved = 1 + squares[:count] / SOFT**2, 1 + squares[count:]
         return np.array([
-            [*2 * (np.sqrt(far) - 1), *weight * np.log(moved)],
-            [*far**-0.5 / SOFT**2, *weight / moved],
-            [*-0.5 * far**-1.5 / SOFT**4, *-weight / moved**2],
+            [*2 * (np.sqrt(far) - 1), *np.log(moved)],
+            [*far**-0.5 / SOFT**2, *1 / moved],
+            [*-0.5 * far**-1.5 / SOFT**4, *-1 / moved**2],
         ])  # fmt: skip
 
-    given = begin or {}
-    from_values = [log((given.get(one.path) or start) / start) for one, start in zip(constants, rows.begin, strict=True)]
-    first = [min(max(1 + value, lowest + FINE), top - FINE / 2) for value, top in zip(from_values, highest, strict=True)]
+    first = [min(1.0, top - FINE / 2) for top in highest]
+    near = {"ftol": ROUGH, "xtol": ROUGH} if rough else {}
     solved = least_squares(
-        residuals, np.array(first), bounds=(lowest, highest), loss=loss, diff_step=FINE, x_scale=1.0, max_nfev=STEPS
+        residuals, np.array(first), bounds=(lowest, highest), loss=loss, diff_step=FINE, x_scale=1.0, max_nfev=STEPS, **near
     )
     spread = _spread(solved.jac[:count], residuals(solved.x)[:count])
     fitted = []
@@ -219,7 +221,7 @@ class _Rows:
         self.before = [value_at(machine, runtime, one.path) for one in constants]
         self.begin = [value or one.begin for value, one in zip(self.before, constants, strict=True)]
         self._of = cases, machine, runtime, constants
-        self._used = [[i for i, one in enumerate(constants) if _looks_up(case, one.path, runtime)] for case in cases]
+        self._used = [[i for i, one in enumerate(constants) if looks_up(case, one.path, machine, runtime)] for case in cases]
         self._known: list[dict[tuple[float, ...], float]] = [{} for _ in cases]
 
     def logarithms(self, factors: Sequence[float]) -> list[float]:
@@ -238,13 +240,46 @@ class _Rows:
         return found
 
 
-def _looks_up(case: Case, path: str, runtime: Runtime) -> bool:
-    """Whether the time of a row may depend on a constant; values of other operations in a profile do not matter."""
+#: The kind of operation that looks up a constant of the machine, by the beginning of its path; streams: all but collectives.
+_USERS: dict[str, tuple[type, ...]] = {
+    "dram.": (Product, Attention, Vector),
+    "chip.cache_bytes_per_cycle": (Product,),
+    "chip.stream_bytes_per_cycle": (Vector, Attention),
+    "chip.attention": (Attention,),
+    "runtime.attention": (Attention,),
+    "chip.link": (Collective,),
+    "chip.nic": (Collective,),
+    "chip.network": (Collective,),
+}
+
+
+def looks_up(case: Case, path: str, machine: NpuConfig, runtime: Runtime) -> bool:
+    """Whether the time of a row may depend on a constant. If not, no value of the constant changes the time."""
     op = case.operation
-    table, _, rest = path.removeprefix("runtime.").partition(".")
-    if op is None or not path.startswith("runtime.") or table not in ("ops", "launch_ns"):
+    if op is None:
         return True
-    return rest.split(".")[0] in (op.name, op.kind, runtime.called_as.get(op.name))
+    table, _, rest = path.removeprefix("runtime.").partition(".")
+    if path.startswith("te."):  # attention on a GPU runs at the rated rate of products
+        gpu = machine.chip is not None and machine.chip.kind == "gpu"
+        return isinstance(op, Product) or (isinstance(op, Attention) and not gpu)
+    if path.startswith("runtime.") and table in ("ops", "launch_ns"):
+        return rest.split(".")[0] == (ops_key if table == "ops" else launch_key)(runtime, op.name, op.kind)
+    return next((isinstance(op, users) for start, users in _USERS.items() if path.startswith(start)), True)
+
+
+def ops_key(runtime: Runtime, name: str, kind: str) -> str:
+    """The key of a profile's `ops` for an operation: its name if it is there, else its class, which may be added."""
+    return name if name in runtime.ops else kind
+
+
+def launch_key(runtime: Runtime, name: str, kind: str) -> str:
+    """The key of a profile's `launch_ns` to which the launches of an operation are fitted.
+
+    A class gets a key of its own instead of `default`, and an operation instead of a group of `called_as`: operations of other
+    classes keep their value.
+    """
+    key = runtime.call(runtime.launch_ns, name, kind)
+    return {"default": kind, runtime.called_as.get(name, ""): name}.get(key, key)
 
 
 def _widest(machine: NpuConfig, path: str, begin: float) -> float:

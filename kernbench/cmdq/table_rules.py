@@ -219,7 +219,7 @@ def differing(tables: dict[str, Any], others: dict[str, Any]) -> str | None:
     for column in COLUMNS:
         table, other = column.of_tables(tables), column.of_tables(others)
         if table.shape != other.shape:
-            return f"{column.name} has {len(table)} rows instead of {len(other)}"
+            return f"{column.name} has the shape {table.shape} instead of {other.shape}"
         if not np.array_equal(table, other):
             row: list[int] = np.argwhere(np.atleast_1d(table != other))[0].tolist()
             return f"{column.name}{row} = {table[tuple(row)]} instead of {other[tuple(row)]}"

@@ -49,6 +49,14 @@ def reshaped(section: str, name: str) -> Callable[[Tables], None]:
     return change
 
 
+def scalar(section: str, name: str) -> Callable[[Tables], None]:
+    def change(tables: Tables) -> None:
+        table = tables[section] if section else tables
+        table[name] = table[name][0]
+
+    return change
+
+
 @pytest.mark.parametrize(
     ("change", "rule"),
     [
@@ -58,6 +66,9 @@ def reshaped(section: str, name: str) -> Callable[[Tables], None]:
         (put("dma", "t_start", 0, 2**63 - 1), f"dma.t_start[0] = {2**63 - 1}, and it must be from 0 to {2**62 - 1}"),
         (reshaped("", "op"), "op has another shape"),
         (reshaped("dma", "engine"), "dma.engine has another shape"),
+        (scalar("", "op"), "op has another shape"),
+        (scalar("dma", "entry"), "dma.engine has another shape"),
+        (scalar("compute", "parts"), "compute.parts has another shape"),
         (put("dma", "rows", 0, 2**62), "dma.rows[0] = 4611686018427387904, and it must be from 1 to 16777216"),
         (put("dma", "stride", 0, 2**61), None),
         (put("compute", "body", 0, 2**62 - 1), "compute.body"),

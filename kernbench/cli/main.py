@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gc
 import os
-import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +32,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         import warnings
 
         warnings.filterwarnings("default", message=r"kernbench\.", category=DeprecationWarning)
-    signal.signal(signal.SIGTERM, _on_sigterm)
+    from kernbench.cli.signals import interrupt_between_imports
+
+    interrupt_between_imports()
     code = exit_code(given)
     gc.freeze()  # the memory is freed when the process ends; Python would first search all of it for garbage
     sys.exit(code)
@@ -65,14 +66,11 @@ def exit_code(arguments: Sequence[str]) -> int:
             del os.environ[name]
     as_json = "--json" in arguments
     debug = "--debug" in arguments or os.environ.get("KBSIM_DEBUG", "") not in ("", "0")
-    from kernbench.cli.endings import Answered
-
     try:
         code = _invoke([argument for argument in arguments if argument != "--debug"], as_json)
         return _interrupted(as_json) if code == INTERRUPTED else code
     except BaseException as error:  # what users' code raises need be no Exception, as asyncio's CancelledError is none
-        answered = isinstance(error, Answered)
-        return _ended(error.__cause__ if answered and error.__cause__ else error, as_json and not answered, debug)
+        return _ended(error, as_json, debug)
 
 
 def _invoke(arguments: Sequence[str], as_json: bool) -> int:
@@ -104,11 +102,6 @@ def _invoke(arguments: Sequence[str], as_json: bool) -> int:
     return code if isinstance(code, int) else 0
 
 
-def _on_sigterm(number: int, frame: Any) -> None:
-    """Treat the signal that a job scheduler sends before it kills as Ctrl-C, so that finished results are printed."""
-    raise KeyboardInterrupt
-
-
 def _usage(error: Any, arguments: Sequence[str], as_json: bool) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":  # the help has been printed
         return REFUSED
@@ -136,6 +129,11 @@ def _interrupted(as_json: bool, error: BaseException | None = None) -> int:
 
 def _ended(error: BaseException, as_json: bool, debug: bool) -> int:
     """Report the exception that ended a command, and return the exit code."""
+    if not isinstance(error, KeyboardInterrupt):
+        from kernbench.cli.endings import Answered
+
+        if isinstance(error, Answered):
+            error, as_json = error.__cause__ or error, False
     if isinstance(error, KeyboardInterrupt):
         return _interrupted(as_json, error)
     from kernbench.cli import output

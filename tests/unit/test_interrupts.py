@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import signal
+import subprocess
+import sys
 import threading
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from kernbench.cli import signals
+from kernbench.cli.signals import interrupt_between_imports
 from kernbench.cli.tracing import traced
 from kernbench.common.interrupts import interrupts_held
 from kernbench.sim_engine.recording import TraceOptions
@@ -31,6 +38,74 @@ def _as_the_command_has_it(monkeypatch: pytest.MonkeyPatch) -> Any:
     before = signal.signal(signal.SIGTERM, stop)
     yield
     signal.signal(signal.SIGTERM, before)
+
+
+@pytest.fixture
+def between_imports(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """A folder of modules, and the handlers of the command."""
+    monkeypatch.syspath_prepend(tmp_path)
+    before = {one: signal.getsignal(one) for one in SIGNALS}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    interrupt_between_imports()
+    yield tmp_path
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_it_waits_for_the_end_of_an_import(between_imports: Path, number: signal.Signals) -> None:
+    name = f"interrupted_{number.name}"
+    text = f"import signal, time\nsignal.raise_signal({number:d})\ntime.sleep(0.1)\nwhole = True\n"
+    (between_imports / f"{name}.py").write_text(text)
+    with pytest.raises(KeyboardInterrupt):
+        importlib.import_module(name)
+        time.sleep(10)
+    assert sys.modules.pop(name).whole
+
+
+def test_an_import_that_does_not_end_is_interrupted(between_imports: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(signals, "GRACE", 0.2)
+    (between_imports / "endless.py").write_text("import signal, time\nsignal.raise_signal(2)\ntime.sleep(10)\n")
+    begin = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        importlib.import_module("endless")
+    assert 0.2 <= time.monotonic() - begin < 10
+
+
+def test_it_waits_while_types_are_hashed(between_imports: Path) -> None:
+    """A dictionary of msgspec swallows the exceptions of `typing`'s `__hash__`."""
+    reached: list[int] = []
+    code = compile("signal.raise_signal(2)\nreached.append(1)\n", "typing.py", "exec")
+    with pytest.raises(KeyboardInterrupt):
+        exec(code, {"__name__": "typing", "signal": signal, "reached": reached})
+        time.sleep(10)
+    assert reached == [1]
+
+
+def test_a_signal_that_is_ignored_stays_ignored(between_imports: Path) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    interrupt_between_imports()
+    signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.parametrize("module", ["kernbench.cli.run_target", "kernbench.sim_engine.machine", "numpy", "msgspec"])
+def test_a_command_that_imports_ends_as_interrupted(tmp_path: Path, module: str, number: signal.Signals) -> None:
+    code = (
+        "import os, signal, sys\n"
+        "class Sends:\n"
+        "    def find_spec(self, name, path, target=None):\n"
+        f"        if name == {module!r}:\n"
+        "            sys.meta_path.remove(self)\n"
+        f"            os.kill(os.getpid(), {number:d})\n"
+        "from kernbench.cli.main import main\n"
+        "sys.meta_path.insert(0, Sends())\n"
+        "main(sys.argv[1:])\n"
+    )
+    command = [sys.executable, "-c", code, "run", "gemm", "--json" if module == "numpy" else "-q", "--set", "m=64"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=100, check=False)
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")
 
 
 @pytest.mark.parametrize("number", SIGNALS)

@@ -1,0 +1,54 @@
+"""SIGINT and SIGTERM of the `kbsim` process. The module is imported before all others, and thus imports nothing large."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from types import FrameType
+
+GRACE = 2.0  # [s] longest delay of an interrupt: the import of a user's module may never end
+AGAIN = 0.02  # [s] from a signal during an import to the next attempt
+
+
+def interrupt_between_imports() -> None:
+    """Let both signals raise KeyboardInterrupt. A signal that comes during an import, or while msgspec reads types, waits until
+    that ends, at the latest until GRACE is over.
+
+    The dictionaries of C code swallow exceptions of `__hash__` and `__eq__`: an interrupt in them would be lost, and msgspec
+    would make a class whose use crashes the process. A signal that the process ignores is still ignored. A job scheduler sends
+    SIGTERM before it kills a process: as after Ctrl-C, finished results are printed.
+    """
+    since: list[float] = []
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if _is_loading(frame):
+            since.append(time.monotonic())
+            if since[-1] - since[0] < GRACE:
+                late = threading.Timer(AGAIN, _send_again, (number,))
+                late.daemon = True
+                late.start()
+                return
+        since.clear()
+        raise KeyboardInterrupt
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, handle)
+
+
+def _send_again(number: int) -> None:
+    main = threading.main_thread().ident
+    assert main is not None
+    signal.pthread_kill(main, number)  # ends a call in which the main thread waits, which raise_signal in a thread does not
+
+
+def _is_loading(frame: FrameType | None) -> bool:
+    """Whether a frame, or one that called it, is in an import statement, or in the code of types that msgspec calls."""
+    while frame is not None:
+        if frame.f_globals.get("__name__") in ("typing", "types", "msgspec._utils"):
+            return True
+        if frame.f_code.co_name == "_load_unlocked" and frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+            return True
+        frame = frame.f_back
+    return False

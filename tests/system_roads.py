@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kernbench.common.naming import in_cube, parse_node
+from kernbench.common.naming import in_cube, parse_node, parse_pe
 from kernbench.config.system import SystemConfig
+from kernbench.policy.routing.resolver import address_map
 from kernbench.policy.routing.router import Path, PathRouter
 from kernbench.topology.builder import build_topology
 from tests.oracles.ref_system_parts import Hop
@@ -18,6 +19,7 @@ class PlainRoads:
         self.topology = build_topology(config)
         self.router = PathRouter(self.topology)
         self.resolver = self.router.resolver
+        self.memories = address_map(config)
         self._rank = {node.id: i for i, node in enumerate(self.topology.nodes)}
 
     def memory(self, address: int) -> tuple[str, int | None]:
@@ -40,6 +42,18 @@ class PlainRoads:
         endpoint, cpu = self.resolver.find_pcie_ep(at.sip), self.resolver.find_io_cpu(at.sip)
         legs = (("host", endpoint), (endpoint, cpu), (cpu, m_cpu))
         return [hop for leg in legs for hop in self._hops(self.router.find_node_path(*leg))]
+
+    def command(self, m_cpu: str, cpu: str) -> Sequence[Hop]:
+        return self._hops(self.router.find_node_path(m_cpu, cpu))
+
+    def home(self, pe: str, tier: str) -> tuple[int, int]:
+        sip, cube, number = parse_pe(pe)
+        at, window = self.memories, sip * self.memories.cubes + cube
+        if tier == "sram":
+            start = at.sram.address(window, 0)
+            return start, start + at.sram.nbytes
+        start = at.hbm.address(window, number * at.slices // at.pes * at.slice_bytes)
+        return start, start + at.slice_bytes
 
     def endpoints(self) -> Sequence[str]:
         return self.resolver.find_all_pcie_eps()

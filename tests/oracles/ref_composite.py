@@ -1,58 +1,34 @@
-"""A kernel of loads and composite ops on one NPU, written from docs/model/kernels.md: tokens that move from stage to stage.
+"""A composite op of a kernel, written from docs/model/kernels.md: tokens that move from stage to stage.
 
-The engines, banks and shares are those of `reference.py`. A stage becomes one or more entries, which the engines run like the
-entries of a program. Handles are never freed, so that tiles are one after the other in the scratchpad.
+A stage becomes one or more entries, which the engines of the PE run like the entries of a program.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
-from .ref_control import Record
-from .ref_geometry import aligned_rows, ceil_div
-from .reference import Simulation
+from .ref_geometry import ceil_div
+from .ref_pe import BITS, Pe, Rows, Stage
 
-BITS = {"f32": 32, "f16": 16, "i8": 8}
-PLACES = 80  # jobs of a PE in its engines at a time
 ROWS = ("sum", "max", "min", "layernorm", "rmsnorm", "softmax")
+Held = tuple[int, int]  # (address, bytes) of a tile in the scratchpad
 
 
 class Op(NamedTuple):
-    """What a kernel does: `load`, `gemm`, `math` or `wait`."""
+    """A composite op: `gemm` or `math`."""
 
     kind: str
-    shape: tuple[int, ...] = ()  # (m, n, k), or the shape of a load or math op
-    operands: tuple[int, ...] = ()  # addresses; of a load one; -1 - i: the tile of load i
-    dtypes: tuple[str, ...] = ()  # of the operands, then of the result
-    out: int = 0  # address of the result
+    shape: tuple[int, ...]  # (m, n, k), or (rows, length)
+    operands: tuple[int | Held, ...]  # addresses in memory, or tiles that are in the scratchpad
+    dtypes: tuple[str, ...]  # of the operands, then of the result
+    out: int  # address of the result
     name: str = ""  # of a math op
     tile: tuple[int, ...] | None = None
     buffers: int = 2
     epilogue: tuple[str, ...] = ()
-    of: int = 0  # the op that a `wait` waits for
-
-
-class Rows(NamedTuple):
-    """The bytes of a tile in its tensor."""
-
-    offset: int
-    rows: int
-    row_bytes: int
-    stride: int
-
-    @property
-    def nbytes(self) -> int:
-        return self.rows * self.row_bytes
-
-
-class Stage:
-    """Its name and times, as in the op log; `start` is that of its first job."""
-
-    def __init__(self, name: str, over: Callable[[int], None], jobs: Sequence[dict[str, Any]]) -> None:
-        self.name = name
-        self.over = over
-        self.records = [Record(0, {**job, "id": 0}) for job in jobs]
+    swapped: tuple[bool, ...] = (False, False)  # a gemm's operands that are stored transposed
+    channel: str = "act_weight"
 
 
 class Token:
@@ -70,28 +46,37 @@ class Token:
 
 
 class Composite:
-    """A composite op in flight."""
+    """A composite op on a PE, from its issue to its end."""
 
-    def __init__(self, run: CompositeSimulation, op: Op) -> None:
-        self.run, self.op = run, op
-        self.tile = op.tile or _tile(op, run.room)
+    def __init__(self, pe: Pe, op: Op) -> None:
+        self.pe, self.op = pe, op
+        self.tile = op.tile or _tile(op, pe.largest // 2)
         self.tokens = _plan(op, self.tile)
-        sizes = [ceil_div(nbytes, run.spm.width) * run.spm.width for nbytes in _sizes(op, self.tile)]
-        streamed = [where >= 0 for where in op.operands]
-        needed = [size * op.buffers for size, read in zip(sizes, [*streamed, True], strict=True) if read]
-        self.block = at = run.allocate(sum(needed))
+        width = pe.spm.width
+        streamed = [isinstance(where, int) for where in op.operands]
+        sizes = zip(_sizes(op, self.tile), [*streamed, True], strict=True)
+        self.buffers = [ceil_div(nbytes, width) * width if read else 0 for nbytes, read in sizes]  # bytes of each, by ring
+        self.nbytes = sum(self.buffers) * op.buffers
+        self.block = -1  # its range of the scratchpad
         self.rings: list[list[int]] = []  # addresses of buffers; of an operand in the scratchpad: none
-        for size, read in zip(sizes, [*streamed, True], strict=True):
-            self.rings.append([at + size * k for k in range(op.buffers)] if read else [])
-            at += size * len(self.rings[-1])
         self.unstarted = list(self.tokens)
         self.waiting = list(self.tokens)  # not yet computing
         self.fillings: list[list[Rows]] = [[] for _ in op.operands]  # of each ring, oldest first
         self.results = 0  # output tiles that have begun to compute
         self.in_use: set[int] = set()  # addresses of output buffers
         self.unwritten = sum(token.out is not None for token in self.tokens)
-        self.end: int | None = None
-        self.start_tokens(run.cycle)
+
+    def place(self) -> None:
+        """Take the range of its buffers, for which there is room."""
+        self.block = at = self.pe.allocate(self.nbytes)
+        for size in self.buffers:
+            self.rings.append([at + size * k for k in range(self.op.buffers)] if size else [])
+            at += size * len(self.rings[-1])
+
+    def begin(self, over: Callable[[int], None]) -> None:
+        """Its scheduler cycles have passed. `over` is called at its end."""
+        self.over = over
+        self.start_tokens(self.pe.now)
 
     def start_tokens(self, cycle: int) -> None:
         """Start tokens in the order of the plan, as far as there are buffers."""
@@ -99,9 +84,9 @@ class Composite:
             token = self.unstarted.pop(0)
             loads = []
             for ring, tile in enumerate(token.tiles):
-                if not self.rings[ring]:
-                    held = self.run.tiles[-1 - self.op.operands[ring]]
-                    token.places.append(held[0] + min(tile.offset, held[1] - tile.nbytes))
+                where = self.op.operands[ring]
+                if not isinstance(where, int):
+                    token.places.append(where[0] + min(tile.offset, where[1] - tile.nbytes))
                     continue
                 is_new = not self._is_newest(ring, tile)
                 if is_new:
@@ -110,10 +95,10 @@ class Composite:
                 token.readers.append((ring, filling))
                 token.places.append(self.rings[ring][filling % self.op.buffers])
                 if is_new:
-                    loads.append(self.run.transfer("DMA_LOAD_TILE", self.op.operands[ring], tile, token.places[-1]))
+                    loads.append(self.pe.transfer("DMA_LOAD_TILE", where, tile, token.places[-1], self.op.channel))
             fetch = _bind(self._fetch, token)
             if loads:
-                self.run.serve(Stage("DMA_READ", fetch, loads), self.run.fewest("dma"))
+                self.pe.serve(Stage("DMA_READ", fetch, loads), self.pe.fewest("dma"))
             else:
                 fetch(cycle)
 
@@ -128,7 +113,7 @@ class Composite:
         return all(token.computed for token in self.tokens if (ring, before) in token.readers)
 
     def _fetch(self, token: Token, cycle: int) -> None:
-        self.run.pass_on("FETCH", _bind(self._fetched, token), cycle)
+        self.pe.fetch_or_store("FETCH", sum(tile.nbytes for tile in token.tiles), _bind(self._fetched, token))
 
     def _fetched(self, token: Token, cycle: int) -> None:
         token.fetched = True
@@ -146,49 +131,45 @@ class Composite:
                 self.in_use.add(token.result)
             self.waiting.pop(0)
             kind = "te" if self.op.kind == "gemm" else "ve"
-            engine = token.number % self.run.machine[kind]["engines"]
-            job = self._product(token) if kind == "te" else self._elementwise(token)
-            self.run.serve(Stage("GEMM" if kind == "te" else "MATH", _bind(self._computed, token), [job]), (kind, engine))
-
-    def _product(self, token: Token) -> dict[str, Any]:
-        (m, n, k), (a, b, c) = token.size, (BITS[dtype] for dtype in self.op.dtypes)
-        job = {"opcode": "TE_GEMM_TILE", "m": m, "n": n, "k": k, "qbits_weight": b, "qbits_activation": a, "qbits_result": c}
-        job |= self.run.at("ifm", token.places[0]) | self.run.at("wgt", token.places[1])
-        return job | ({"partial": True} if token.out is None else self.run.at("ofm", token.result))
-
-    def _elementwise(self, token: Token) -> dict[str, Any]:
-        return self.run.vector(self.op.name, token.size, self.op.dtypes[0], self.op.dtypes[-1], token.places, token.result)
+            engine = token.number % self.pe.run.machine[kind]["engines"]
+            bits, result = [BITS[dtype] for dtype in self.op.dtypes], token.result if token.out is not None else None
+            if kind == "te":
+                job = self.pe.product(token.size, bits, *token.places, result)
+            else:
+                job = self.pe.vector(self.op.name, token.size, (bits[0], bits[-1]), token.places, token.result)
+            self.pe.serve(Stage("GEMM" if kind == "te" else "MATH", _bind(self._computed, token), [job]), (kind, engine))
 
     def _computed(self, token: Token, cycle: int) -> None:
         token.computed = True
         if token.out is not None:
-            self._epilogue(token, 0, cycle)
+            self._epilogue(token, 0)
 
-    def _epilogue(self, token: Token, number: int, cycle: int) -> None:
+    def _epilogue(self, token: Token, number: int) -> None:
+        assert token.out is not None
         if number == len(self.op.epilogue):
-            self.run.pass_on("STORE", _bind(self._write, token), cycle)
+            self.pe.fetch_or_store("STORE", token.out.nbytes, _bind(self._write, token))
             return
-        (m, n, _), dtype = token.size, self.op.dtypes[-1]
-        job = self.run.vector(self.op.epilogue[number], (m, n), dtype, dtype, [token.result], token.result)
+        bits, (m, n, _) = BITS[self.op.dtypes[-1]], token.size
+        job = self.pe.vector(self.op.epilogue[number], (m, n), (bits, bits), [token.result], token.result)
 
         def over(cycle: int) -> None:
-            self._epilogue(token, number + 1, cycle)
+            self._epilogue(token, number + 1)
             self.start_tokens(cycle)
 
-        self.run.serve(Stage("MATH", over, [job]), self.run.fewest("ve"))
+        self.pe.serve(Stage("MATH", over, [job]), self.pe.fewest("ve"))
 
     def _write(self, token: Token, cycle: int) -> None:
         assert token.out is not None
-        job = self.run.transfer("DMA_STORE_TILE", self.op.out, token.out, token.result)
-        self.run.serve(Stage("DMA_WRITE", _bind(self._written, token), [job]), self.run.fewest("dma"))
+        job = self.pe.transfer("DMA_STORE_TILE", self.op.out, token.out, token.result, self.op.channel)
+        self.pe.serve(Stage("DMA_WRITE", _bind(self._written, token), [job]), self.pe.fewest("dma"))
 
     def _written(self, token: Token, cycle: int) -> None:
         self.in_use.remove(token.result)
         self.unwritten -= 1
         self.compute(cycle)
         if not self.unwritten:
-            self.end = cycle
-            self.run.release(self.block)
+            self.pe.release(self.block)
+            self.over(cycle)
 
 
 def _bind(method: Callable[[Token, int], None], token: Token) -> Callable[[int], None]:
@@ -202,191 +183,11 @@ def _bind(method: Callable[[Token, int], None], token: Token) -> Callable[[int],
     return over
 
 
-class CompositeSimulation(Simulation):
-    """The state of a run of one kernel. `machine` is complete."""
-
-    def __init__(self, machine: dict[str, Any], ops: Sequence[Op]) -> None:
-        super().__init__(machine, {"cmdq": []})
-        self.ops = list(ops)
-        self.done: list[Composite | Stage] = []  # of each op except waits
-        self.tiles: list[tuple[int, int]] = []  # (address, bytes) of the tile of each load
-        self.taken: list[tuple[int, int]] = []
-        self.stages: list[Stage] = []  # all, in the order in which they began
-        self.engine_of: dict[int, tuple[str, int]] = {}  # by id of a stage that is not over
-        self.given: list[tuple[Record, Stage]] = []  # jobs in the engines
-        self.backlog: list[tuple[Record, Stage]] = []  # jobs that wait for a place
-        self.passing: list[tuple[Callable[[int], None], Stage]] = []  # FETCH and STORE, which take no time on one NPU
-        self.waits_for: int | None = None
-        self.cycle = 0
-
-    def run(self) -> dict[str, Any]:
-        """Step cycle by cycle to the end of the kernel. A launch takes one cycle."""
-        while self.cycle < self.machine["max_cycles"]:
-            self._wake(self.cycle)
-            if self.cycle and not self.ops and not self._is_waiting() and not self.engine_of:
-                return {"cycles": self.cycle, "stages": sorted(self.log), "counters": self._counters()}
-            self._start(self.cycle)
-            self._share(self.cycle)
-            self._bank(self.cycle)
-            self._move(self.cycle)
-            self._complete(self.cycle)
-            self.cycle += 1
-        return {"cycles": None, "stages": [], "counters": {}}
-
-    @property
-    def log(self) -> list[tuple[str, int, int]]:
-        """Name, start and end of every stage."""
-        found = []
-        for stage in self.stages:
-            starts, ends = ([getattr(record, at) for record in stage.records] for at in ("start", "end"))
-            found.append((stage.name, min(starts), max(ends)))
-        return found
-
-    # P1 -----------------------------------------------------------------------------------------------------------
-
-    def _wake(self, cycle: int) -> None:
-        """Jobs that end are reported in the order of their submission, and move their tokens on. Then the kernel goes on."""
-        ended = [(record, stage) for record, stage in self.given if record.end == cycle]
-        for record, stage in sorted(ended, key=lambda pair: pair[0].entry["order"]):
-            self.given.remove((record, stage))
-            self._give()
-            if all(other is not stage for _, other in self.given + self.backlog):
-                del self.engine_of[id(stage)]
-                stage.over(cycle)
-                self._pass()
-        while cycle and self.ops and not self._is_waiting():
-            op = self.ops.pop(0)
-            if op.kind == "wait":
-                self.waits_for = op.of
-            elif op.kind == "load":
-                self._load(op)
-            else:
-                self.done.append(Composite(self, op))
-            self._pass()
-
-    @staticmethod
-    def _is_over(stage: Stage) -> bool:
-        return all(record.end is not None for record in stage.records)
-
-    def _is_waiting(self) -> bool:
-        if self.waits_for is not None:
-            op = self.done[self.waits_for]
-            if op.end is None if isinstance(op, Composite) else not self._is_over(op):
-                return True
-            self.waits_for = None
-        return False
-
-    def _load(self, op: Op) -> None:
-        """A load that the kernel waits for."""
-        tile = Rows(0, 1, op.shape[0] * op.shape[1] * BITS[op.dtypes[0]] // 8, 0)
-        at = self.allocate(tile.nbytes)
-        self.tiles.append((at, tile.nbytes))
-        stage = Stage("dma_read", lambda _: None, [self.transfer("DMA_LOAD_TILE", op.operands[0], tile, at)])
-        self.serve(stage, self.fewest("dma"))
-        self.waits_for = len(self.done)
-        self.done.append(stage)
-
-    # What stages are made of ---------------------------------------------------------------------------------------
-
-    @property
-    def _align(self) -> int:
-        return int(self.machine["dma"]["alignment_bytes"])
-
-    def serve(self, stage: Stage, engine: tuple[str, int]) -> None:
-        """Hand the jobs of a stage to an engine."""
-        self.stages.append(stage)
-        self.engine_of[id(stage)] = engine
-        for record in stage.records:
-            record.entry |= {f"{engine[0]}_id": engine[1]}
-            self.record_of[id(record.entry)] = record
-            self.backlog.append((record, stage))
-        self._give()
-
-    def _give(self) -> None:
-        """Jobs go to their engines, as far as there are places."""
-        while self.backlog and len(self.given) < PLACES:
-            record, stage = self.backlog.pop(0)
-            record.entry["order"] = self.submitted
-            self._submit(record)
-            self.given.append((record, stage))
-
-    def fewest(self, kind: str) -> tuple[str, int]:
-        """The engine of a kind with the fewest commands; a stage counts until it is over."""
-        busy = list(self.engine_of.values())
-        return kind, min(range(self.machine[kind]["engines"]), key=lambda engine: (busy.count((kind, engine)), engine))
-
-    def pass_on(self, name: str, over: Callable[[int], None], cycle: int) -> None:
-        """FETCH or STORE: the tile goes on in this cycle, after what begins at the same time."""
-        stage = Stage(name, over, [{"opcode": "NOP"}])
-        stage.records[0].start = stage.records[0].end = cycle
-        self.passing.append((over, stage))
-
-    def _pass(self) -> None:
-        while self.passing:
-            over, stage = self.passing.pop(0)
-            self.stages.append(stage)
-            over(self.cycle)
-
-    def at(self, name: str, address: int) -> dict[str, int]:
-        """The fields of an entry for a flat address."""
-        spm = self.spm
-        if not spm.interleaved:
-            return {f"{name}_bank": address // spm.size, f"{name}_offset": address % spm.size}
-        line, rest = divmod(address, spm.width)
-        return {f"{name}_bank": line % spm.banks, f"{name}_offset": line // spm.banks * spm.width + rest}
-
-    def transfer(self, opcode: str, tensor: int, tile: Rows, place: int) -> dict[str, Any]:
-        """A tile between memory and scratchpad. Its aligned bytes end inside the scratchpad."""
-        rows = [(tensor + tile.offset + i * tile.stride, tile.row_bytes) for i in range(tile.rows)]
-        travel = sum(nbytes for _, nbytes in aligned_rows(rows, self._align))
-        moved = {"num_elements": tile.nbytes}
-        if tile.rows > 1:
-            moved = {"rows": tile.rows, "row_elements": tile.row_bytes, "stride_bytes": tile.stride}
-        entry = {"opcode": opcode, "tensor_role": "weight", "qbits": 8, "dram_addr": rows[0][0], **moved}
-        return entry | self.at("spm", min(place, self.size - travel))
-
-    def vector(
-        self, name: str, size: tuple[int, ...], dtype: str, to: str, places: Sequence[int], result: int
-    ) -> dict[str, Any]:
-        job = {"opcode": f"VE_{name.upper()}_TILE", "batch": size[0], "length": size[1]}
-        job |= {"qbits_activation": BITS[dtype], "qbits_result": BITS[to]}
-        for region, place in zip(("in", "in2"), places, strict=False):
-            job |= self.at(region, place)
-        return job | self.at("out", result)
-
-    # The scratchpad ------------------------------------------------------------------------------------------------
-
-    @property
-    def size(self) -> int:
-        return self.spm.banks * self.spm.size
-
-    def _gaps(self) -> list[tuple[int, int]]:
-        begin, found = 0, []
-        for address, nbytes in sorted([*self.taken, (self.size, 0)]):
-            found.append((begin, address - begin))
-            begin = ceil_div(address + nbytes, self.spm.width) * self.spm.width
-        return [gap for gap in found if gap[1] > 0]
-
-    def allocate(self, nbytes: int) -> int:
-        """The first gap that is large enough."""
-        address = next(begin for begin, room in self._gaps() if room >= nbytes)
-        self.taken.append((address, nbytes))
-        return address
-
-    def release(self, address: int) -> None:
-        self.taken = [one for one in self.taken if one[0] != address]
-
-    @property
-    def room(self) -> int:
-        """Half of the largest gap: what the buffers of a composite op may need."""
-        return max(room for _, room in self._gaps()) // 2
-
-
 # Plans --------------------------------------------------------------------------------------------------------------
 
 
 def _block(width: int, bits: int, row: int, rows: int, col: int, cols: int) -> Rows:
-    """The bytes of a block of a row-major matrix; if they are contiguous, they are one row."""
+    """The bytes of a block of a row-major matrix with rows of `width` elements; if they are contiguous, they are one row."""
     start, row_bytes, stride = (row * width + col) * bits // 8, cols * bits // 8, width * bits // 8
     return Rows(start, 1, rows * row_bytes, 0) if rows == 1 or cols == width else Rows(start, rows, row_bytes, stride)
 
@@ -408,10 +209,13 @@ def _plan(op: Op, tile: tuple[int, ...]) -> list[Token]:
             number += 1
             for at in range(0, k, tile[2]):
                 size = min(tile[0], m - row), min(tile[1], n - col), min(tile[2], k - at)
-                a = _block(k, bits[0], row, size[0], at, size[2])
-                b = _block(n, bits[1], at, size[2], col, size[1])
+                a, b = (row, size[0], at, size[2]), (at, size[2], col, size[1])
+                tiles = [
+                    _block(high, of, *block[2:], *block[:2]) if swapped else _block(wide, of, *block)
+                    for high, wide, of, block, swapped in zip((m, k), (k, n), bits, (a, b), op.swapped, strict=False)
+                ]
                 out = _block(n, bits[2], row, size[0], col, size[1]) if at + tile[2] >= k else None
-                tokens.append(Token([a, b], out, size, number))
+                tokens.append(Token(tiles, out, size, number))
     return tokens
 
 
@@ -427,7 +231,7 @@ def _tile(op: Op, room: int) -> tuple[int, ...]:
     """The size of tiles that the op itself does not state."""
 
     def fits(tile: tuple[int, ...]) -> bool:
-        read = [True] * len(op.dtypes) if op.kind == "math" else [*(where >= 0 for where in op.operands), True]
+        read = [True] * len(op.dtypes) if op.kind == "math" else [*(isinstance(where, int) for where in op.operands), True]
         return op.buffers * sum(size for size, counts in zip(_sizes(op, tile), read, strict=True) if counts) <= room
 
     if op.kind == "math":
@@ -435,7 +239,7 @@ def _tile(op: Op, room: int) -> tuple[int, ...]:
         x = 16384
         while True:
             tile = (max(1, min(rows, x // length)), length) if op.name in ROWS else (1, min(length, x))
-            if fits(tile):
+            if fits(tile) or x <= (length if op.name in ROWS else 64):
                 return tile
             x //= 2
     m, n, k = op.shape

@@ -240,6 +240,9 @@ class DmaEngine:
         """P3: start pending jobs; `starts(job)` checks and records each start and may raise."""
         if cycle % self.dma["period"]:
             return
+        for job in [job for job in self.pending if job.channel == "comm"]:
+            if self._transferring("comm") < self.dma["channels"]["comm"]["max_concurrent"]:
+                self._start(job, cycle, starts)
         was_eligible: list[DmaJob] = []
         last_started = -1
         while True:
@@ -251,20 +254,23 @@ class DmaEngine:
             if self._transferring(job.channel) >= self.dma["queue_depth_per_master"]:
                 self._stall(job, "queue_full")
                 break
-            starts(job)
-            job.start = cycle
-            job.stall_reason = None
-            self.pending.remove(job)
-            self.active.append(job)
+            self._start(job, cycle, starts)
             last_started = max(last_started, job.seq)
         for job in was_eligible:
             if job in self.pending and job.seq < last_started:
                 self._stall(job, "priority_deferred")
 
+    def _start(self, job: DmaJob, cycle: int, starts: Callable[[DmaJob], None]) -> None:
+        starts(job)
+        job.start = cycle
+        job.stall_reason = None
+        self.pending.remove(job)
+        self.active.append(job)
+
     def _eligible(self, job: DmaJob) -> bool:
-        if self._transferring(job.channel) >= self.dma["channels"][job.channel]["max_concurrent"]:
+        if job.channel == "comm" or self._transferring(job.channel) >= self.dma["channels"][job.channel]["max_concurrent"]:
             return False
-        if len(self.active) >= self.dma["max_concurrent_transfers"]:
+        if sum(other.channel != "comm" for other in self.active) >= self.dma["max_concurrent_transfers"]:
             return False
         if job.kv_key is None:
             return True

@@ -43,6 +43,12 @@ class Roads(Protocol):
     def launch(self, m_cpu: str) -> Sequence[Hop]:
         """The way of a launch, from the host."""
 
+    def command(self, m_cpu: str, cpu: str) -> Sequence[Hop]:
+        """The way of a launch from there to the processor of a PE."""
+
+    def home(self, pe: str, tier: str) -> tuple[int, int]:
+        """The first byte and the end of the SRAM (`sram`) or the slice of HBM (`hbm`) that is next to a PE."""
+
     def endpoints(self) -> Sequence[str]:
         """Every PCIe endpoint, in order."""
 

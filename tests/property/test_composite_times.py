@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -12,12 +12,31 @@ from hypothesis import strategies as st
 from kernbench.config import load_config
 from tests.kernels import Run
 from tests.machine_strategies import Draw, machines
-from tests.oracles.ref_composite import BITS, CompositeSimulation, Op
+from tests.oracles.ref_kernels import NpuKernels
 from tests.oracles.ref_machine import completed
+from tests.oracles.ref_pe import BITS
+from tests.property.test_kernel_times import stages_of
 
 RELAXED = settings(deadline=None, suppress_health_check=list(HealthCheck))
 SIDE = 1 << 14  # [B] of the memory that each operand has
 MOST = 4000  # [cycle]
+
+
+class Op(NamedTuple):
+    """What a kernel does: `load`, `gemm`, `math` or `wait`."""
+
+    kind: str
+    shape: tuple[int, ...] = ()  # (m, n, k), or the shape of a load or math op
+    operands: tuple[int, ...] = ()  # addresses; of a load one; -1 - i: the tile of load i
+    dtypes: tuple[str, ...] = ()  # of the operands, then of the result
+    out: int = 0  # address of the result
+    name: str = ""  # of a math op
+    tile: tuple[int, ...] | None = None
+    buffers: int = 2
+    epilogue: tuple[str, ...] = ()
+    of: int = 0  # the op that a `wait` waits for
+
+
 System = tuple[dict[str, Any], list[Op]]
 
 
@@ -90,51 +109,43 @@ def kernels(draw: Draw) -> System:
     return machine, ops
 
 
-def run(machine: dict[str, Any], ops: list[Op]) -> Run:
-    """A kernel that does it."""
-
-    def kernel(tl: Any) -> None:
-        done: list[Any] = []
-        tiles: list[Any] = []
-        for op in ops:
-            if op.kind == "wait":
-                tl.wait(done[op.of])
-                continue
-            if op.kind == "load":
-                tiles.append(tl.load(op.operands[0], op.shape, op.dtypes[0]))
-                done.append(tiles[-1])
-                continue
-            how = {"out_dtype": op.dtypes[-1], "tile": op.tile, "buffers": op.buffers}
-            if op.kind == "math":
-                a, *b = (tl.ref(at, op.shape, dtype) for at, dtype in zip(op.operands, op.dtypes, strict=False))
-                done.append(tl.composite("math", a, *b, out_ptr=op.out, math_op=op.name, **how))
-                continue
-            (m, n, k), pair = op.shape, []
-            for at, shape, dtype in zip(op.operands, ((m, k), (k, n)), op.dtypes, strict=False):
-                pair.append(tl.ref(at, shape, dtype) if at >= 0 else tiles[-1 - at])
-            done.append(tl.composite("gemm", *pair, op.out, epilogue=list(op.epilogue), **how))
-
-    return Run(kernel, memory={0: np.zeros(4 * SIDE, np.int8)}, config=load_config(machine))
+def kernel(ops: list[Op], tl: Any) -> None:
+    """What the ops say, with every tile kept."""
+    done: list[Any] = []
+    tiles: list[Any] = []
+    for op in ops:
+        if op.kind == "wait":
+            tl.wait(done[op.of])
+            continue
+        if op.kind == "load":
+            tiles.append(tl.load(op.operands[0], op.shape, op.dtypes[0]))
+            done.append(tiles[-1])
+            continue
+        how = {"out_dtype": op.dtypes[-1], "tile": op.tile, "buffers": op.buffers}
+        if op.kind == "math":
+            a, *b = (tl.ref(at, op.shape, dtype) for at, dtype in zip(op.operands, op.dtypes, strict=False))
+            done.append(tl.composite("math", a, *b, out_ptr=op.out, math_op=op.name, **how))
+            continue
+        (m, n, k), pair = op.shape, []
+        for at, shape, dtype in zip(op.operands, ((m, k), (k, n)), op.dtypes, strict=False):
+            pair.append(tl.ref(at, shape, dtype) if at >= 0 else tiles[-1 - at])
+        done.append(tl.composite("gemm", *pair, op.out, epilogue=list(op.epilogue), **how))
 
 
 def check(system: System) -> None:
     machine, ops = system
-    want = CompositeSimulation(completed(machine), ops).run()
-    ran = run(machine, ops)
+    want = NpuKernels(completed(machine), lambda tl: kernel(ops, tl)).run()
+    config = load_config(machine)
+    ran = Run(kernel, ops, memory={0: np.zeros(4 * SIDE, np.int8)}, config=config)
     ran.machine.run()
     result = ran.machine.result()
-    if want["cycles"] is None:
-        assert result.status == "aborted"
-        return
-    assert result.status == "done", ran.machine.failure()
+    assert result.status == want["status"], ran.machine.failure()
+    assert result.cycles == want["cycles"]
     assert ran.log is not None
-    logged = [(one.op_name.removeprefix("TileToken/"), one.t_start, one.t_end) for one in ran.log]
-    ghz = load_config(machine).freq_ghz
-    times = [(name, int(begin * ghz), int(end * ghz)) for name, begin, end in logged if not name.startswith("composite_")]
-    assert sorted(times) == want["stages"]
+    times = [(name, start, end) for _, name, start, end in stages_of(ran.log, config)]
+    assert times == [(name, start, end) for _, name, start, end in want["stages"]]
     for name, counts in want["counters"].items():
-        if not name.startswith(("dma", "te", "ve")):
-            assert result.counters[name] == counts, name
+        assert result.counters[name] == counts, name
 
 
 @settings(RELAXED, max_examples=40)

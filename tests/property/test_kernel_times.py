@@ -1,0 +1,299 @@
+"""Commands of kernels on systems begin and end as in a reference written from docs/model alone, in every kind of run."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kernbench.cmdq import Program
+from kernbench.config import SystemConfig, load_config
+from kernbench.sim_engine.machine import Machine
+from kernbench.sim_engine.memory_store import MemoryStore
+from kernbench.sim_engine.op_log import OpLogger
+from kernbench.triton_emu.kernel_system import kernel_system
+from kernbench.triton_emu.launch import PeWork
+from kernbench.triton_emu.queues import NeighbourTable
+from tests import queues
+from tests.machine_strategies import Draw
+from tests.oracles.ref_kernels import SystemKernels
+from tests.oracles.ref_queues import Protocol
+from tests.oracles.ref_tl import Tl
+from tests.property.test_kernels_on_systems import systems
+from tests.sampled import sampled_from
+from tests.system_roads import PlainRoads
+
+RELAXED = settings(deadline=None, suppress_health_check=list(HealthCheck))
+SHAPES = ((8, 8), (4, 16), (1, 1), (3, 5), (16, 16), (1, 40), (7, 9))
+DTYPES = ("f32", "f16")
+CHANNELS = ("act_weight", "act_weight", "kv_load", "kv_store")
+KINDS = ("load", "load", "store", "math", "dot", "gemm", "elements", "send", "send", "send", "idle", "wait", "wait_all", "free")
+INPUT, OUTPUT = 2048, 1 << 14  # [B] from the start of a slice
+
+
+class Step(NamedTuple):
+    """What one rank does. The numbers choose among what there is: tiles, shapes, addresses, ranks."""
+
+    kind: str
+    rank: int
+    i: int
+    j: int
+    k: int
+    flag: bool
+
+
+steps = st.builds(
+    Step, sampled_from(KINDS), st.integers(0, 3), st.integers(0, 63), st.integers(0, 63), st.integers(0, 63), st.booleans()
+)
+
+
+class Case(NamedTuple):
+    """A system, the PEs of the ranks, what the ranks do, and how the bytes of messages travel."""
+
+    system: dict[str, Any]
+    pes: list[str]
+    plan: list[Step]
+    protocol: Protocol
+
+
+@st.composite
+def cases(draw: Draw) -> Case:
+    system = draw(systems().filter(lambda one: "flit" not in one["cube"]["mesh"]))
+    system["pe"]["cpu"] = {"cycles": draw(st.integers(0, 3))}
+    pes = load_config(system, kind=SystemConfig).pe_names
+    chosen = draw(st.lists(sampled_from(pes), min_size=draw(sampled_from([1, 2, 2, 2])), max_size=4, unique=True))
+    protocol = draw(sampled_from([Protocol(), Protocol(), Protocol(3, 4, 8), Protocol(1, 120, 128), Protocol(20, 8, 8)]))
+    system["pe"]["ipcq"]["protocols"] = {"simple": protocol._asdict()}
+    return Case(system, chosen, draw(st.lists(steps, min_size=3, max_size=16)), protocol)
+
+
+def links_of(plan: list[Step], ranks: int) -> tuple[dict[int, dict[Any, Any]], dict[tuple[int, int], tuple[int, str, str]]]:
+    """The queues for the sends of a plan, as a table of neighbours, and the plane and directions of each pair of ranks."""
+    pairs = sorted({tuple(sorted((step.rank % ranks, _peer(step, ranks)))) for step in plan if step.kind == "send"})
+    table: dict[int, dict[Any, Any]] = {rank: {} for rank in range(ranks)}
+    ways = {}
+    for number, (a, b) in enumerate(pairs if ranks > 1 else []):
+        plane, here, there = number // 2, "EN"[number % 2], "WS"[number % 2]
+        table[a][plane, here], table[b][plane, there] = (b, there), (a, here)
+        ways[a, b], ways[b, a] = (plane, here, there), (plane, there, here)
+    return table, ways
+
+
+def _peer(step: Step, ranks: int) -> int:
+    own = step.rank % ranks
+    return (own + 1 + step.k % (ranks - 1)) % ranks if ranks > 1 else own
+
+
+class Work(NamedTuple):
+    """What kernels know. `places`: a slice or an SRAM for each rank. `seen`: rank, cycle and newest tile after every step."""
+
+    plan: list[Step]
+    places: list[int]
+    ways: dict[tuple[int, int], tuple[int, str, str]]
+    seen: list[tuple[int, int, int]]
+
+
+def kernel(work: Work, tl: Any) -> None:
+    """The steps of one rank. Every message is received at the same place of the plan at which it is sent."""
+    ranks, tiles, done = len(work.places), [], list[Any]()
+    shapes: list[list[tuple[Any, str]]] = [[] for _ in range(ranks)]  # of the tiles of every rank
+    for step in work.plan:
+        own = step.rank % ranks
+        mine = own == tl.rank
+        have = shapes[own]
+        kind = step.kind if have or step.kind in ("gemm", "elements", "idle") else "load"
+        place = work.places[step.j % ranks] + 4 * (0, 16, 1, 128, 3, 256, 7)[step.j % 7]
+        first, other = (step.i % len(have), step.j % len(have)) if have else (-1, -1)
+        if kind == "load":
+            shape, dtype = SHAPES[step.i % len(SHAPES)], DTYPES[step.k % 2]
+            have.append((shape, dtype))
+            if mine:
+                tiles.append(tl.load(place, shape, dtype, wait=step.flag, channel=CHANNELS[step.k % 4]))
+        elif kind == "store" and mine:
+            done.append(tl.store(place + OUTPUT, tiles[first], wait=step.flag, channel=CHANNELS[step.k % 4]))
+        elif kind == "math":
+            same = [one for one in range(len(have)) if have[one] == have[first]]
+            second, name = same[step.j % len(same)], ("exp", "add", "mul", "softmax", "sum")[step.k % 5]
+            if name == "sum" and len(have[first][0]) < 2:
+                name = "exp"
+            have.append((have[first][0][:-1], have[first][1]) if name == "sum" else have[first])
+            if mine and name in ("add", "mul"):
+                tiles.append(getattr(tl, name)(tiles[first], tiles[second]))
+            elif mine:
+                tiles.append(tl.sum(tiles[first], axis=-1) if name == "sum" else getattr(tl, name)(tiles[first]))
+        elif kind == "dot":
+            fits = [(a, b) for a in range(len(have)) for b in range(len(have)) if _fit(have[a], have[b])]
+            if fits:
+                a, b = fits[step.i % len(fits)]
+                have.append(((have[a][0][0], have[b][0][1]), have[a][1]))
+                if mine:
+                    tiles.append(tl.dot(tiles[a], tiles[b]))
+        elif kind == "gemm" and mine:
+            done.append(_gemm(tl, step, place, work.places[step.k % ranks] + OUTPUT, have, tiles))
+        elif kind == "elements" and mine:
+            done.append(_elements(tl, step, place, work.places[step.k % ranks] + OUTPUT))
+        elif kind == "send" and ranks > 1:
+            _message(tl, work, step, shapes, tiles)
+        elif kind == "idle" and mine:
+            pause(tl, (1, 2, 7, 100)[step.i % 4])
+        elif kind == "wait" and mine and done:
+            tl.wait(done[step.i % len(done)])
+        elif kind == "wait_all" and mine:
+            tl.wait()
+        elif kind == "free":
+            del have[other]
+            if mine:
+                del tiles[other]
+        work.seen.append((tl.rank, now(tl), address(tl, tiles)))
+
+
+def _fit(a: tuple[Any, str], b: tuple[Any, str]) -> bool:
+    return len(a[0]) == len(b[0]) == 2 and a[0][1] == b[0][0] and a[1] == b[1]
+
+
+def _gemm(tl: Any, step: Step, place: int, out: int, have: list[tuple[Any, str]], tiles: list[Any]) -> Any:
+    """A composite product; one operand may be a tile."""
+    m, n, k = ((8, 8, 8), (16, 8, 4), (5, 7, 3), (16, 16, 16), (1, 1, 1), (9, 33, 10))[step.i % 6]
+    dtype, swap_a, swap_b = DTYPES[step.k % 2], step.k % 5 == 0, step.k % 7 == 0
+    held = [one for one in range(len(have)) if len(have[one][0]) == 2 and have[one][1] == dtype]
+    pinned = held[step.j % len(held)] if held and step.flag else -1
+    a: Any = None
+    b: Any = None
+    if pinned >= 0 and step.i % 2:
+        (m, k), swap_a, a = have[pinned][0], False, tiles[pinned]
+    elif pinned >= 0:
+        (k, n), swap_b, b = have[pinned][0], False, tiles[pinned]
+    if a is None:
+        a = tl.ref(place, (k, m) if swap_a else (m, k), dtype)
+    if b is None:
+        b = tl.ref(place + INPUT, (n, k) if swap_b else (k, n), dtype)
+    tile = (None, (4, 4, 4), (3, 5, 2), (8, 16, 3), (4, 8, 8), (64, 64, 64))[step.j % 6]
+    epilogue = ["exp"] * (step.j % 3)
+    form = {"transpose_a": swap_a, "transpose_b": swap_b, "epilogue": epilogue, "tile": tile, "buffers": 1 + step.k % 3}
+    return tl.composite("gemm", a, b, out, channel=CHANNELS[step.k % 3], **form)
+
+
+def _elements(tl: Any, step: Step, place: int, out: int) -> Any:
+    """A composite op on elements or rows."""
+    name, dtype = ("exp", "add", "softmax", "mul")[step.i % 4], DTYPES[step.k % 2]
+    shape = ((8, 8), (4, 40), (1, 300), (33, 3))[step.j % 4]
+    a, b = tl.ref(place, shape, dtype), tl.ref(place + INPUT, shape, dtype) if name in ("add", "mul") else None
+    tile: Any = (None, (1, 16), (1, 7), (1, 64))[step.k % 4]
+    if name == "softmax":
+        tile = None if tile is None else (1 + step.k % 3, shape[1])
+    return tl.composite("math", a, b, out_ptr=out, math_op=name, tile=tile, buffers=1 + step.k % 3)
+
+
+def _message(tl: Any, work: Work, step: Step, shapes: list[list[tuple[Any, str]]], tiles: list[Any]) -> None:
+    """Sends of one rank, and the receives of another, which keeps only the last message, or none."""
+    own = step.rank % len(work.places)
+    peer = _peer(step, len(work.places))
+    plane, here, there = work.ways[own, peer]
+    first, dropped = step.i % len(shapes[own]), step.j % 2 == 0
+    shape, dtype = shapes[own][first]
+    if not dropped:
+        shapes[peer].append((shape, dtype))
+    for _ in range(1 + step.i // 8 % 4):
+        if tl.rank == own:
+            tl.send(here, tiles[first], plane=plane)
+        elif tl.rank == peer:
+            tile = (tl.recv_async if step.flag else tl.recv)(there, shape, dtype, plane=plane)
+    if tl.rank == peer and not dropped:
+        tiles.append(tile)
+
+
+def pause(tl: Any, cycles: int) -> None:
+    if isinstance(tl, Tl):
+        tl.idle(cycles)
+    else:
+        queues.idle(tl, cycles)
+
+
+def now(tl: Any) -> int:
+    return tl.now if isinstance(tl, Tl) else queues.now(tl)
+
+
+def address(tl: Any, tiles: list[Any]) -> int:
+    """Of the newest tile, in the scratchpad."""
+    if not tiles:
+        return -1
+    return int(tiles[-1].address if isinstance(tl, Tl) else tiles[-1].addr - tl._runner.pe.tcm_base)
+
+
+def places_of(config: SystemConfig, pes: list[str]) -> list[int]:
+    """Of every rank the first bytes of the slice next to it."""
+    roads, align = PlainRoads(config), config.pe.dma.alignment_bytes
+    return [-(-roads.home(pe, "hbm")[0] // (64 * align)) * 64 * align for pe in pes]
+
+
+def times_of(config: SystemConfig, case: Case, *, walk: str = "fast", skip: bool = True, step: int = 0) -> dict[str, Any]:
+    """A launch in kernbench. `step`: look at the machine after so many cycles, again and again."""
+    places = places_of(config, case.pes)
+    table, ways = links_of(case.plan, len(case.pes))
+    work = Work(case.plan, places, ways, [])
+    store = MemoryStore()
+    for place in set(places):
+        store.write("hbm", place, np.ones(1 << 14, np.float32))
+    log = OpLogger(store)
+    system = kernel_system(
+        config, lambda: system.host.launch("it", [PeWork(pe, kernel, (work,)) for pe in case.pes]), store=store, log=log
+    )
+    machine = Machine(config, Program("kernels"), system.components, whole=True, walk=walk)
+    system.bind(machine)
+    system.queues.install(NeighbourTable(case.pes, table))
+    while step and machine.status == "running":
+        machine.step(step, skip=skip)
+        machine.peek()
+    machine.run(skip=skip)
+    assert machine.failure() is None, machine.failure()
+    result = machine.result().to_dict()
+    said = {name: result[name] for name in ("status", "cycles", "counters")}
+    return said | {"stages": stages_of(log, config), "seen": sorted(work.seen)}
+
+
+def stages_of(log: OpLogger, config: Any) -> list[tuple[str, str, int, int]]:
+    """PE, name, start and end of every command and stage of a tile in an op log."""
+    found = []
+    for one in log:
+        pe, name = one.component_id.rpartition(".")[0], one.op_name.removeprefix("TileToken/")
+        if not name.startswith("composite_"):  # its stages say more
+            found.append((pe, name, int(one.t_start * config.freq_ghz), int(one.t_end * config.freq_ghz)))
+    return sorted(found)
+
+
+def check(case: Case) -> None:
+    config = load_config(case.system, kind=SystemConfig)
+    places = places_of(config, case.pes)
+    table, ways = links_of(case.plan, len(case.pes))
+    work = Work(case.plan, places, ways, [])
+    reference = SystemKernels(
+        case.system, case.pes, lambda tl: kernel(work, tl), table, places, PlainRoads(config), case.protocol
+    )
+    want = reference.run()
+    got = times_of(config, case)
+    assert got["status"] == want["status"]
+    assert got["seen"] == sorted(work.seen)
+    assert got["stages"] == want["stages"]
+    if want["status"] != "deadlock":  # kernbench may see it some cycles later
+        assert got["cycles"] == want["cycles"]
+        for name, counts in got["counters"].items():
+            if name in want["counters"]:
+                assert counts == want["counters"][name], name
+    for how in ({"skip": False}, {"walk": "plain"}, {"step": 97}):
+        assert times_of(config, case, **how) == got, how
+
+
+@settings(RELAXED, max_examples=40)
+@given(cases())
+def test_kernels_take_the_cycles_of_the_reference(case: Case) -> None:
+    check(case)
+
+
+@pytest.mark.nightly
+@settings(RELAXED, max_examples=3000)
+@given(cases())
+def test_kernels_take_the_cycles_of_the_reference_for_long(case: Case) -> None:
+    check(case)

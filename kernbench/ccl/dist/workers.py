@@ -104,7 +104,7 @@ def spawn(
     _check_spawn(ignored, ())
     world = World(ctx, ranks if ranks is not None else nprocs or 1, algorithms or {}, files, allow_code, channels)
     with diverted():
-        _serve(world, worker, args)
+        _Workers(world, worker, args).serve()
     return None
 
 
@@ -132,61 +132,87 @@ def _spawned_alone(worker: Callable[..., object], args: tuple[Any, ...], ranks: 
     return engine
 
 
-def _serve(world: World, worker: Callable[..., object], args: tuple[Any, ...]) -> None:
-    """Run each worker until it waits, answer the workers whose wait is over, and launch calls when no worker can continue."""
-    hub = getcurrent()
-    begin = modes()
-    workers = []
-    for rank in range(world.ranks.size()):
-        one: Any = greenlet(_worked, hub)
-        one.of_group = Worker(rank, world, hub)
-        one.begin = begin
-        one.runs_for = f"the worker {name_of(worker)} of rank {rank}"
-        workers.append(one)
-    waits: dict[int, tuple[Any, Operation | None]] = {}
-    answers: dict[int, Any] = {rank: (worker, rank, *args) for rank in range(len(workers))}
-    idle = 0
-    while True:
-        for rank in list(answers):
-            given: tuple[Any, ...] = answers.pop(rank)
-            while (request := _asked(workers[rank], given)) is not None:
-                if isinstance(request, Do):
-                    given = (request.act(world),)
-                    continue
-                operation = world.post(rank, request) if isinstance(request, Post) else None
-                if isinstance(request, Post) and request.asynchronous:
-                    given = (operation,)
-                    continue
-                waits[rank] = request, operation
-                idle = idle if isinstance(request, Poll) else 0
+class _Workers:
+    """The workers of all ranks: their greenlets, what they wait for, and the answers that they get next."""
+
+    def __init__(self, world: World, worker: Callable[..., object], args: tuple[Any, ...]) -> None:
+        self.world = world
+        self.greenlets: list[Any] = []
+        hub, begin = getcurrent(), modes()
+        for rank in range(world.ranks.size()):
+            one: Any = greenlet(_worked, hub)
+            one.of_group = Worker(rank, world, hub)
+            one.begin = begin
+            one.runs_for = f"the worker {name_of(worker)} of rank {rank}"
+            self.greenlets.append(one)
+        self.waits: dict[int, tuple[Any, Operation | None]] = {}  #: the requests that ranks wait for, with their operations
+        self.answers: dict[int, Any] = {rank: (worker, rank, *args) for rank in range(len(self.greenlets))}
+        self.idle = 0  #: rounds in which polls were the only calls
+
+    def serve(self) -> None:
+        """Run each worker until it waits, answer the workers whose wait is over, and launch calls when no worker can
+        continue."""
+        while True:
+            for rank in list(self.answers):
+                self._run(rank, self.answers.pop(rank))
+            self._answer_matched()
+            if self.answers:
+                continue
+            if self.world.streams.pending:
+                self.world.streams.flush()
+            self._answer_ended()
+            if self.answers:
+                self.idle = 0
+            elif not self._answer_polls():
                 break
-        for rank, (request, operation) in list(waits.items()):
-            if isinstance(request, Post) and operation is not None and operation.matched:
-                answers[rank] = (operation,)
-                del waits[rank]
-        if answers:
-            continue
-        if world.streams.pending:
-            world.streams.flush()
-        for rank, (request, _) in list(waits.items()):
-            if isinstance(request, Read) or (isinstance(request, Wait | Poll) and request.operation.launched):
-                answers[rank] = (read(world, request.tensor) if isinstance(request, Read) else True,)
-                del waits[rank]
-            elif isinstance(request, Until) and request.met():
-                answers[rank] = (None,)
-                del waits[rank]
-        if answers:
-            idle = 0
-            continue
-        polls = [rank for rank, (request, _) in waits.items() if isinstance(request, Poll)]
-        idle += 1
-        if not polls or idle > MAX_POLLS:
-            if waits:
-                world.refuse({rank: _called(request) for rank, (request, _) in waits.items()}, world.ranks.ranks)
+        if self.waits:
+            calls = {rank: _called(request) for rank, (request, _) in self.waits.items()}
+            self.world.refuse(calls, self.world.ranks.ranks)
+
+    def _run(self, rank: int, given: tuple[Any, ...]) -> None:
+        """Run a worker until it waits or ends."""
+        while (request := _asked(self.greenlets[rank], given)) is not None:
+            if isinstance(request, Do):
+                given = (request.act(self.world),)
+                continue
+            operation = self.world.post(rank, request) if isinstance(request, Post) else None
+            if isinstance(request, Post) and request.asynchronous:
+                given = (operation,)
+                continue
+            self.waits[rank] = request, operation
+            if not isinstance(request, Poll):
+                self.idle = 0
             return
+
+    def _answer(self, rank: int, value: Any) -> None:
+        self.answers[rank] = (value,)
+        del self.waits[rank]
+
+    def _answer_matched(self) -> None:
+        """Answer the calls that all ranks of their group have made."""
+        for rank, (request, operation) in list(self.waits.items()):
+            if isinstance(request, Post) and operation is not None and operation.matched:
+                self._answer(rank, operation)
+
+    def _answer_ended(self) -> None:
+        """Answer the reads, and the waits for operations and conditions that have come true."""
+        for rank, (request, _) in list(self.waits.items()):
+            if isinstance(request, Read):
+                self._answer(rank, read(self.world, request.tensor))
+            elif isinstance(request, Wait | Poll) and request.operation.launched:
+                self._answer(rank, True)
+            elif isinstance(request, Until) and request.met():
+                self._answer(rank, None)
+
+    def _answer_polls(self) -> bool:
+        """Answer the polls of operations that have not ended; False if there are none, or too many in a row."""
+        polls = [rank for rank, (request, _) in self.waits.items() if isinstance(request, Poll)]
+        self.idle += 1
+        if not polls or self.idle > MAX_POLLS:
+            return False
         for rank in polls:
-            answers[rank] = (False,)
-            del waits[rank]
+            self._answer(rank, False)
+        return True
 
 
 def _called(request: Any) -> str:

@@ -63,8 +63,7 @@ class Batching(Scheduler):
 
     def _start(self, batch: StepBatch, budget: int, now_ns: int, adapters: set[int], skipped: list[Request]) -> str | None:
         options, pool, spec = self.options, self.pool, self.options.speculation
-        size, threshold, places = options.block_size, options.long_prefill_token_threshold, options.max_num_seqs
-        while budget > 0 and len(self.running) < places:
+        while budget > 0 and len(self.running) < options.max_num_seqs:
             request = self.waiting.peek(now_ns)
             if request is None:
                 return None
@@ -77,36 +76,48 @@ class Batching(Scheduler):
             hit = request.computed  # for a request whose blocks are at the host
             lookahead = spec.lookahead if hit and spec is not None else 0
             if not hit:
-                if options.enable_prefix_caching and (request.prefix or request.preemptions):
-                    most = (request.tokens - 1) // size  # at least one token is computed
-                    found = pool.find(request_keys(request, self._prefixes.keys(request), most))
-                    hit = len(found) * size
-                if not request.preemptions:
-                    hit = max(hit, request.remote)
-            tokens = request.tokens - hit
-            if 0 < threshold < tokens:
-                tokens = threshold
+                found, hit = self._cached(request)
+            tokens = self._first_tokens(request.tokens - hit, budget)
             if tokens > budget:
-                if not options.enable_chunked_prefill:
-                    return "token_budget"
-                tokens = budget
+                return "token_budget"
             room = self._blocks(min(hit + tokens + lookahead, options.max_model_len))
             need = max(room, self._blocks(request.tokens)) if options.scheduler_reserve_full_isl else room
             if need - len(found) + (pool.unused(found) if found else 0) > pool.free:
                 return "kv_blocks"
-            self.waiting.pop(request)
-            pool.share(found)
-            request.blocks, request.computed = found, hit
-            if request._swapped:
-                batch.swapped_blocks += request._swapped
-                self.host_blocks -= request._swapped
-                request._swapped = 0
-            if not request.preemptions and not request.remote:
-                request.cached = hit
-            request.state = State.RUNNING
+            self._start_request(batch, request, found, hit)
             if adapter is not None:
                 adapters.add(adapter)
-            self.running.append(request)
             self._place(batch, request, tokens, room)
             budget -= tokens
         return ("token_budget" if budget <= 0 else "sequence_slots") if len(self.waiting) else None
+
+    def _cached(self, request: Request) -> tuple[list[int], int]:
+        """The blocks with the first tokens of a request that are already in the cache, and the number of tokens that need not
+        be computed: those of the blocks, or those that another engine has computed."""
+        found: list[int] = []
+        if self.options.enable_prefix_caching and (request.prefix or request.preemptions):
+            most = (request.tokens - 1) // self.options.block_size  # at least one token is computed
+            found = self.pool.find(request_keys(request, self._prefixes.keys(request), most))
+        hit = len(found) * self.options.block_size
+        return found, hit if request.preemptions else max(hit, request.remote)
+
+    def _first_tokens(self, tokens: int, budget: int) -> int:
+        """The number of tokens of a prompt for the next step; above `budget` if the prompt must not be divided."""
+        threshold = self.options.long_prefill_token_threshold
+        if 0 < threshold < tokens:
+            tokens = threshold
+        return min(tokens, budget) if self.options.enable_chunked_prefill else tokens
+
+    def _start_request(self, batch: StepBatch, request: Request, found: list[int], hit: int) -> None:
+        """Let a waiting request run; `found`: its cached blocks, `hit`: tokens that need not be computed."""
+        self.waiting.pop(request)
+        self.pool.share(found)
+        request.blocks, request.computed = found, hit
+        if request._swapped:
+            batch.swapped_blocks += request._swapped
+            self.host_blocks -= request._swapped
+            request._swapped = 0
+        if not request.preemptions and not request.remote:
+            request.cached = hit
+        request.state = State.RUNNING
+        self.running.append(request)

@@ -179,85 +179,9 @@ class Fleet:
         """Run all requests, which must be in the order of their arrivals. Returns the end of the last one [ns]."""
         for one in self.instances:
             one.engine = Engine(one.scheduler, one.timer, _EngineEvents(one, recorder))
-        coming = iter(requests)
-        following = next(coming, None)
-        held: deque[Request] = deque()
-        events: list[tuple[int, int, int, Instance | None, Request | None]] = []
-        # requests in progress by number, with their instance; None while their data cross the link
-        at: dict[int, tuple[Instance | None, Request]] = {}
-        touched: dict[Instance, None] = {}  # instances that may start a step
-        serial = now = 0
+        return _FleetRun(self, requests, recorder).run(max_concurrency)
 
-        def event(when: int, kind: int, instance: Instance | None, request: Request | None) -> None:
-            nonlocal serial
-            serial += 1
-            heappush(events, (when, kind, serial, instance, request))
-
-        def give(request: Request, instance: Instance) -> None:
-            instance.served += 1
-            touched[instance] = None
-            if instance.engine.add(request, now):
-                at[request.id] = (instance, request)
-            else:
-                at.pop(request.id, None)
-
-        def send(request: Request) -> None:
-            request.arrival_ns = max(request.arrival_ns, now)
-            instance = self.router.choose(request, self.first)
-            give(_prompt_of(request) if self.second else request, instance)
-            if request.id in at and request.abort_ns is not None:
-                event(request.arrival_ns + request.abort_ns, _ABORT, None, request)
-            if self.second and request.id in at:
-                whole[request.id] = request
-
-        whole: dict[int, Request] = {}  # split requests by number, as the client sent them
-        while following is not None or events:
-            if following is not None and (not events or following.arrival_ns <= events[0][0]):
-                now = max(now, following.arrival_ns)
-                held.append(following)
-                arrived, following = following, next(coming, None)
-                if following is not None and following.arrival_ns < arrived.arrival_ns:
-                    raise InternalError(Problem("serving", "requests must be in the order of their arrivals"))
-            else:
-                now, kind, _, instance, request = heappop(events)
-                if kind == _END:
-                    assert instance is not None
-                    touched[instance] = None
-                    for done in instance.engine.end():
-                        del at[done.id]
-                        if instance.role == "prefill":
-                            moved = _rest_of(whole[done.id], done)
-                            at[done.id] = (None, moved)
-                            event(self._cross(instance, moved.prompt, now), _ARRIVE, None, moved)
-                        else:
-                            whole.pop(done.id, None)
-                elif kind == _ARRIVE:
-                    assert request is not None
-                    if request.state == State.WAITING:
-                        give(request, self.router.choose(request, self.second))
-                else:
-                    assert request is not None
-                    place, current = at.pop(request.id, (None, None))
-                    whole.pop(request.id, None)
-                    if place is not None and current is not None:
-                        place.engine.abort(current, now)
-                        touched[place] = None
-                    elif current is not None:  # its keys and values are on the link
-                        current.state = State.ABORTED
-                        recorder.request(current, now)
-            while held and (max_concurrency is None or len(at) < max_concurrency):
-                send(held.popleft())
-            if (events and events[0][0] == now) or (following is not None and following.arrival_ns == now):
-                continue  # all events of this time are handled before the next step
-            for instance in touched:
-                for started, end in instance.start(now):
-                    event(end, _END, started, None)
-            touched.clear()
-            if at and following is None and not events:
-                raise InternalError(Problem("serving", f"no step is scheduled, but {len(at)} requests have not ended", "fleet"))
-        return now
-
-    def _cross(self, instance: Instance, tokens: int, now_ns: int) -> int:
+    def cross(self, instance: Instance, tokens: int, now_ns: int) -> int:
         """[ns] The time at which tokens that an instance has just computed arrive at the other side."""
         link = instance.link or self.link
         assert link is not None
@@ -265,6 +189,112 @@ class Fleet:
         self._link_free[instance] = end
         self.moved_bytes += tokens * link.token_bytes
         return end
+
+
+class _FleetRun:
+    """One run of a fleet: the requests in progress, and the events to come."""
+
+    def __init__(self, fleet: Fleet, requests: Iterable[Request], recorder: Recorder) -> None:
+        self.fleet, self.recorder = fleet, recorder
+        self.now = 0
+        self.coming = iter(requests)
+        self.following = next(self.coming, None)
+        self.held: deque[Request] = deque()  #: arrived requests that the limit of concurrency holds back
+        #: time, kind, serial number that breaks ties, instance of an end, request of any other event
+        self.events: list[tuple[int, int, int, Instance | None, Request | None]] = []
+        self.serial = 0
+        #: requests in progress by number, with their instance; None while their data cross the link
+        self.at: dict[int, tuple[Instance | None, Request]] = {}
+        self.whole: dict[int, Request] = {}  #: split requests by number, as the client sent them
+        self.touched: dict[Instance, None] = {}  #: instances that may start a step
+
+    def run(self, max_concurrency: int | None) -> int:
+        """Run all requests. Returns the end of the last one [ns]."""
+        events, held, at = self.events, self.held, self.at
+        while (following := self.following) is not None or events:
+            if following is not None and (not events or following.arrival_ns <= events[0][0]):
+                self._arrive(following)
+                following = self.following
+            else:
+                self.now, kind, _, instance, request = heappop(events)
+                if instance is not None:
+                    self._end_step(instance)
+                elif request is not None and kind == _ARRIVE:
+                    if request.state == State.WAITING:
+                        self._give(request, self.fleet.router.choose(request, self.fleet.second))
+                elif request is not None:
+                    self._abort(request)
+            while held and (max_concurrency is None or len(at) < max_concurrency):
+                self._send(held.popleft())
+            if (events and events[0][0] == self.now) or (following is not None and following.arrival_ns == self.now):
+                continue  # all events of this time are handled before the next step
+            self._start_steps()
+        return self.now
+
+    def _arrive(self, request: Request) -> None:
+        """A client sends its request."""
+        self.now = max(self.now, request.arrival_ns)
+        self.held.append(request)
+        self.following = next(self.coming, None)
+        if self.following is not None and self.following.arrival_ns < request.arrival_ns:
+            raise InternalError(Problem("serving", "requests must be in the order of their arrivals"))
+
+    def _end_step(self, instance: Instance) -> None:
+        """A step of an instance ends; the data of prompts that end in it cross the link."""
+        self.touched[instance] = None
+        for done in instance.engine.end():
+            del self.at[done.id]
+            if instance.role == "prefill":
+                moved = _rest_of(self.whole[done.id], done)
+                self.at[done.id] = (None, moved)
+                self._event(self.fleet.cross(instance, moved.prompt, self.now), None, moved, _ARRIVE)
+            else:
+                self.whole.pop(done.id, None)
+
+    def _abort(self, request: Request) -> None:
+        """The client of a request gives up, unless the request has ended."""
+        instance, current = self.at.pop(request.id, (None, None))
+        self.whole.pop(request.id, None)
+        if instance is not None and current is not None:
+            instance.engine.abort(current, self.now)
+            self.touched[instance] = None
+        elif current is not None:  # its keys and values are on the link
+            current.state = State.ABORTED
+            self.recorder.request(current, self.now)
+
+    def _send(self, request: Request) -> None:
+        """Give a request to the instance that the router chooses."""
+        request.arrival_ns = max(request.arrival_ns, self.now)
+        split = bool(self.fleet.second)
+        instance = self.fleet.router.choose(request, self.fleet.first)
+        self._give(_prompt_of(request) if split else request, instance)
+        if request.id in self.at:
+            if request.abort_ns is not None:
+                self._event(request.arrival_ns + request.abort_ns, None, request, _ABORT)
+            if split:
+                self.whole[request.id] = request
+
+    def _give(self, request: Request, instance: Instance) -> None:
+        instance.served += 1
+        self.touched[instance] = None
+        if instance.engine.add(request, self.now):
+            self.at[request.id] = (instance, request)
+        else:
+            self.at.pop(request.id, None)
+
+    def _start_steps(self) -> None:
+        now = self.now
+        for instance in self.touched:
+            for started, end in instance.start(now):
+                self._event(end, started, None)
+        self.touched.clear()
+        if self.at and self.following is None and not self.events:
+            rule = f"no step is scheduled, but {len(self.at)} requests have not ended"
+            raise InternalError(Problem("serving", rule, "fleet"))
+
+    def _event(self, when: int, instance: Instance | None, request: Request | None, kind: int = _END) -> None:
+        self.serial += 1
+        heappush(self.events, (when, kind, self.serial, instance, request))
 
 
 def _prompt_of(request: Request) -> Request:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -393,4 +394,27 @@ def test_on_several_pes_prefetched_weights_wait_for_earlier_ones(made: Any, layo
             together = loads[max(ended, default=-1) + 1 : place + 1]
             most = max(most, len(together))
             assert layout.tp == 1 or len(together) <= 6 or sum(sizes[i] for i in together[1:]) < 256 << 10
-    assert (most > 15) == (layout.tp == 1)
+    assert layout.tp > 1 or most > 15
+
+
+@pytest.mark.parametrize("layout", [Layout(2), Layout(4), Layout(2, sp=True)], ids=lambda one: one.text)
+@pytest.mark.parametrize("whole", [False, True])
+def test_slices_of_prefetched_experts_are_added_up_beside_the_next_slice(made: Any, layout: Layout, whole: bool) -> None:
+    """The sums of one slice wait for the columns of all experts, and not for the next columns. The same bytes are moved."""
+    job = Job(prompt=64, tokens=1, layers=1, phases=("prefill",), routing=UNEVEN, expert_parallel=whole)
+    ahead = replace(job, prefetch_experts=True)
+    tallies = {}
+    for one in (job, ahead):
+        programs = made(layout, EXPERTS, one)
+        segment = layer_of(programs, "prefill")
+        program = programs.segment_program(segment)
+        tallies[one] = segment_tally(programs, segment), sent_bytes(programs, segment)
+    before, entries = ancestors_of(program), program.entries
+    for node in {place.node for place in programs.places}:
+        adds = numbers(entries, "MLP_DOWN", "VE_ADD_TILE", node)
+        sends = numbers(entries, "REDUCE_SCATTER" if layout.sp else "ALL_REDUCE", "DMA_SEND_TILE", node)
+        waited = {tuple(add for add in adds if before[i] >> add & 1) for i in sends} - {()}
+        each = len(adds) // 4
+        assert sorted(waited) == [tuple(adds[part * each : (part + 1) * each]) for part in range(4)]
+    (plain, sent), (sliced, parts) = tallies.values()
+    assert (plain.macs, plain.bytes["weights"], sent) == (sliced.macs, sliced.bytes["weights"], parts)

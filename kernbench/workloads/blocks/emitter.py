@@ -42,19 +42,19 @@ class LayerEmitter(ABC):
     `splits_rows`: shards have rows of their own between products (sequence parallelism). `prefetches`: the weights of all
     experts are loaded without waiting for the router; on several PEs, those of a prefill then wait for earlier loads. `deep`:
     half of the scratchpad holds weights. `network_rows`: [token] of a block of the network, which then follows the mixer of all
-    blocks; 0: each block goes through both.
+    blocks; 0: each block goes through both. `slices`: outputs of experts may be added up over PEs in slices of columns.
     """
 
     def __init__(
         self, shape: BlockShape, config: NpuConfig, emit: Emitter, memory: BlockMemory, batch: Batch, rows: int,
         ends: tuple[int, int, int], routing: Routing, encoded: int = 0, words: int = 0, seat: Seat = ALONE,
-        splits_rows: bool = False, prefetches: bool = False, deep: bool = False, network_rows: int = 0,
+        splits_rows: bool = False, prefetches: bool = False, deep: bool = False, network_rows: int = 0, slices: bool = False,
     ) -> None:  # fmt: skip
         self.shape, self.config, self.emit, self.memory, self.batch = shape, config, emit, memory, batch
         self.rows, self.network_rows, self.routing = rows, network_rows, routing
         self.source, self.target, self.rope = ends
         self.encoded, self.words = encoded, words
-        self.seat, self.splits_rows, self.prefetches = seat, splits_rows, prefetches
+        self.seat, self.splits_rows, self.prefetches, self.sliced = seat, splits_rows, prefetches, slices
         self.act_bits, self.act = shape.activation_bits, shape.act
         self.hidden = shape.hidden
         self.align = config.dma.alignment_bytes
@@ -62,7 +62,7 @@ class LayerEmitter(ABC):
         self._table: tuple[int, int] | None = None  # of the page table in the scratchpad: address and bytes
         line, size = config.spm.bank_width_bytes, config.spm.size_bytes
         self._tile_bytes, ring = weight_ring(config, longest_column(shape), deep=deep)
-        self._paces = seat.shards * seat.groups > 1 and any(group.tokens > 1 for group in batch.groups)
+        self.paces = seat.shards * seat.groups > 1 and any(group.tokens > 1 for group in batch.groups)
         self._in_progress = deque[tuple[int, int]]()  # loads that the latest load does not wait for: their jobs and bytes
         self._ended: list[int] = []  # the load that it waits for
         self._loaded = -1, 0  # matrices that are loaded together: the address of the latest ones in DRAM and in the scratchpad
@@ -181,6 +181,16 @@ class LayerEmitter(ABC):
             self.multiply(weight, rows, source, out, base + copy * each, weight.rows, weight.cols, wait)
         return out
 
+    def columns(
+        self, name: str, rows: int, source: int, copy: int, wait: tuple[int, int] | None, first: int, width: int
+    ) -> int:
+        """Rows times some columns of a matrix, in a new buffer."""
+        weight, base, each = self.memory.weights[name]
+        out = self.take(rows * width)
+        begin = bytes_of(self.shape.stored(weight, weight.rows) * first, self.shape.bits_of(weight))
+        self.multiply(weight, rows, source, out, base + copy * each + begin, weight.rows, width, wait)
+        return out
+
     def _load_together(self, name: str, copy: int, wait: tuple[int, int] | None) -> int:
         """The matrix of an expert in the scratchpad; the first of several adjacent matrices loads all of them."""
         first, nbytes, offset = self.memory.together[name]
@@ -203,7 +213,7 @@ class LayerEmitter(ABC):
             if wait is not None:
                 self.emit.after(load, *wait)
             return
-        if not self._paces:
+        if not self.paces:
             return
         self._in_progress.append((load, nbytes))
         least, left = _LOADS_AHEAD * in_flight(self.config), sum(nbytes for _, nbytes in self._in_progress)

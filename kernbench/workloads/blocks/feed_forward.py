@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterator
+
 from kernbench.cmdq.footprint import bytes_of
-from kernbench.common.units import ceil_div
+from kernbench.common.units import ceil_div, even_parts
 from kernbench.workloads.blocks.emitter import LayerEmitter
 from kernbench.workloads.models.parts import Experts, Mlp
 
@@ -14,6 +16,61 @@ def feed_forward(layer: LayerEmitter, ffn: Mlp | Experts, normed: int, rows: int
     """The output of the network, which the residual stream gets."""
     if isinstance(ffn, Mlp):
         return network(layer, ffn, "", rows, normed, 0, None)
+    routes, total, wait = _routed(layer, ffn, normed, rows)
+    for copy, some in _local(layer, ffn, rows):
+        if not some:
+            load_unused(layer, ffn, copy)
+            continue
+        layer.set_phase("MLP_GATE_UP")
+        gathered = layer.take(some * layer.hidden)
+        gather(layer, normed, some, gathered, wait)
+        found = network(layer, ffn.expert, "", some, gathered, copy, wait)
+        _add_output(layer, layer.hidden, some, found, total, rows)
+        layer.arena.give(gathered, found)
+    layer.arena.give(routes)
+    return total
+
+
+def in_slices(layer: LayerEmitter, ffn: Experts, normed: int, rows: int, slices: int) -> Generator[tuple[int, int], None, int]:
+    """The output of experts in slices of columns: the down projections of all experts follow their gate and up projections.
+
+    Yields the place and the number of elements of each slice when it is complete, so that its sum over PEs runs beside the next
+    slice; returns the place of all of them.
+    """
+    routes, total, wait = _routed(layer, ffn, normed, rows)
+    made = []
+    for copy, some in _local(layer, ffn, rows):
+        if not some:
+            layer.set_phase("MLP_GATE_UP")
+            for name in _inner(ffn.expert):
+                layer.arena.give(layer.product(name, 0, 0, copy))
+            made.append((copy, 0, layer.take(0)))
+            continue
+        layer.set_phase("MLP_GATE_UP")
+        gathered = layer.take(some * layer.hidden)
+        gather(layer, normed, some, gathered, wait)
+        place, *others = inner(layer, ffn.expert, "", some, gathered, copy, wait)
+        layer.arena.give(gathered, *others)
+        made.append((copy, some, place))
+    first = 0
+    for width in even_parts(layer.hidden, slices):
+        at = total + layer.act(rows * first)
+        for copy, some, place in made:
+            layer.set_phase("MLP_DOWN")
+            found = layer.columns("w_down", some, place, copy, wait, first, width)
+            if some:
+                layer.add_bias(ffn.expert.down_bias, found, width, some)
+                _add_output(layer, width, some, found, at, rows)
+            layer.arena.give(found)
+        yield at, rows * width
+        first += width
+    layer.arena.give(routes, *(place for _, _, place in made))
+    return total
+
+
+def _routed(layer: LayerEmitter, ffn: Experts, normed: int, rows: int) -> tuple[int, int, tuple[int, int]]:
+    """The places of the router's output and of the sum of experts, which begins with the network that all tokens use, and the
+    bytes that say which rows an expert gets."""
     layer.set_phase("MLP_ROUTER")
     routes = layer.product("router", rows, normed)
     layer.add_bias(ffn.router_bias, routes, ffn.count, rows)
@@ -26,25 +83,23 @@ def feed_forward(layer: LayerEmitter, ffn: Mlp | Experts, normed: int, rows: int
     else:
         total = layer.take(rows * layer.hidden)
         layer.split_vector("copy", layer.hidden, rows, normed, total)
+    return routes, total, (routes, layer.act(rows * ffn.count))
+
+
+def _local(layer: LayerEmitter, ffn: Experts, rows: int) -> Iterator[tuple[int, int]]:
+    """The experts of this PE: the number of each among them, and how many rows chose it."""
     first, count = layer.shape.local_experts or (0, ffn.count)
-    wait = routes, layer.act(rows * ffn.count)
     for expert, some in enumerate(layer.routing.rows(ffn.count, ffn.top_k, rows)):
-        if not first <= expert < first + count:
-            continue
-        if not some:
-            load_unused(layer, ffn, expert - first)
-            continue
-        layer.set_phase("MLP_GATE_UP")
-        gathered = layer.take(some * layer.hidden)
-        gather(layer, normed, some, gathered, wait)
-        found = network(layer, ffn.expert, "", some, gathered, expert - first, wait)
-        layer.set_phase("MLP_DOWN")
-        layer.split_vector("mul", layer.hidden, some, found, found, found)
-        layer.split_vector("add", layer.hidden, some, total, total, found)
-        layer.emit.join(total, layer.act(rows * layer.hidden), **layer.meta)  # any row may be one of this expert's
-        layer.arena.give(gathered, found)
-    layer.arena.give(routes)
-    return total
+        if first <= expert < first + count:
+            yield expert - first, some
+
+
+def _add_output(layer: LayerEmitter, width: int, some: int, found: int, total: int, rows: int) -> None:
+    """Adds columns of an expert's output, times its weights, to the sum of experts."""
+    layer.set_phase("MLP_DOWN")
+    layer.split_vector("mul", width, some, found, found, found)
+    layer.split_vector("add", width, some, total, total, found)
+    layer.emit.join(total, layer.act(rows * width), **layer.meta)  # any row may be one of this expert's
 
 
 def gather(layer: LayerEmitter, source: int, rows: int, place: int, wait: tuple[int, int]) -> None:
@@ -59,18 +114,35 @@ def load_unused(layer: LayerEmitter, ffn: Experts, copy: int) -> None:
     """Loads the matrices of an expert without rows: a load ahead of the router cannot depend on the router's choice."""
     if layer.prefetches:
         layer.set_phase("MLP_GATE_UP")
-        for name in (*(("w_gate",) if ffn.expert.gated else ()), "w_up", "w_down"):
+        for name in (*_inner(ffn.expert), "w_down"):
             layer.arena.give(layer.product(name, 0, 0, copy))
 
 
+def _inner(mlp: Mlp) -> tuple[str, ...]:
+    """The matrices before the activation."""
+    return ("w_gate", "w_up") if mlp.gated else ("w_up",)
+
+
 def network(layer: LayerEmitter, mlp: Mlp, prefix: str, rows: int, source: int, copy: int, wait: tuple[int, int] | None) -> int:
+    """The output of a network, in a new buffer."""
+    places = inner(layer, mlp, prefix, rows, source, copy, wait)
+    layer.set_phase("MLP_DOWN")
+    found = layer.product(f"{prefix}w_down", rows, places[0], copy, wait)
+    layer.add_bias(mlp.down_bias, found, layer.hidden, rows)
+    layer.arena.give(*places)
+    return found
+
+
+def inner(
+    layer: LayerEmitter, mlp: Mlp, prefix: str, rows: int, source: int, copy: int, wait: tuple[int, int] | None
+) -> list[int]:
+    """The buffers of the products before the activation; the first one has the input of the down projection."""
     layer.set_phase("MLP_GATE_UP")
     if wait is not None and layer.shape.expert_vectors:
         each = ceil_div(bytes_of(layer.shape.expert_vectors, layer.shape.gain_bits), layer.align) * layer.align
         address = layer.memory.biases + copy * each
         layer.arena.give(layer.load("weight", layer.shape.gain_bits, address, layer.shape.expert_vectors))
-    names = ("w_gate", "w_up") if mlp.gated else ("w_up",)
-    places = [layer.product(prefix + name, rows, source, copy, wait) for name in names]
+    places = [layer.product(prefix + name, rows, source, copy, wait) for name in _inner(mlp)]
     for place in places:
         layer.add_bias(mlp.up_bias, place, mlp.width, rows)
     layer.set_phase("MLP_ACTIVATION")
@@ -78,8 +150,4 @@ def network(layer: LayerEmitter, mlp: Mlp, prefix: str, rows: int, source: int, 
     layer.split_vector(_ACTIVATION[mlp.activation], mlp.width, rows, places[0], places[0], second)
     if mlp.gated:
         layer.split_vector("mul", mlp.width, rows, places[0], places[0], places[1])
-    layer.set_phase("MLP_DOWN")
-    found = layer.product(f"{prefix}w_down", rows, places[0], copy, wait)
-    layer.add_bias(mlp.down_bias, found, layer.hidden, rows)
-    layer.arena.give(*places)
-    return found
+    return places

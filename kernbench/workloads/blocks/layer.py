@@ -17,6 +17,10 @@ from kernbench.workloads.blocks.meetings import GatheredRows, Meeting, Scattered
 from kernbench.workloads.layer.buffers import chunk_bytes
 from kernbench.workloads.layer.projections import PartialRows
 from kernbench.workloads.models.parts import Attention, Experts, LatentAttention, LinearAttention, Mixer, Mlp
+from kernbench.workloads.transfers import setup_bytes
+
+SLICES = 4, 2  #: slices of columns of experts' outputs, the most if they fit: the sum of each one runs beside the next one
+LEAST = 2  #: a slice of a matrix is so many times as long as what a transfer could move during its setup, at least
 
 
 class BlockLayer(LayerEmitter):
@@ -88,7 +92,8 @@ class BlockLayer(LayerEmitter):
                 self.set_phase("RESIDUAL")
                 self.vector("add", hidden, rows, network, network, out)
                 self.arena.give(out)
-            yield from self._reduce(network, rows)
+            if not self._slices(rows):
+                yield from self._reduce(network, rows)
             self._add_to_stream(x, network, rows)
         self.arena.give(normed)
         if self.shape.closing is not None:
@@ -119,7 +124,8 @@ class BlockLayer(LayerEmitter):
             normed = self.norm(x, rows, x)
         network = yield from self._network_of(self.shape.block.ffn, normed, rows)
         self.arena.give(normed)
-        yield from self._reduce(network, rows)
+        if not self._slices(rows):
+            yield from self._reduce(network, rows)
         self.set_phase("RESIDUAL")
         x = self.load("activation", self.act_bits, address, count)
         self._add_to_stream(x, network, rows)
@@ -182,19 +188,19 @@ class BlockLayer(LayerEmitter):
         self.arena.give(words, x, made[1])
         return made[0]
 
-    def _reduce(self, place: int, rows: int) -> Iterator[Meeting]:
+    def _reduce(self, place: int, rows: int, width: int = 0) -> Iterator[Meeting]:
         """The partial sums that the shards add up. The shards wait for each other here. With --sp each shard gets the sum of
-        its own rows."""
-        shards = self.shape.shards
+        its own rows. `width`: [element] of the columns that are added up; 0: all."""
+        shards, width = self.shape.shards, width or self.hidden
         line = self.config.spm.bank_width_bytes
         if self.splits_rows:
-            parts = self._row_parts(rows)
+            parts = tuple(count * width for count in even_parts(rows, shards))
             room = self.arena.take((shards - 1) * ceil_div(self.act(max(parts)), line) * line)
             yield ScatteredRows("reduce-scatter", "shards", place, parts, self.act_bits, dict(self.meta), room)
             self.arena.give(room)
         elif shards > 1:
-            room = self.arena.take((shards - 1) * chunk_bytes(self.act(rows * self.hidden), shards, line))
-            yield PartialRows(place, room, rows * self.hidden, dict(self.meta))
+            room = self.arena.take((shards - 1) * chunk_bytes(self.act(rows * width), shards, line))
+            yield PartialRows(place, room, rows * width, dict(self.meta))
             self.arena.give(room)
 
     def _mix(self, mixer: Mixer, normed: int, pieces: Sequence[Piece], rows: int) -> Generator[Meeting, None, int]:
@@ -210,7 +216,34 @@ class BlockLayer(LayerEmitter):
             return recurrences.mix_linear_attention(self, mixer, normed, pieces, rows)
         return recurrences.mix_state_space(self, mixer, normed, pieces, rows)
 
+    def _slices(self, rows: int) -> int:
+        """The slices of columns in which the outputs of experts are added up; 0: as a whole.
+
+        Each slice begins at a line. A slice of a matrix takes a load of its own, which must be longer than the setup of a
+        transfer.
+        """
+        block, line = self.shape.block, self.config.spm.bank_width_bytes
+        whole = not self.sliced or not self.paces or self.memory.together or block.parallel or block.norms == 4
+        if whole or self.shape.shards == 1 or not isinstance(block.ffn, Experts):
+            return 0
+        nbytes, setup = self.shape.matrix_bytes(self.memory.weights["w_down"][0]), setup_bytes(self.config)
+        parts = even_parts(rows, self.shape.shards) if self.splits_rows else [rows]
+        for slices in SLICES:
+            lines = all(self.act(count * self.hidden) % (slices * line) == 0 for count in parts)
+            if lines and self.hidden % slices == 0 and nbytes >= LEAST * slices * setup:
+                return slices
+        return 0
+
     def _network_of(self, ffn: Mlp | Experts, normed: int, rows: int) -> Generator[Meeting, None, int]:
-        """The output of the network; PEs that share experts exchange rows here."""
-        yield from ()
-        return feed_forward.feed_forward(self, ffn, normed, rows)
+        """The output of the network; PEs that share experts exchange rows here, and add up the slices of experts' outputs."""
+        slices = self._slices(rows)
+        if not slices or not isinstance(ffn, Experts):
+            yield from ()
+            return feed_forward.feed_forward(self, ffn, normed, rows)
+        running = feed_forward.in_slices(self, ffn, normed, rows, slices)
+        while True:
+            try:
+                place, elements = next(running)
+            except StopIteration as ended:
+                return int(ended.value)
+            yield from self._reduce(place, rows, elements // rows)

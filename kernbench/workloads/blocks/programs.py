@@ -45,6 +45,7 @@ class _Blocks:
     rows: int  #: of a block, at most
     deep: bool = False  #: they fit beside a deep ring of weights
     network_rows: int = 0  #: of a block of the network, if it has larger ones than the mixer; 0: each block goes through both
+    slices: bool = False  #: the sums of experts' outputs over PEs have slices of columns, if that helps
 
 
 class BlockPrograms(LlmPrograms):
@@ -481,18 +482,19 @@ class BlockPrograms(LlmPrograms):
     def _fit(self, segment: Segment, program: Program, emits: list[Emitter], batch: Batch, rows: int) -> int:
         """Emit a layer with blocks of this number of rows, or of half as many, and so on; return the number.
 
-        Where experts are loaded ahead of the router, the ring of weights is deep if that does not take fewer rows.
+        Where experts are loaded ahead of the router, their sums have slices and the ring of weights is deep if that does not
+        take fewer rows.
         """
         shape = cast("BlockShape", segment.shape)
         key = segment.kind, shape, batch
         prefetches = self.job.prefetch_experts and isinstance(shape.block.ffn, Experts)
-        blocks = self._rows.get(key) or _Blocks(rows, prefetches)
+        blocks = self._rows.get(key) or _Blocks(rows, prefetches, slices=prefetches)
         size, collectives = len(program), len(self.reduced)
         while not self._emitted(segment, program, emits, batch, blocks):
-            if blocks.rows == 1 and not blocks.deep:
+            if blocks.rows == 1 and not blocks.deep and not blocks.slices:
                 rule = f"one row of a layer of {self.model.name} must fit the scratchpad"
                 raise InputError(beyond_scratchpad(self.machine, rule))
-            blocks = _Blocks(blocks.rows if blocks.deep else ceil_div(blocks.rows, 2))
+            blocks = _less(blocks)
             emits = self._emitters(segment, program)
         if key not in self._rows:
             self._rows[key] = self._with_network_rows(segment, batch, blocks)
@@ -576,7 +578,7 @@ class BlockPrograms(LlmPrograms):
         kind = ContextLayer if job.contexts > 1 else SharedExpertsLayer if job.sharers > 1 else BlockLayer
         made = kind(
             shape, self.machine, emit, memory, batch, blocks.rows, ends, job.routing, seat=seat, splits_rows=job.splits_rows,
-            prefetches=job.prefetch_experts, deep=blocks.deep, network_rows=blocks.network_rows, **other
+            prefetches=job.prefetch_experts, deep=blocks.deep, network_rows=blocks.network_rows, slices=blocks.slices, **other
         )  # fmt: skip
         if isinstance(made, ContextLayer):
             made.share, made.prefill = self.share(seat.group), step.phase == "prefill"
@@ -615,6 +617,13 @@ class BlockPrograms(LlmPrograms):
                 made.stages = tuple(self._front)
             found.append(made)
         return found
+
+
+def _less(blocks: _Blocks) -> _Blocks:
+    """Blocks that need less of the scratchpad: first without slices, then without a deep ring, then with half as many rows."""
+    if blocks.slices:
+        return replace(blocks, slices=False)
+    return _Blocks(blocks.rows if blocks.deep else ceil_div(blocks.rows, 2))
 
 
 def _check_grid(description: Description, name: str, job: Job) -> None:

@@ -10,6 +10,7 @@ What is an example:
 
 - a `json`, `yaml` or `xml` block under `<!-- file: NAME -->` is written to that file;
 - a `python` block is run; all of a page share one namespace; under `<!-- save: NAME -->` it is written to that file instead;
+  under `<!-- in: NAME -->` it is an excerpt of a source file, and is not run;
 - a `text` block under `<!-- output -->` is what the last python block printed;
 - in a `console` block each line `$ kbsim ...` is run by the shell; the lines below it are what it prints on stdout and stderr;
 - in an `sh` block each line is a command of the reader: `kbsim`, `pytest` or `pip install`. A `text` block directly below it is
@@ -171,7 +172,7 @@ def _run(text: str, names: dict[str, Any], place: Place) -> Iterator[Shown]:
             Path(mark.removeprefix("file: ")).write_text(body, encoding="utf-8")
         if kind == "python" and mark.startswith("save: "):
             Path(mark.removeprefix("save: ")).write_text(body, encoding="utf-8")
-        elif kind == "python":
+        elif kind == "python" and not mark.startswith("in: "):
             printed = _python(body, names)
         elif kind == "text" and mark == "output":
             yield _shown(text, block.start("body"), body, printed)

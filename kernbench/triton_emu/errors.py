@@ -76,11 +76,15 @@ def users_frame(frame: FrameType | None) -> FrameType | None:
     return library
 
 
+HANDLER = "kernbench.cli.signals"  #: the module that raises interrupts, wherever they come
+
+
 def raised_line(frames: TracebackType | None) -> str:
     """The line of a user's code, as `users_frame` finds it, that an exception passed last; of none the simulator's own."""
     users = library = last = None
     while frames is not None:
-        last = frames
+        if frames.tb_frame.f_globals.get("__name__") != HANDLER:
+            last = frames
         if not _is_simulator(frames.tb_frame):
             library = frames
             if not _is_library(frames.tb_frame):

@@ -75,7 +75,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
         store.database.execute("PRAGMA max_page_count = 14")
         with pytest.raises(InputError) as refused:
             store.add([done(f"{i:064}") for i in range(10_000)])
-        remedy = "make room and run the sweep again: what it has acknowledged is there"
+        remedy = "make room and run the command again: finished results are kept"
         assert str(refused.value) == f"{path}: it cannot be written: the disk is full; {remedy}"
         assert list(store.statuses(["a", f"{0:064}"])) == ["a"]
     with Store.write(path) as store:

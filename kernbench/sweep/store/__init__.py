@@ -246,7 +246,7 @@ def _sqlite_errors(place: Path) -> Iterator[None]:
     except sqlite3.OperationalError as error:
         text = str(error)
         if "full" in text:
-            remedy = "make room and run the sweep again: what it has acknowledged is there"
+            remedy = "make room and run the command again: finished results are kept"
             raise InputError(Problem(str(place), "it cannot be written: the disk is full", remedy=remedy)) from None
         if "malformed" in text:
             raise InputError(_damaged(place, text)) from None

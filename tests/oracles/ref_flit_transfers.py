@@ -349,12 +349,16 @@ class Routed(Simulation):
         return bool(flow.left == 0 and (self.gives(flow) or flow.ejected == flow.total))
 
     def _result(self, status: str, cycles: int) -> dict[str, Any]:
+        self.count_links(cycles)
+        return super()._result(status, cycles)
+
+    def count_links(self, cycles: int) -> None:
+        """The counters of links between routers, at the end."""
         for at, name in self.names.items():
             flits, rate = self.net.count[at]["flits"], self.net.wires[at].rate
             busy = min(cycles, ceil_div(flits * rate.denominator, rate.numerator))
             self.resource[name]["busy"] = self.resource[name]["member_cycles"] = busy
             self.resource[name] |= self.net.count[at]
-        return super()._result(status, cycles)
 
 
 def _order(flow: Any) -> tuple[int, int, int]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .ref_control import Control, Record
+from .ref_flit_transfers import FlitSystem
 from .ref_geometry import Range, Scratchpad, ceil_div
 from .ref_machine import exact
 from .ref_pe import Keys, Pe
@@ -93,7 +94,7 @@ class SystemKernels(Kernels, SystemSimulation):
         keys = system["pe"]
         self.ends = {pe: roads.home(pe, keys["ipcq"]["tier"]) for pe in pes if keys["ipcq"]["tier"] != "tcm"}
         touched = _touches(pes, [*memory, *(sum(ends) // 2 for ends in self.ends.values())])
-        SystemSimulation.__init__(self, system, {"cmdq": touched}, roads)
+        self._build(system, {"cmdq": touched}, roads)
         self.control = Control({"cmdq": []}, 0)
         self.kernel = kernel
         limits = {"max_concurrent": keys["ipcq"]["max_concurrent"], "weight": keys["ipcq"]["weight"], "priority": 0}
@@ -104,6 +105,9 @@ class SystemKernels(Kernels, SystemSimulation):
             self.ranks.append(Tl(pe, rank, self._begin_of(name, keys["cpu"]["cycles"])))
         self.order = sorted(self.ranks, key=lambda tl: self.site.parts.pes.index(tl.pe.name))
         self._install(links, keys["ipcq"], protocol)
+
+    def _build(self, system: dict[str, Any], program: dict[str, Any], roads: Roads) -> None:
+        SystemSimulation.__init__(self, system, program, roads)
 
     def _begin_of(self, pe: str, cycles: int) -> int:
         """The cycle in which the kernel of a PE begins."""
@@ -130,6 +134,21 @@ class SystemKernels(Kernels, SystemSimulation):
             slots = slot_addresses(first, keys["slots"], nbytes)
             queue = Queue(sender, receiver, keys["tier"], slots, credit, protocol)
             self.ranks[rank].queues_out[plane, way] = self.ranks[other].queues_in[plane, there] = queue
+
+
+class FlitKernels(SystemKernels, FlitSystem):
+    """The same on a mesh of routers. `mesh`: its links and terminals, as for `FlitSystem`."""
+
+    def __init__(self, mesh: Sequence[Any], *of_system: Any) -> None:
+        self.mesh = mesh
+        SystemKernels.__init__(self, *of_system)
+
+    def _build(self, system: dict[str, Any], program: dict[str, Any], roads: Roads) -> None:
+        FlitSystem.__init__(self, system, program, roads, *self.mesh)
+
+    def _said(self, status: str) -> dict[str, Any]:
+        self.count_links(self.cycle)
+        return super()._said(status)
 
 
 def _keys(pe: dict[str, Any]) -> Keys:

@@ -19,9 +19,10 @@ from kernbench.triton_emu.launch import PeWork
 from kernbench.triton_emu.queues import NeighbourTable
 from tests import queues
 from tests.machine_strategies import Draw
-from tests.oracles.ref_kernels import SystemKernels
+from tests.oracles.ref_kernels import FlitKernels, SystemKernels
 from tests.oracles.ref_queues import Protocol
 from tests.oracles.ref_tl import Tl
+from tests.property.test_flit_machines import mesh_of
 from tests.property.test_kernels_on_systems import systems
 from tests.sampled import sampled_from
 from tests.system_roads import PlainRoads
@@ -61,7 +62,7 @@ class Case(NamedTuple):
 
 @st.composite
 def cases(draw: Draw) -> Case:
-    system = draw(systems().filter(lambda one: "flit" not in one["cube"]["mesh"]))
+    system = draw(systems())
     system["pe"]["cpu"] = {"cycles": draw(st.integers(0, 3))}
     pes = load_config(system, kind=SystemConfig).pe_names
     chosen = draw(st.lists(sampled_from(pes), min_size=draw(sampled_from([1, 2, 2, 2])), max_size=4, unique=True))
@@ -269,9 +270,11 @@ def check(case: Case) -> None:
     places = places_of(config, case.pes)
     table, ways = links_of(case.plan, len(case.pes))
     work = Work(case.plan, places, ways, [])
-    reference = SystemKernels(
-        case.system, case.pes, lambda tl: kernel(work, tl), table, places, PlainRoads(config), case.protocol
-    )
+    of_system = case.system, case.pes, lambda tl: kernel(work, tl), table, places, PlainRoads(config), case.protocol
+    if "flit" in case.system["cube"]["mesh"]:
+        reference: SystemKernels = FlitKernels(mesh_of(config), *of_system)
+    else:
+        reference = SystemKernels(*of_system)
     want = reference.run()
     got = times_of(config, case)
     assert got["status"] == want["status"]
@@ -286,7 +289,7 @@ def check(case: Case) -> None:
         assert times_of(config, case, **how) == got, how
 
 
-@settings(RELAXED, max_examples=40)
+@settings(RELAXED, max_examples=25)
 @given(cases())
 def test_kernels_take_the_cycles_of_the_reference(case: Case) -> None:
     check(case)

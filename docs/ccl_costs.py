@@ -30,6 +30,7 @@ from kernbench.ccl.contract import Shape
 from kernbench.ccl.group import Group, group_of, shape_for
 from kernbench.ccl.registry import read_registry
 from kernbench.ccl.tuner import KNOWN, SCHEMA, Tuner, simulate
+from kernbench.ccl.weights import FITTED
 from kernbench.config import SystemConfig, load_config
 
 WEIGHTS = Path(__file__).parents[1] / "kernbench" / "ccl" / "weights.py"
@@ -127,7 +128,7 @@ def about(machine: str, overrides: Sequence[str], shape: Shape) -> Simulated:
 def tuner(one: Simulated) -> Tuner:
     """Of a group, without its times."""
     config = load_config(one["machine"], one["overrides"], kind=SystemConfig)
-    return Tuner(config, group_of(config, Shape(*one["shape"])), read_registry())
+    return Tuner(config, group_of(config, Shape(*one.get("placed", one["shape"]))), read_registry())
 
 
 def simulated() -> list[Simulated]:
@@ -267,7 +268,12 @@ def write(found: dict[str, np.ndarray]) -> None:
 
 
 def with_errors(one: Simulated, seen: dict[str, tuple[str, Rows]], found: dict[str, np.ndarray]) -> Simulated:
-    """The same with simulated over modelled cycles beside each time."""
+    """The same with simulated over modelled cycles beside each time, and the share of `n_elem` in an algorithm's longest
+    message.
+    """
+    made, entries = tuner(one), {entry.full_name: entry for entry in read_registry().entries}
+    outlines = {name: made.outline(entries[name]) for name in sorted(one["times"])}
+    widest = {name: outline.widest for name, outline in outlines.items() if outline is not None}
     times = {
         name: [
             [size, cycles, round(float(cycles / np.dot(features, found[seen[name][0]])), 4)]
@@ -275,7 +281,7 @@ def with_errors(one: Simulated, seen: dict[str, tuple[str, Rows]], found: dict[s
         ]
         for name, given in sorted(one["times"].items())
     }
-    return {**one, "times": times}
+    return {**one, "times": times, "widest": widest}
 
 
 def kept(which: str = "groups") -> list[Simulated]:
@@ -296,8 +302,8 @@ def fit(groups: Sequence[Simulated], boards: Sequence[Simulated], networks: Sequ
     write(made)
     made = {name: np.array([np.round(w, digits) for w, digits in zip(one, DIGITS, strict=True)]) for name, one in made.items()}
     named = [json.dumps(with_errors(one, rows, made)) for one, rows in zip(whole, features, strict=True)]
-    others = [json.dumps(with_errors(one, features_of(one), made)) for one in boards]
-    put(named, others, [json.dumps(one) for one in networks])
+    others = ([json.dumps(with_errors(one, features_of(one), made)) for one in some] for some in (boards, networks))
+    put(named, *others)
 
 
 def put(groups: Sequence[str], boards: Sequence[str], networks: Sequence[str]) -> None:
@@ -308,8 +314,10 @@ def put(groups: Sequence[str], boards: Sequence[str], networks: Sequence[str]) -
 
 def replace_networks() -> None:
     """Simulate the networks again, and leave the other times as they are."""
+    weights_now = {name: np.array(one) for name, one in FITTED.items()}
     file = json.loads(KNOWN.read_text(encoding="utf-8"))
-    put(*([json.dumps(one) for one in file[name]] for name in PARTS[:2]), [json.dumps(one) for one in simulated_on_networks()])
+    made = [json.dumps(with_errors(one, features_of(one), weights_now)) for one in simulated_on_networks()]
+    put(*([json.dumps(one) for one in file[name]] for name in PARTS[:2]), made)
 
 
 if __name__ == "__main__":

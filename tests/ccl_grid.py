@@ -24,7 +24,7 @@ from typing import Any, Protocol
 from kernbench.ccl.collectives import COLLECTIVES
 from kernbench.ccl.contract import Shape
 from kernbench.ccl.group import group_of
-from kernbench.ccl.measure import CclRequest, messages, queues_of, row
+from kernbench.ccl.measure import CclRequest, messages, row
 from kernbench.ccl.registry import Entry, read_registry
 from kernbench.ccl.tuner import Tuner, known_times
 from kernbench.common.parse_cache import cache_folder
@@ -143,7 +143,7 @@ class Point:
     def request(self, entry: Entry) -> CclRequest:
         """A run of an algorithm, without elements."""
         one = self.tuner()
-        return CclRequest(one.config, one.group, entry, "f16", queues_of(REGISTRY, entry), check=False)
+        return CclRequest(one.config, one.group, entry, "f16", one.queues(entry), check=False)
 
     def key(self, entry: Entry) -> str:
         """Of the cycles of an algorithm, in the cache."""

@@ -21,13 +21,17 @@ def _hops_of(rings: Sequence[Ring]) -> Iterator[tuple[int, int]]:
     return ((a, b) for ring in rings for a, b in pairwise((*ring.members, ring.members[0])))
 
 
-def _crossing(rings: Sequence[Ring], routes: Routes) -> float:
-    """Return the cycles of a byte on the busiest link between SIPs, relative to the link of a PE, for each hop of the rings.
+def _waits(share: float, far: float) -> float:
+    """Return by how much longer the busiest link between SIPs takes than the link of a PE, which each byte passes more than once.
 
-    The rings are used at the same time. The result is at least the share of the link of a PE, which each byte uses more than
-    once.
+    `share` are the elements of a PE, and `far` those on the link between SIPs, in the time of the link of a PE.
     """
-    return max(float(PASSES), routes.times.shared * routes.loads(_hops_of(rings)))
+    return max(0.0, far - PASSES * share)
+
+
+def _both_ways(ring: Ring) -> list[tuple[int, int]]:
+    """Return all hops of a ring, and the same hops in the opposite direction."""
+    return [hop for a, b in _hops_of([ring]) for hop in ((a, b), (b, a))]
 
 
 def _latency(ring: Ring, routes: Routes) -> tuple[float, float]:
@@ -40,19 +44,20 @@ def _latency(ring: Ring, routes: Routes) -> tuple[float, float]:
     return sum(hops) / len(hops), max(hops) / routes.times.at_once
 
 
-def _ring(turns: int, share: Callable[[int], float], adds: bool = True) -> Form:
+def _ring(turns: int, share: Callable[[int], float], adds: bool = True, both: bool = False) -> Form:
     """Return the outline of `turns` rounds of `n - 1` steps along the flat ring; `share` gives the elements of each step.
 
-    With `adds`, the messages of the first round are added.
+    With `adds`, the messages of the first round are added. With `both`, half of the elements travel in each direction.
     """
 
     def made(shape: Shape, kind: int, routes: Routes) -> Outline:
         n, ring = shape.ranks, flat_ring(kind, shape)
-        moved = share(n) * _crossing([ring], routes)
+        moved, hops = share(n), _both_ways(ring) if both else _hops_of([ring])
+        waits = _waits(moved, routes.times.shared * routes.loads(hops) * moved / (1 + both))
         (latency, sending), count = _latency(ring, routes), turns * (n - 1)
-        steps = [Step(latency, 1, moved)] * count
-        worked = (n - 1) * share(n) if adds else 0.0
-        return Outline(steps, count, count * moved, share(n), shape.sips > 1, adds, count * sending, worked=worked)
+        steps = [Step(latency, 1, PASSES * moved, waits)] * count
+        how: dict[str, Any] = {"worked": (n - 1) * moved if adds else 0.0, "waits": count * waits}
+        return Outline(steps, count, count * PASSES * moved, moved, shape.sips > 1, adds, count * sending, **how)
 
     return made
 
@@ -61,7 +66,7 @@ def _levels(levels_of: Levels, form: str = "") -> Form:
     """Return the outline of an all-reduce over several rings in sequence."""
 
     def made(shape: Shape, kind: int, routes: Routes) -> Outline:
-        return _outline_of_levels([_in_sequence(levels_of(kind, shape), 1.0, routes)], form)
+        return _outline_of_levels([_in_sequence(levels_of(kind, shape), 1.0, routes)], form, routes)
 
     return made
 
@@ -70,7 +75,8 @@ def _levels(levels_of: Levels, form: str = "") -> Form:
 class _Level:
     """A reduce-scatter over rings of the same size, and later an all-gather over the same rings."""
 
-    steps: Sequence[Step]  #: of the reduce-scatter; the all-gather has the same
+    rings: Sequence[Ring]
+    latency: float  #: of a step
     share: float  #: of `n_elem` in each message
     sending: float  #: [cycle] of a step in which the rank with the longest hop has its limit of messages in flight
 
@@ -84,24 +90,35 @@ def _in_sequence(levels: Sequence[Sequence[Ring]], share: float, routes: Routes)
             share /= size  # the remaining elements go to the next level
             some = rings[:: max(1, len(rings) // SOME_RINGS)]
             latency, sending = (max(one) for one in zip(*(_latency(ring, routes) for ring in some), strict=True))
-            step = Step(latency, 1, share * _crossing(rings, routes))
-            found.append(_Level([step] * (size - 1), share, sending))
+            found.append(_Level(rings, latency, share, sending))
     return found
 
 
-def _outline_of_levels(parts: Sequence[Sequence[_Level]], form: str) -> Outline:
+def _outline_of_levels(parts: Sequence[Sequence[_Level]], form: str, routes: Routes) -> Outline:
     """Return the outline of parts of the elements that travel at the same time. All parts have the same number of steps."""
-    halfway = [[step for level in part for step in level.steps] for part in parts]
-    steps = [
-        Step(sum(one.latency for one in some) / len(some), len(some), sum(one.share for one in some))
-        for some in zip(*([*there, *reversed(there)] for there in halfway), strict=True)
-    ]
+    halfway = [[level for level in part for _ in range(level.rings[0].size - 1)] for part in parts]
+    made: dict[tuple[int, ...], Step] = {}  # by the levels of the parts
+    steps = []
+    for some in zip(*([*there, *reversed(there)] for there in halfway), strict=True):
+        key = tuple(map(id, some))
+        if key not in made:
+            made[key] = _step(some, routes)
+        steps.append(made[key])
     share, messages = sum(one.share for one in steps), sum(one.messages for one in steps)
     widest = max((level.share for part in parts for level in part), default=1.0)
-    sending = sum(2 * len(level.steps) * level.sending for level in parts[0])
+    sending = sum(2 * (level.rings[0].size - 1) * level.sending for level in parts[0])
     turns = 2 if len(parts[0]) > 1 else 1  # over several rings, messages of the all-gather are copied
-    worked = sum(turns * len(level.steps) * level.share for part in parts for level in part)
-    return Outline(steps, messages, share, widest, False, True, sending, form=form, worked=worked)
+    worked = sum(turns * (level.rings[0].size - 1) * level.share for part in parts for level in part)
+    how: dict[str, Any] = {"form": form, "worked": worked, "waits": sum(one.waits for one in steps)}
+    return Outline(steps, messages, share, widest, False, True, sending, **how)
+
+
+def _step(some: Sequence[_Level], routes: Routes) -> Step:
+    """Return a step in which parts of the elements travel over their own rings at the same time."""
+    share, (first, *others) = sum(one.share for one in some), some
+    more = [(_hops_of(one.rings), one.share / first.share) for one in others]
+    far = routes.times.shared * first.share * routes.loads(_hops_of(first.rings), *more)
+    return Step(sum(one.latency for one in some) / len(some), len(some), PASSES * share, _waits(share, far))
 
 
 def _grid(shape: Shape, kind: int, routes: Routes) -> Outline:
@@ -113,7 +130,7 @@ def _grid(shape: Shape, kind: int, routes: Routes) -> Outline:
     if 1 < shape.sips < shape.ranks:
         return _levels(grid_rings, ROWS_FIRST)(shape, kind, routes)
     across, down = grid_rings(kind, shape)
-    return _outline_of_levels([_in_sequence(order, 0.5, routes) for order in ((across, down), (down, across))], "")
+    return _outline_of_levels([_in_sequence(order, 0.5, routes) for order in ((across, down), (down, across))], "", routes)
 
 
 ROWS_FIRST = " (rows first)"  #: the form of an all-reduce over a grid in which all elements travel along rows first
@@ -131,8 +148,8 @@ def _halves(shape: Shape, kind: int, routes: Routes) -> Outline:
     for k in range(steps_of(n)):
         pairs = [(rank, ranks[number ^ (1 << k)]) for number, rank in enumerate(ranks)]
         latency = max(routes.between(a, b) for a, b in pairs[:: max(1, n // SOME_PAIRS)])
-        moved = max(float(PASSES), routes.times.shared * routes.loads(pairs)) / (2 << k)
-        steps += [Step(latency, 1, moved)] * 2
+        moved = 1 / (2 << k)
+        steps += [Step(latency, 1, PASSES * moved, _waits(moved, routes.times.shared * routes.loads(pairs) * moved))] * 2
         sending += 2 * latency / routes.times.at_once
     if spare:
         steps += [Step(routes.times.pe, 1, float(PASSES))] * 2
@@ -140,6 +157,7 @@ def _halves(shape: Shape, kind: int, routes: Routes) -> Outline:
     widest, at_once = 1.0 if spare else 0.5, routes.times.at_once
     worked = 2.0 - 2.0 / (n - spare) + bool(spare)  # halves are added, and halves of the sums are copied
     how: dict[str, Any] = {"full": True, "window": ACTIVE, "abreast": at_once, "worked": worked}
+    how["waits"] = sum(one.waits for one in steps)
     return Outline(steps, len(steps), total, widest, shape.sips > 1, True, sending, **how)
 
 
@@ -151,11 +169,11 @@ def _chain(adds: bool) -> Form:
 
     def made(shape: Shape, kind: int, routes: Routes) -> Outline:
         half, ring = shape.ranks // 2, flat_ring(kind, shape)
-        moved = _crossing([ring], routes)
         latency, sending = _latency(ring, routes)
-        steps = [Step(latency, 1, moved)] * half
+        far = routes.times.shared * routes.loads(_both_ways(ring))
+        steps = [Step(latency, 1, PASSES, _waits(1.0, far))] * half
         how: dict[str, Any] = {"worked": float(min(2, half)), "chained": float(half)} if adds else {}
-        return Outline(steps, 2, 2 * moved, 1.0, shape.sips > 1, True, sending, **how)
+        return Outline(steps, 2, 2 * PASSES, 1.0, shape.sips > 1, True, sending, waits=_waits(2.0, far), **how)
 
     return made
 
@@ -164,9 +182,10 @@ def _around(shape: Shape, kind: int, routes: Routes) -> Outline:
     """Return the outline of an exchange along the flat ring, in which elements travel the distance to their destination."""
     n, ring = shape.ranks, flat_ring(kind, shape)
     hops = sum(range(1, n // 2 + 1))
-    moved = _crossing([ring], routes)
+    waits = _waits(1.0, routes.times.shared * routes.loads(_both_ways(ring)))
     latency, sending = _latency(ring, routes)
-    return Outline([Step(latency, 1, moved)] * min(hops, 2 * n), hops, hops * moved, 1.0, False, False, hops * sending)
+    steps = [Step(latency, 1, PASSES, waits)] * min(hops, 2 * n)
+    return Outline(steps, hops, hops * PASSES, 1.0, False, False, hops * sending, waits=hops * waits)
 
 
 def _shift(shape: Shape, kind: int, routes: Routes) -> Outline:
@@ -180,7 +199,7 @@ def _signals(shape: Shape, kind: int, routes: Routes) -> Outline:
 
 FORMS: Mapping[str, Form] = {
     "all_reduce_ring": _ring(2, lambda n: 1 / n),
-    "all_reduce_bidirectional": _ring(2, lambda n: 1 / n),
+    "all_reduce_bidirectional": _ring(2, lambda n: 1 / n, both=True),
     "all_reduce_halving_doubling": _halves,
     "all_reduce_torus": _grid,
     "all_reduce_hierarchical": _levels(level_rings),

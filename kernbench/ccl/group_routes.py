@@ -229,26 +229,29 @@ class Routes:
             found |= dict(self.links(own, min(sips))[:1])
         return found
 
-    def loads(self, hops: Iterable[tuple[int, int]]) -> float:
+    def loads(self, hops: Iterable[tuple[int, int]], *others: tuple[Iterable[tuple[int, int]], float]) -> float:
         """Return how many of these hops the busiest link between SIPs, or the busiest port, carries. A hop over a slower link
-        counts as more than one.
+        counts as more than one. `others` are further hops at the same time, each with a factor for its bytes.
         """
-        sip_routes = Counter((self.places[a][0], self.places[b][0]) for a, b in hops)
+        sip_routes: dict[tuple[int, int], float] = {}
+        for some, factor in ((hops, 1.0), *others):
+            for (a, b), many in Counter((self.places[a][0], self.places[b][0]) for a, b in some).items():
+                sip_routes[a, b] = sip_routes.get((a, b), 0.0) + factor * many
         if self.sips > FEW_SIPS and self.times.network in GRIDS:
             return self._even_loads(sip_routes)
         found: dict[Link, float] = {}
-        for (a, b), many in sip_routes.items():
+        for (a, b), much in sip_routes.items():
             if a != b:
                 for link, slower in self.shared_links(a, b):
-                    found[link] = found.get(link, 0.0) + many * slower
+                    found[link] = found.get(link, 0.0) + much * slower
         return max(found.values(), default=0.0)
 
-    def _even_loads(self, sip_routes: Mapping[tuple[int, int], int]) -> float:
+    def _even_loads(self, sip_routes: Mapping[tuple[int, int], float]) -> float:
         """Return the same for a grid of very many SIPs, assuming that all of their links carry about the same load.
 
         Each SIP then has two links each way on a grid of several rows, and one on a ring.
         """
-        most = max((many for (a, b), many in sip_routes.items() if a != b), default=0)
+        most = max((many for (a, b), many in sip_routes.items() if a != b), default=0.0)
         far = sum(many * self._hops(a, b) for (a, b), many in sip_routes.items() if a != b)
         return max(most, ceil(far / (self.sips * (2 if self._rows == 1 else 4))))
 

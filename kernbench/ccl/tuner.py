@@ -233,18 +233,22 @@ class Tuner:
         if not points and protocol != SIMPLE:
             return replace(self._error(entry, itemsize, SIMPLE), whole=())
         if not points:
-            return Errors(self._error_near(entry.full_name))
+            return Errors(self._error_near(entry))
         line = [(log(max(1, size)), log(cycles / self._modelled(entry, size, itemsize, queues))) for size, cycles in points]
         lanes = [self._lanes(entry, size, itemsize, queues) for size, _ in points]
         return Errors(line, lanes, [point for point, many in zip(points, lanes, strict=True) if many == 1])
 
-    def _error_near(self, name: str) -> Line:
-        shape = self.group.shape
+    def _error_near(self, entry: Entry) -> Line:
+        """Return the mean error of other groups, by the logarithm of the bytes of `n_elem`."""
+        shape, outline = self.group.shape, self.outline(entry)
+        assert outline is not None
         network = self.config.system.kind if shape.sips > 1 else ""
         chips = of_chips(self.config, self.group) and not self._resized
-        if chips and (known := errors_of_boards().get(name)):
-            return error_near(known, shape, self.group.kind_name, network, self.latencies.in_flight)
-        return error_near(errors_of_model().get(name, ()), shape, self.group.kind_name, network)
+        if chips and (known := errors_of_boards().get(entry.full_name)):
+            line = error_near(known, shape, self.group.kind_name, network, self.latencies.in_flight)
+        else:
+            line = error_near(errors_of_model().get(entry.full_name, ()), shape, self.group.kind_name, network)
+        return [(longest - log(outline.widest), error) for longest, error in line]
 
     def _lanes(self, entry: Entry, nbytes: int, itemsize: int, queues: Queues) -> int:
         outline = self.outline(entry)
@@ -332,7 +336,7 @@ class KnownError:
 
     shape: Shape
     topology: str
-    line: Line  #: the logarithm of simulated over modelled cycles, by that of the bytes of `n_elem`
+    line: Line  #: the logarithm of simulated over modelled cycles, by that of the bytes of the longest message without cuts
     network: str = ""  #: `system.kind` of a group of several SIPs
     in_flight: float | None = None  #: [B] on a link between two chips at a time; None for other groups
 
@@ -423,11 +427,9 @@ def known_times(digest: str, group: Group) -> dict[str, list[tuple[int, int]]]:
 
 @cache
 def errors_of_model() -> Mapping[str, Sequence[KnownError]]:
-    """Return the errors of the model at the groups of presets that were simulated for the package, by full name of the
-    algorithm.
-    """
+    """Return the errors of the model at the groups of PEs that were simulated for the package, by full name of the algorithm."""
     found: dict[str, list[KnownError]] = {}
-    for one in _file()[GROUPS]:
+    for one in (*_file()[GROUPS], *_file()[NETWORKS]):
         kinds = [setting.partition("=")[2] for setting in one["overrides"] if setting.startswith("system.kind=")]
         _add_errors(found, one, kinds[-1] if kinds else "ring")  # that of the presets
     return found
@@ -453,7 +455,8 @@ def _add_errors(
     shape = Shape(*one["shape"])
     about = network if shape.sips > 1 else "", in_flight
     for name, rows in one["times"].items():
-        line = [(log(max(1, size)), log(ratio)) for size, _, ratio in rows]
+        widest = log(one["widest"][name])
+        line = [(log(max(1, size)) + widest, log(ratio)) for size, _, ratio in rows]
         found.setdefault(name, []).append(KnownError(shape, one["topology"], line, *about))
 
 

@@ -88,7 +88,7 @@ RING_AND_SWITCH = (
     "{kind: switch, size: 2, link: {bytes_per_cycle: 25, cycles: 300}, switch: {cycles: 70}}]",
 )
 BETWEEN_SIPS = (64, KIB, 4 * KIB, 16 * KIB, 48 * KIB, 160 * KIB, 512 * KIB, 2 * MIB, 8 * MIB, 32 * MIB)
-#: Machine, overrides and shape of groups whose times correct no other estimates.
+#: Machine, overrides and shape of groups whose times have no part in the weights.
 NETWORKS = (
     *(
         ("pod_8sip", overrides, (8, 1, pes))
@@ -107,6 +107,16 @@ NETWORKS = (
     ("two_sips", (), (1, 2, 3)),
     ("two_sips", (), (1, 4, 1)),
     ("two_sips", (), (1, 4, 4)),
+)
+BELOW_MIB = (64, 4 * KIB, 16 * KIB, 64 * KIB, 160 * KIB, 512 * KIB)
+MIDDLE = (24 * KIB, 96 * KIB, 288 * KIB, MIB)
+DENSE = tuple(sorted((*BETWEEN_SIPS, *MIDDLE)))
+#: More of them, with sizes and collectives of their own.
+MORE_NETWORKS: tuple[tuple[str, tuple[str, ...], tuple[int, int, int], tuple[int, ...], tuple[str, ...]], ...] = (
+    ("pod_8sip", ("system.kind=dragonfly", ROWS), (8, 1, 1), DENSE, MOVING),
+    ("pod_8sip", RING_AND_SWITCH, (8, 1, 2), DENSE, MOVING),
+    ("sip_4x4", (), (1, 16, 8), (512 * KIB, 2 * MIB), ("broadcast", "reduce")),
+    ("pod_8sip", ("system.kind=fat_tree", ROWS), (8, 1, 2), tuple(sorted((*BELOW_MIB, *MIDDLE, 2 * MIB))), MOVING[:5]),
 )
 DIGITS = (1, 3, 2, 3, 3, 2, 2)  #: of the weights, as they are written
 LARGEST = 0.5  #: weight of the largest error beside the mean
@@ -175,11 +185,11 @@ def simulated_on_boards() -> list[Simulated]:
 def simulated_on_networks() -> list[Simulated]:
     """The times of networks between SIPs, and of cubes, without algorithms that are far from the best."""
     found = []
-    for machine, overrides, shape in NETWORKS:
+    for machine, overrides, shape, sizes, collectives in (*((*one, BETWEEN_SIPS, MOVING) for one in NETWORKS), *MORE_NETWORKS):
         one = about(machine, overrides, Shape(*shape))
         made = tuner(one)
-        for collective in MOVING:
-            for _ in simulate(made, collective, BETWEEN_SIPS, "f16", 30_000, 2.5):
+        for collective in collectives:
+            for _ in simulate(made, collective, sizes, "f16", 30_000, 2.5):
                 pass
         found.append({**one, **levels(made.group), "times": dict(made.times)})
     return found

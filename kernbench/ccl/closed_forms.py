@@ -22,7 +22,7 @@ def _hops_of(rings: Sequence[Ring]) -> Iterator[tuple[int, int]]:
 
 
 def _waits(share: float, far: float) -> float:
-    """Return by how much longer the busiest link between SIPs takes than the link of a PE, which each byte passes more than once.
+    """Return by how much longer the busiest link between SIPs takes than the link of a PE, which each byte passes twice.
 
     `share` are the elements of a PE, and `far` those on the link between SIPs, in the time of the link of a PE.
     """

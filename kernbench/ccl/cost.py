@@ -1,10 +1,10 @@
 """Estimates the time of a collective without a simulation, from route latencies, messages and bytes of each step.
 
 The model is linear in features of a call: a constant for loads and stores, the latencies of the steps, the messages, and the
-time of the bytes on the link of a PE. All ranks of a SIP share the links between SIPs, on which the bytes may take longer. In a
-schedule, the difference counts as a latency, because the engines of a PE have no more work for it. A lane that follows another
-lane costs only the work of the busiest rank or link for the lane. The weights of the features (`weights`) were fitted to
-simulations of the presets, for each algorithm. They do not depend on ranks or sizes.
+time of the bytes on the link of a PE. All ranks of a SIP share the links between SIPs, on which the bytes may take longer. The
+difference counts as a latency, because the engines of a PE have no more work for it. A lane that follows another lane costs
+only the work of the busiest rank or link for the lane. The weights of the features (`weights`) were fitted to simulations of
+the presets, for each algorithm. They do not depend on ranks or sizes.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Step:
 
     latency: float
     messages: int
-    share: float  #: as often as they pass a PE's link; in closed forms more if a link between SIPs takes longer for all of them
-    waits: float = 0.0  #: in schedules, the same of the time by which a link between SIPs takes longer
+    share: float  #: as often as they pass a PE's link
+    waits: float = 0.0  #: the same of the time by which a link between SIPs takes longer
 
 
 @dataclass(frozen=True, eq=False)

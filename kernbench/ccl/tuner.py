@@ -427,7 +427,7 @@ def known_times(digest: str, group: Group) -> dict[str, list[tuple[int, int]]]:
 
 @cache
 def errors_of_model() -> Mapping[str, Sequence[KnownError]]:
-    """Return the errors of the model at the groups of PEs that were simulated for the package, by full name of the algorithm."""
+    """Return the errors of the model at the groups of PEs that the package has times of, by full name of the algorithm."""
     found: dict[str, list[KnownError]] = {}
     for one in (*_file()[GROUPS], *_file()[NETWORKS]):
         kinds = [setting.partition("=")[2] for setting in one["overrides"] if setting.startswith("system.kind=")]

@@ -9,6 +9,7 @@ from libc.string cimport memcpy, memset
 
 from kernbench_core.fast.lane_table cimport BANKS, FAR, LANES, WINDOW, LaneTable, Lanes, next_line
 from kernbench_core.fast.simd cimport vectors
+from kernbench_core.model.requester cimport activity_phase
 from kernbench_core.types cimport int8_t, int32_t, uint8_t
 
 
@@ -140,5 +141,7 @@ cdef bint run_window(Sim* s, Spm* p, cycle_t to) noexcept nogil:
     for side in range(2):
         if sides & 2 >> side:
             count_grants(x.asked[side][0], granted, p)
+    if granted and p.n_watch:                   # no request of the window changes it
+        activity_phase(s, p)
     p.done += granted
     return granted == cycles

@@ -17,3 +17,4 @@ cdef void stop_rolling(Sim* s, Spm* p) noexcept nogil
 cdef void touch_lane(Sim* s, slot_t flow) noexcept nogil
 cdef void count_ports(Sim* s, Spm* p) noexcept nogil
 cdef bint repace_lane(void* sim, slot_t flow, cycle_t now) noexcept nogil
+cdef bint repace_members(void* sim, slot_t channel, cycle_t now) noexcept nogil

@@ -14,9 +14,9 @@ from kernbench_core.model.bank cimport Requester
 from kernbench_core.model.bank_counters cimport tally_eight
 from kernbench_core.model.division cimport divided, quotient
 from kernbench_core.model.dram.extent cimport Dram
-from kernbench_core.model.share.membership cimport MANY, Flow, Pace, credit_in, take_pace
+from kernbench_core.model.share.membership cimport MANY, Flow, Pace, Resource, credit_in, find_pace, set_rate, take_pace
 from kernbench_core.trace.events cimport TRACE_FULL
-from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
+from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 
 cdef extern from *:
     int trailing_zeros "__builtin_ctzll"(uint64_t v) noexcept nogil
@@ -65,7 +65,7 @@ cdef bint open_lane(Sim* s, Spm* p, slot_t requester) noexcept nogil:
     if a.compute or a.first_denied != NEVER or s.trace != NULL and s.trace.level >= TRACE_FULL:
         return False
     f = &s.share.flow[requester]
-    if f.compressed and x.gap:  # its chunks have the length of expanded bytes, and lanes know only the chunks of the memory
+    if f.compressed:            # its chunks have the length of expanded bytes, and it has another rate than other members of its channel
         return False
     if g.opened[j]:
         close_lane(s, requester, p.done)
@@ -120,23 +120,11 @@ cdef void close_lane(Sim* s, slot_t requester, cycle_t now) noexcept nogil:
     g.until[j] = g.at[j]
 
 
-cdef bint repace_lane(void* sim, slot_t flow, cycle_t now) noexcept nogil:
-    """Give an open lane the rate `Share.pace` from cycle `now` on, as `set_rate` does for any flow; false if this lane cannot have
-    it, or if the scratchpad does not know yet that it is changed in this cycle."""
-    cdef Sim* s = <Sim*>sim
-    cdef int32_t k = lane_of(s, flow), j = k & (LANES - 1)
-    cdef Lanes* g = &s.lane[k // LANES]
+cdef inline void repace(Sim* s, slot_t flow, Lanes* g, int32_t j, Pace* t, int64_t rel) noexcept nogil:
+    """Give an open lane another rate from cycle `rel` of the table on."""
     cdef Flow* f = &s.share.flow[flow]
-    cdef Requester* a = &s.requester[flow]
-    cdef Pace* t = &s.share.pace
-    cdef Spm* p = &s.spm[0]
-    cdef int64_t credit, waits, rel = now - s.lanes.epoch
-    if flow >= s.n_flows or g.lines[j] == 0 or p.done != now or not p.lookahead.touched or p.lookahead.conflict_free:
-        return False
-    if not fits(t.num, t.cost, t.every) or rel >= MOST_CYCLES:
-        return False
-    credit = credit_in(f, g.carry[j] + f.cost - (g.at[j] + 1 - rel) * f.num, t.den)
-    waits = divided(t.cost - credit - 1, t.num, t.inverse)
+    cdef int64_t credit = credit_in(f, g.carry[j] + f.cost - (g.at[j] + 1 - rel) * f.num, t.den)
+    cdef int64_t waits = divided(t.cost - credit - 1, t.num, t.inverse)
     g.at[j] = <int32_t>(rel + waits)
     g.carry[j] = <int32_t>(credit + (waits + 1) * t.num - t.cost)
     g.num[j] = <int32_t>t.num
@@ -146,8 +134,50 @@ cdef bint repace_lane(void* sim, slot_t flow, cycle_t now) noexcept nogil:
     f.raw_num = t.raw_num
     f.raw_den = t.raw_den
     take_pace(f, t)
-    a.rounds = t.rounds if f.left == f.at.run_left else MANY
-    a.ends_at = 0
+    s.requester[flow].rounds = t.rounds if f.left == f.at.run_left else MANY
+    s.requester[flow].ends_at = 0
+
+
+cdef inline bint may_repace(Sim* s, Pace* t, cycle_t now) noexcept nogil:
+    """Whether open lanes can get this rate: it must fit, and the scratchpad must know that it is changed in this cycle."""
+    cdef Spm* p = &s.spm[0]
+    return (p.done == now and p.lookahead.touched and not p.lookahead.conflict_free and now - s.lanes.epoch < MOST_CYCLES
+            and fits(t.num, t.cost, t.every))
+
+
+cdef bint repace_lane(void* sim, slot_t flow, cycle_t now) noexcept nogil:
+    """Give an open lane the rate `Share.pace` from cycle `now` on, as `set_rate` does for any flow; false if this lane cannot have it."""
+    cdef Sim* s = <Sim*>sim
+    cdef int32_t k = lane_of(s, flow), j = k & (LANES - 1)
+    cdef Lanes* g = &s.lane[k // LANES]
+    if flow >= s.n_flows or g.lines[j] == 0 or not may_repace(s, &s.share.pace, now):
+        return False
+    repace(s, flow, g, j, &s.share.pace, now - s.lanes.epoch)
+    return True
+
+
+cdef bint repace_members(void* sim, slot_t channel, cycle_t now) noexcept nogil:
+    """Give all members of a DRAM channel their equal shares of the channel from cycle `now` on; false if lanes cannot have this rate."""
+    cdef Sim* s = <Sim*>sim
+    cdef Resource* r = &s.share.res[channel]
+    cdef slot_t node = r.first, flow
+    cdef int32_t k, j
+    cdef Pace t
+    cdef Lanes* g
+    find_pace(&t, r.num, r.den * r.weight, &s.share.flow[node >> s.share.hop_shift])
+    if not may_repace(s, &t, now):
+        return False
+    while node != NONE:
+        flow = node >> s.share.hop_shift
+        node = s.share.node_next[node]
+        k = lane_of(s, flow)
+        j = k & (LANES - 1)
+        g = &s.lane[k // LANES]
+        if flow < s.n_flows and g.lines[j]:
+            if g.num[j] != t.num or s.share.flow[flow].den != t.den:
+                repace(s, flow, g, j, &t, now - s.lanes.epoch)
+        else:
+            set_rate(&s.share, flow, t.raw_num, t.raw_den, now)
     return True
 
 

@@ -10,15 +10,15 @@ from libc.string cimport memset
 from kernbench_core.fast.block cimport narrow_count
 from kernbench_core.fast.conflict_free cimport save_back_offs, restore_back_offs
 from kernbench_core.fast.group_layout cimport reset_horizons
-from kernbench_core.fast.groups cimport group_cycle, groups_next, groups_run, groups_until
-from kernbench_core.fast.horizon cimport find_horizons, touch_flow
-from kernbench_core.fast.lanes cimport repace_lane
+from kernbench_core.fast.groups cimport groups_next, groups_run, groups_until
+from kernbench_core.fast.horizon cimport find_horizons, scratchpad_phase, touch_flow
+from kernbench_core.fast.lanes cimport repace_lane, repace_members
 from kernbench_core.fast.pair_cycles cimport reset_stepping
 from kernbench_core.fast.paths cimport scratchpad_advance, scratchpad_touch
 from kernbench_core.fast.rolling cimport roll
 from kernbench_core.model.compute cimport compute_seek
 from kernbench_core.model.dram.models cimport dram_still
-from kernbench_core.model.loop cimport begin_cycle, end_cycle, goes_on, pending
+from kernbench_core.model.loop cimport begin_cycle, end_cycle, goes_on, pending, start_and_share
 from kernbench_core.model.sim cimport next_body_cycle
 from kernbench_core.plugin.component cimport component_next
 from kernbench_core.trace.events cimport TRACE_FULL
@@ -72,6 +72,15 @@ cdef cycle_t next_cycle(Sim* s, cycle_t limit) noexcept nogil:
     return max(to, s.cycle)
 
 
+cdef inline bint rolls_on(Sim* s, cycle_t now) noexcept nogil:
+    """After P4 of a cycle: whether only the scratchpad has work in P5 to P7, and rolls. `next_cycle` then runs this cycle together with the
+    cycles after it."""
+    if s.n_spm > 1 or s.caches != NULL or pending(s) or s.control.mmio_at <= now or s.ends.n and s.ends.item[0].at <= now:
+        return False
+    find_horizons(s)
+    return s.spm[0].lookahead.rolls and s.horizon[1] > now
+
+
 cdef void begin_fast(Sim* s, bint skip) noexcept nogil:
     """A run continues. A snapshot may have been restored, so all data computed ahead are invalid."""
     cdef int32_t k
@@ -79,6 +88,7 @@ cdef void begin_fast(Sim* s, bint skip) noexcept nogil:
     s.share.touch = touch_flow
     if s.n_spm == 1:
         s.share.repace = repace_lane
+        s.share.repace_members = repace_members
     s.share.whole = s.groups.n == 1
     s.share.sim = s
     s.changing = scratchpad_touch
@@ -121,10 +131,12 @@ cdef void run_fast(Sim* s, cycle_t limit, bint skip) noexcept nogil:
             break
         if s.groups.n > 1:
             groups_run(s, groups_until(s, end))
-        elif group_cycle(s, now):
-            s.cycle = now + 1
-        else:
+        elif not start_and_share(s, now):
             break
+        elif not (skip and rolls_on(s, now)):
+            scratchpad_phase(s, now)
+            end_cycle(s, now)
+            s.cycle = now + 1
         if s.stops.on_conflict and s.denied != denied:
             s.stops.hit = True
         if skip and s.status == RUNNING:

@@ -205,7 +205,7 @@ cdef inline cycle_t roll_to(Sim* s, Spm* p, cycle_t to, int32_t ports, bint trac
     """`roll`, compiled for each number of ports, and with a trace of requests."""
     cdef LaneTable* x = s.lanes
     cdef Walk w
-    cdef cycle_t other_at
+    cdef cycle_t other_at, requested_at
     cdef bint clear = True    # whether the next cycle may be in a window
     cdef int32_t ends = s.ends.n
     cdef int64_t records = max(s.trace.full, s.trace.n + 1) if traced else 0
@@ -222,10 +222,14 @@ cdef inline cycle_t roll_to(Sim* s, Spm* p, cycle_t to, int32_t ports, bint trac
     while p.done < to and not over:
         if not p.lookahead.has_lanes or p.done - x.epoch >= EPOCH:
             fill_lanes(s, p)
-        if p.n_watch == 0 and clear:            # else the activity of DMA engines is handled after this cycle
+        if clear:
             other_at = min(to, first_other_request(s))
             if p.done < other_at:
-                p.done = min(max(p.done, first_request(s)), other_at)
+                requested_at = min(first_request(s), other_at)
+                if p.done < requested_at:
+                    if p.n_watch:
+                        activity_phase(s, p)
+                    p.done = requested_at
                 if p.done == other_at:
                     continue
                 if min(x.window, other_at - p.done) >= SHORT:

@@ -109,7 +109,8 @@ cdef struct Share:
     cycle_t devices_next      # none of these DRAM channels has work in an earlier cycle; P4 writes this field
     touch_fn touch            # called with `sim` before the state of a flow changes in a cycle; NULL: no callback
     repace_fn repace  # a fast path that gives a flow the rate `pace`, or returns false, and has changed nothing; NULL: no fast path
-    void* sim                 # the run: the first argument of `touch` and `repace`
+    repace_fn repace_members  # the same for all members of a channel that have equal shares of the channel as rates
+    void* sim                 # the run: the first argument of `touch`, `repace` and `repace_members`
     Pace pace                 # the pace that was computed last
     bint whole                # whether all resources belong to one group of a fast run: nothing else changes them (fast/groups.pyx)
     bint plain                # whether the plain model runs: flows test their carry in every cycle
@@ -126,6 +127,7 @@ cdef void share_enter(Share* s, slot_t flow, cycle_t now) noexcept nogil
 cdef void share_quit(Share* s, slot_t flow, cycle_t now) noexcept nogil
 cdef void share_accrue(Resource* r, cycle_t now) noexcept nogil
 cdef void share_rebuild(Share* s) noexcept nogil
+cdef void find_pace(Pace* t, int64_t num, int64_t den, Flow* f) noexcept nogil
 cdef void pace_rebuild(Flow* f) noexcept nogil
 cdef void set_rate(Share* s, slot_t flow, int64_t num, int64_t den, cycle_t now) noexcept nogil
 

@@ -69,11 +69,29 @@ cdef inline bint may_limit(Resource* r, Resource* channel) noexcept nogil:
         return True
     return r.num * (channel.den * channel.weight) < channel.num * (r.den * r.weight)
 
+cdef inline Resource* narrowest_link(Share* s) noexcept nogil:
+    """The link whose share for each unit of weight is the smallest; NULL if no link has members."""
+    cdef Resource* least = NULL
+    cdef Resource* r
+    cdef int32_t k
+    for k in range(s.channels, s.n_res):
+        r = &s.res[k]
+        if r.members and (least == NULL or r.num * (least.den * least.weight) < least.num * (r.den * r.weight)):
+            least = r
+    return least
+
+cdef inline bint limits_all(Resource* channel, Resource* link) noexcept nogil:
+    """Whether all members of a channel have equal shares of the channel as rates: their weights are 1, and no link has a smaller share."""
+    if channel.members == 0 or channel.weight != channel.members:
+        return False
+    return link == NULL or link.num * (channel.den * channel.weight) >= channel.num * (link.den * link.weight)
+
 cdef inline void shared_bw_rates(Share* s, cycle_t now) noexcept nogil:
     """Set the rates of all flows on resources whose membership changed."""
     cdef KnownRate[KNOWN] known
     cdef int32_t i, n = 0
     cdef slot_t node, res
+    cdef Resource* link
     cdef Resource* channel = widest_channel(s) if s.whole and s.devices == NULL and s.channels <= KNOWN else NULL
     memset(known, -1, sizeof(known))
     for i in range(s.n_dirty):              # those whose members are visited come first
@@ -83,8 +101,14 @@ cdef inline void shared_bw_rates(Share* s, cycle_t now) noexcept nogil:
             s.dirty[i] = s.dirty[n]
             s.dirty[n] = res
             n += 1
+    link = narrowest_link(s) if n and channel != NULL and s.repace_members != NULL else NULL
     for i in range(n):
-        node = s.res[s.dirty[i]].first
+        res = s.dirty[i]
+        if res < s.channels and channel != NULL and s.repace_members != NULL and limits_all(&s.res[res], link):
+            if s.repace_members(s.sim, res, now):
+                s.res[res].binds = True
+                continue
+        node = s.res[res].first
         while node != NONE:
             equal_share(s, node >> s.hop_shift, now, known)
             node = s.node_next[node]

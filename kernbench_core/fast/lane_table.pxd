@@ -29,10 +29,12 @@ cdef struct Lanes:
     int32_t[LANES] until      # the first cycle in which the requester may make a request of another kind
     int32_t[LANES] opened     # `lines` when the lane was opened; 0: the Flow is up to date
     int32_t[LANES] position   # position of the requester in `LaneTable.order`
+    slot_t[LANES] owner       # the requester that has the lane, or had it last
 
 cdef struct LaneTable:        # filled again when requesters come; a requester that leaves only has no next cycle
     int32_t n                 # number of requesters when the table was filled
-    int32_t blocks            # structs of `Sim.lane` that are in use
+    int32_t blocks            # the first structs of `Sim.lane`, up to the last one in which a requester has a lane
+    uint8_t[8 * DUE_WORDS] used  # for each struct, a bit for each lane that a requester had when the table was filled
     cycle_t epoch             # the cycle from which lanes count theirs
     int32_t window            # [cycle] length of the next window: short after a window in which a request would have been denied
     uint64_t[DUE_WORDS] due   # a bit for each lane that is due in a cycle

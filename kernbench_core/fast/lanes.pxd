@@ -3,10 +3,6 @@ from kernbench_core.model.bank cimport Spm
 from kernbench_core.model.sim cimport Sim
 from kernbench_core.types cimport cycle_t, int32_t, slot_t
 
-cdef inline int32_t lane_of(Sim* s, slot_t requester) noexcept nogil:
-    """The lane of a requester: those of TEs and VEs come first, because flows use their first slots most."""
-    return requester - s.n_flows if requester >= s.n_flows else s.n_compute + requester
-
 cdef void fill_lanes(Sim* s, Spm* p) noexcept nogil
 cdef void place_moved(Sim* s, Spm* p) noexcept nogil
 cdef void place_requester(Sim* s, Spm* p, slot_t requester) noexcept nogil

@@ -42,6 +42,12 @@ cdef void set_line_constants(Sim* s, Spm* p) noexcept nogil:
     x.window = WINDOW
 
 
+cdef inline bint has_lane(Sim* s, slot_t requester) noexcept nogil:
+    """Whether the requester has a lane: the same as when the table was filled last."""
+    cdef int32_t k = s.lane_of[requester]
+    return s.lane[k // LANES].owner[k & (LANES - 1)] == requester
+
+
 cdef inline bint fits(int64_t num, int64_t cost, int64_t every) noexcept nogil:
     """Whether a lane can have this rate."""
     return 0 < every < MOST_CYCLES and num < MOST_CREDIT and cost >> 42 == 0
@@ -56,7 +62,7 @@ cdef inline void set_until(Lanes* g, int32_t j, int64_t num, int64_t cost, uint6
 cdef bint open_lane(Sim* s, Spm* p, slot_t requester) noexcept nogil:
     """Open the lane of a requester for its next request; false if it is not a whole line or was denied, and if requests are traced."""
     cdef LaneTable* x = s.lanes
-    cdef int32_t k = lane_of(s, requester), j = k & (LANES - 1)
+    cdef int32_t k = s.lane_of[requester], j = k & (LANES - 1)
     cdef Lanes* g = &s.lane[k // LANES]
     cdef Requester* a = &s.requester[requester]
     cdef Flow* f
@@ -99,7 +105,7 @@ cdef bint open_lane(Sim* s, Spm* p, slot_t requester) noexcept nogil:
 cdef void close_lane(Sim* s, slot_t requester, cycle_t now) noexcept nogil:
     """Bring the flow of an open lane up to date, before its request of cycle `now` or a later one."""
     cdef LaneTable* x = s.lanes
-    cdef int32_t k = lane_of(s, requester), j = k & (LANES - 1)
+    cdef int32_t k = s.lane_of[requester], j = k & (LANES - 1)
     cdef Lanes* g = &s.lane[k // LANES]
     cdef Flow* f = &s.share.flow[requester]
     cdef int64_t lines = g.opened[j] - g.lines[j], over = lines - (f.at.run_left >> x.shift), turns
@@ -148,9 +154,9 @@ cdef inline bint may_repace(Sim* s, Pace* t, cycle_t now) noexcept nogil:
 cdef bint repace_lane(void* sim, slot_t flow, cycle_t now) noexcept nogil:
     """Give an open lane the rate `Share.pace` from cycle `now` on, as `set_rate` does for any flow; false if this lane cannot have it."""
     cdef Sim* s = <Sim*>sim
-    cdef int32_t k = lane_of(s, flow), j = k & (LANES - 1)
+    cdef int32_t k = s.lane_of[flow], j = k & (LANES - 1)
     cdef Lanes* g = &s.lane[k // LANES]
-    if flow >= s.n_flows or g.lines[j] == 0 or not may_repace(s, &s.share.pace, now):
+    if g.owner[j] != flow or g.lines[j] == 0 or not may_repace(s, &s.share.pace, now):
         return False
     repace(s, flow, g, j, &s.share.pace, now - s.lanes.epoch)
     return True
@@ -170,10 +176,10 @@ cdef bint repace_members(void* sim, slot_t channel, cycle_t now) noexcept nogil:
     while node != NONE:
         flow = node >> s.share.hop_shift
         node = s.share.node_next[node]
-        k = lane_of(s, flow)
+        k = s.lane_of[flow]
         j = k & (LANES - 1)
         g = &s.lane[k // LANES]
-        if flow < s.n_flows and g.lines[j]:
+        if g.owner[j] == flow and g.lines[j]:
             if g.num[j] != t.num or s.share.flow[flow].den != t.den:
                 repace(s, flow, g, j, &t, now - s.lanes.epoch)
         else:
@@ -183,45 +189,87 @@ cdef bint repace_members(void* sim, slot_t channel, cycle_t now) noexcept nogil:
 
 cdef void place_requester(Sim* s, Spm* p, slot_t requester) noexcept nogil:
     """Open the lane of a requester without one, or note the cycle of its next request, or in which it leaves its resources."""
-    cdef int32_t k = lane_of(s, requester), j = k & (LANES - 1)
+    cdef int32_t k = s.lane_of[requester], j = k & (LANES - 1)
     cdef Lanes* g = &s.lane[k // LANES]
     cdef Requester* a = &s.requester[requester]
     if not open_lane(s, p, requester):
         g.at[j] = g.until[j] = <int32_t>min(min(a.next_at, a.backpressure_at) - s.lanes.epoch, FAR)
 
 
+cdef int32_t enter_order(Sim* s, Spm* p) noexcept nogil:
+    """Note the tie-break order, which lanes are in use, and in `moved` which requesters have no open lane. Return the last lane in use."""
+    cdef LaneTable* x = s.lanes
+    cdef int32_t k, lane, j, last = 0
+    cdef Lanes* g
+    memcpy(x.order, p.order, p.n_order * sizeof(slot_t))
+    memset(x.moved, 0, sizeof(x.moved))
+    memset(x.used, 0, x.blocks)
+    x.n = p.n_order
+    for k in range(x.n):
+        lane = s.lane_of[x.order[k]]
+        g = &s.lane[lane // LANES]
+        j = lane & (LANES - 1)
+        if g.owner[j] == x.order[k]:
+            last = max(last, lane)
+            x.used[lane // LANES] |= 1 << j
+            g.position[j] = k
+            if g.lines[j]:
+                continue
+        x.moved[k >> 6] |= <uint64_t>1 << (k & 63)
+    return last
+
+
+cdef void free_lanes(Sim* s, int32_t n) noexcept nogil:
+    """Free the lanes that are not in use, of the first `n` structs."""
+    cdef int32_t k, j
+    for k in range(n):
+        for j in range(LANES):
+            if not s.lanes.used[k] >> j & 1:
+                s.lane[k].owner[j] = NONE
+                s.lane[k].at[j] = s.lane[k].until[j] = FAR
+
+
+cdef int32_t give_lanes(Sim* s) noexcept nogil:
+    """Give the first free lanes to the requesters that have none. Return the last of these lanes."""
+    cdef LaneTable* x = s.lanes
+    cdef uint64_t todo
+    cdef int32_t r, k, lane = 0
+    for r in range((x.n + 63) // 64):
+        todo = x.moved[r]
+        while todo:
+            k = 64 * r + trailing_zeros(todo)
+            todo &= todo - 1
+            if has_lane(s, x.order[k]):
+                continue
+            while x.used[lane // LANES] >> (lane & (LANES - 1)) & 1:
+                lane += 1
+            x.used[lane // LANES] |= 1 << (lane & (LANES - 1))
+            s.lane_of[x.order[k]] = lane
+            s.lane[lane // LANES].owner[lane & (LANES - 1)] = x.order[k]
+            s.lane[lane // LANES].position[lane & (LANES - 1)] = k
+    return lane
+
+
 cdef void fill_lanes(Sim* s, Spm* p) noexcept nogil:
     """Enter all requesters, from the scratchpad's next cycle on. Open lanes stay open."""
     cdef LaneTable* x = s.lanes
-    cdef int32_t k, j, lane, last = 0
-    cdef Lanes* g
+    cdef int32_t last
     if x.n == 0:
         set_line_constants(s, p)
+        free_lanes(s, (s.n_flows + s.n_compute) // LANES + 1)
     if x.n == 0 or not 0 <= p.done - x.epoch < EPOCH:
         close_lanes(s, p)
         x.epoch = p.done
-    x.n = p.n_order
-    memset(x.moved, 0, sizeof(x.moved))
-    x.any_moved = False
-    memcpy(x.order, p.order, p.n_order * sizeof(slot_t))
-    for k in range(x.n):
-        last = max(last, lane_of(s, x.order[k]))
+    last = enter_order(s, p)
+    free_lanes(s, x.blocks)
+    last = max(last, give_lanes(s))
     x.blocks = last // LANES + 1
-    for k in range(x.blocks):
-        g = &s.lane[k]
-        for j in range(LANES):
-            g.at[j] = g.at[j] if g.opened[j] else FAR           # the flows of opened lanes need the cycle
-            g.until[j] = g.until[j] if g.opened[j] else FAR
-    for k in range(x.n):
-        lane = lane_of(s, x.order[k])
-        s.lane[lane // LANES].position[lane & (LANES - 1)] = k
-        if s.lane[lane // LANES].lines[lane & (LANES - 1)] == 0:
-            place_requester(s, p, x.order[k])
+    place_moved(s, p)
     p.lookahead.has_lanes = True
 
 
 cdef void place_moved(Sim* s, Spm* p) noexcept nogil:
-    """Enter the requesters again whose flow was changed."""
+    """Open the lanes of the requesters in `moved`, or note the cycles of their next requests."""
     cdef LaneTable* x = s.lanes
     cdef uint64_t todo
     cdef int32_t r
@@ -246,14 +294,15 @@ cdef void count_ports(Sim* s, Spm* p) noexcept nogil:
 
 cdef void close_lanes(Sim* s, Spm* p) noexcept nogil:
     """Bring all flows up to date."""
-    cdef int32_t k, lane
-    if not s.lanes.any_open:
+    cdef LaneTable* x = s.lanes
+    cdef int32_t k, j
+    if not x.any_open:
         return
-    for k in range(p.n_order):
-        lane = lane_of(s, p.order[k])
-        if s.lane[lane // LANES].opened[lane & (LANES - 1)]:
-            close_lane(s, p.order[k], p.done)
-    s.lanes.any_open = False
+    for k in range(x.blocks):
+        for j in range(LANES):
+            if s.lane[k].opened[j]:
+                close_lane(s, s.lane[k].owner[j], p.done)
+    x.any_open = False
 
 
 cdef void stop_rolling(Sim* s, Spm* p) noexcept nogil:
@@ -269,8 +318,10 @@ cdef void touch_lane(Sim* s, slot_t flow) noexcept nogil:
     """A flow is changed before the next cycle of its scratchpad."""
     cdef Spm* p = &s.spm[s.requester[flow].spm]
     cdef LaneTable* x = s.lanes
-    cdef int32_t k = lane_of(s, flow), j = k & (LANES - 1)
+    cdef int32_t k = s.lane_of[flow], j = k & (LANES - 1)
     cdef Lanes* g = &s.lane[k // LANES]
+    if g.owner[j] != flow:                      # it came after the table was filled
+        return
     if g.opened[j]:
         close_lane(s, flow, p.done)
     if p.lookahead.has_lanes:

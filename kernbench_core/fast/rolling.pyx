@@ -33,7 +33,7 @@ from kernbench_core.fast.paths cimport ROLLING_PATH, paths
 from kernbench_core.fast.block_ports cimport Walk, take
 from kernbench_core.fast.lane_table cimport DUE_WORDS, EPOCH, LANES, TURN_WORDS, WINDOW, WORDS, Lanes, LaneTable, next_line
 from kernbench_core.fast.lane_windows cimport find_due, first_other_request, first_request, run_window
-from kernbench_core.fast.lanes cimport close_lane, close_lanes, count_ports, fill_lanes, lane_of, open_lane, place_moved, place_requester
+from kernbench_core.fast.lanes cimport close_lane, close_lanes, count_ports, fill_lanes, open_lane, place_moved, place_requester
 
 cdef extern from *:
     int trailing_zeros "__builtin_ctzll"(uint64_t v) noexcept nogil
@@ -135,7 +135,7 @@ cdef inline void take_free(uint64_t* taken, int32_t ports, uint64_t bank) noexce
 
 cdef inline bint other_request(Sim* s, Spm* p, Walk* w, slot_t requester, nbytes_t gap, int32_t hop, bint traced) noexcept nogil:
     """Handle a requester that is due without a lane; false if it was the usual request of a traced flow."""
-    cdef int32_t k = lane_of(s, requester)
+    cdef int32_t k = s.lane_of[requester]
     cdef Requester* a = &s.requester[requester]
     cdef bint usual = False
     if traced and not a.compute:
@@ -179,7 +179,7 @@ cdef inline bint requests_due(Sim* s, Spm* p, Walk* w, int32_t ports, nbytes_t g
         while due:
             requester = x.order[64 * r + trailing_zeros(due)]
             due &= due - 1
-            k = lane_of(s, requester)
+            k = s.lane_of[requester]
             j = k & (LANES - 1)
             g = &s.lane[k // LANES]
             if g.lines[j] or not traced and open_lane(s, p, requester):

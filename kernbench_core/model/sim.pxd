@@ -99,6 +99,7 @@ cdef struct Sim:
     int32_t leaves            # [i] is the smaller of [2 * i] and [2 * i + 1], so [1] is the smallest of all
     LaneTable* lanes          # what the lanes of a machine with one scratchpad have in common
     Lanes* lane  # the lanes of all requesters of a machine with one scratchpad, and behind them room for a copy (fast/lane_windows.pyx)
+    int32_t* lane_of          # [n_flows + n_compute] the lane of each requester, if it is the `Lanes.owner` of this lane
     int32_t* paired  # scratchpads with requesters of flows between scratchpads, which are run cycle by cycle (model/pair.pyx)
     slot_t* pair              # the flows between scratchpads
     int32_t n_paired          # number of scratchpads in `paired`

@@ -497,6 +497,7 @@ cdef int lay_out_requesters(Sim* s, Arena a) except -1:
     a.own(<void**>&s.tie_break, requesters, sizeof(TieBreak))
     a.own(<void**>&s.paired, s.far_requesters * s.n_spm, sizeof(int32_t), False)
     a.own(<void**>&s.lane, 2 * ((s.n_flows + s.n_compute) // LANES + 1) if s.n_spm == 1 else 0, sizeof(Lanes), False)
+    a.own(<void**>&s.lane_of, s.n_flows + s.n_compute if s.n_spm == 1 else 0, sizeof(int32_t), False)
     a.own(<void**>&s.pair, s.far_requesters * s.n_flows, sizeof(slot_t), False)
     a.alias(<void**>&s.share.requester, s.requester)
     a.own(<void**>&s.mask, <size_t>requesters * 2 * s.mask_words if s.mask_words > 1 else 0, sizeof(uint64_t))

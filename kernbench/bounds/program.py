@@ -8,6 +8,7 @@ ended (control.md). They hold for runs that end `done`.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -180,18 +181,24 @@ class _Run:
         latency = max((at for at, nbytes in zip(latencies, moved, strict=True) if nbytes), default=0)
         return setup + latency + max(moving, ceil_div(max(moved, default=0) * ratio, row))
 
-    def _resources(self, counts: Counter[int], numbers: range, *, idle: bool = False) -> dict[str, int]:
-        """The cycles of resources for a number of transfers of each shape; `idle`: include resources without traffic."""
-        totals = dict.fromkeys(numbers, 0) if idle else {}
-        for number, load in enumerate(self.transfer_loads):
-            for resource, nbytes in load if counts[number] else ():
-                totals[resource] = totals.get(resource, 0) + nbytes * counts[number]
+    def _totals(self, stuck: list[int]) -> dict[int, int]:
+        """[byte] The traffic of each resource by all transfers that can be issued."""
+        totals: dict[int, int] = {}
+        counts = Counter(self.moves.numbers[self._issued("dma", stuck)].tolist())
+        for number, count in counts.items():
+            for resource, nbytes in self.transfer_loads[number]:
+                totals[resource] = totals.get(resource, 0) + nbytes * count
+        return totals
+
+    def _resources(self, totals: Mapping[int, int], numbers: range, *, idle: bool = False) -> dict[str, int]:
+        """The cycles of resources for their traffic; `idle`: include resources without traffic."""
         plan, controllers = self.plan, self.plan.machine.get("controllers")
         posted = controllers["write_queue"] * controllers["burst_bytes"] if controllers is not None else 0
         found = {}
         for r in numbers:
-            if r in totals:
-                moved = max(0, totals[r] - posted) if r < plan.channels else totals[r]  # the rest may be in queues at the end
+            if idle or r in totals:
+                moved = totals.get(r, 0)
+                moved = max(0, moved - posted) if r < plan.channels else moved  # the rest may be in queues at the end
                 found[plan.resources[r]] = -(-moved * self.below[r] // self.above[r])
         return found
 
@@ -199,10 +206,6 @@ class _Run:
         """The rows of the jobs of a kind that can be issued."""
         entries = self.plan.program[kind]["entry"]
         return np.flatnonzero(~np.isin(entries, stuck)) if stuck else np.arange(len(entries))
-
-    def _counts(self, stuck: list[int]) -> Counter[int]:
-        """The number of transfers of each shape that can be issued."""
-        return Counter(self.moves.numbers[self._issued("dma", stuck)].tolist())
 
     def _engines(self, stuck: list[int]) -> dict[str, int]:
         """The cycles of each engine with jobs that can be issued.
@@ -248,13 +251,13 @@ class _Run:
         while at >= 0:
             path.append(self.entries[at].command_id)
             at = latest[at]
-        counts = self.plan.kept("counts", lambda: self._counts(order.stuck))
+        totals: dict[int, int] = self.plan.kept("totals", lambda: self._totals(order.stuck))
         return Bounds(
             critical_path=max(0, length),
             path=tuple(dict.fromkeys(reversed(path))),
             depth=order.depth,
-            dram=self._resources(counts, range(self.plan.channels), idle=self.own),
-            links=self._resources(counts, range(self.plan.channels, len(self.plan.resources))),
+            dram=self._resources(totals, range(self.plan.channels), idle=self.own),
+            links=self._resources(totals, range(self.plan.channels, len(self.plan.resources))),
             engines=self._engines(order.stuck),
             stuck=tuple(dict.fromkeys(self.entries[i].command_id for i in order.stuck)),
         )

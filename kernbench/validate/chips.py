@@ -133,8 +133,7 @@ def _some(cases: Sequence[Case]) -> list[Case]:
 
 
 def _wrong(case: Case, ours: float, timer: OperationTimer) -> Wrong:
-    causes = timer.time(case.operation).causes if case.operation is not None else {}
-    return Wrong(case.label, case.op, case.measured, ours, case.unit, causes)
+    return Wrong(case.label, case.op, case.measured, ours, case.unit, case.causes(timer))
 
 
 def _points(cases: Iterable[Case], ours: Iterable[float]) -> list[tuple[float, float]]:

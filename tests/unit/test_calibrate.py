@@ -281,3 +281,24 @@ def test_large_products_with_noise_leave_the_start_of_small_ones_at_the_value_of
     assert rate.value == pytest.approx(float(true[0].te.macs_per_cycle), rel=0.05)
     held = [case(m, n, 1.0) for m, n in small]
     assert max(relative_errors(held, predictions(held, found.machine, found.runtime))) < 0.15
+
+
+def test_products_of_a_tensix_chip_are_fitted_and_traced_rows_do_not_decide_launches(tmp_path: Path) -> None:
+    machine, profile = load_config("wormhole_n150"), load_runtime("ttnn")
+    planted = {"runtime.launch_ns.matmul_by_hand": 150_000.0, "te.macs_per_cycle": 0.7 * float(machine.te.macs_per_cycle)}
+    lines = ["class,op,m,n,k,dtype,fidelity,use_trace,measured"]
+    shapes = [*((size, size, size) for size in (512, 1024, 2048, 4096, 8192)), (2048, 8192, 4096)]
+    lines += [f"matmul,matmul,{m},{n},{k},BFLOAT16,HiFi2,{traced},1" for m, n, k in shapes for traced in (0, 1)]
+    file = tmp_path / "gemm.csv"
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    cases, _, _ = _cases(file, file.read_text(encoding="utf-8"), machine)
+    took = predictions(cases, *with_values(machine, profile, planted))
+    lines[1:] = [f"{line.removesuffix(',1')},{ours!r}" for line, ours in zip(lines[1:], took, strict=True)]
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    found = calibrate(file, machine, profile)
+    values = {one.constant.path: one.value for one in found.fitted.constants}
+    for path, value in planted.items():
+        assert values[path] == pytest.approx(value, rel=0.05), (path, found.choice.decisions)
+    assert found.after[1] < 0.03 < found.before[1]
+    traced = [case for case in cases if case.traced]
+    assert len(traced) == 6 and all("host" not in case.causes(OperationTimer(machine, profile)) for case in traced)

@@ -193,16 +193,17 @@ def constants_for(cases: Sequence[Case], machine: NpuConfig, runtime: Runtime) -
         if any(crossing):
             found.append(Constant("chip.nic_gb_s", "GB/s", "bandwidth of a network adapter"))
             found.append(Constant("chip.network_latency_ns", "ns", "latency of the network in a step between nodes", 1000.0))
+    launched = {(one.operation.name, one.operation.kind) for one in cases if one.operation is not None and not one.traced}
     by_host = {
         (name, kind)
-        for name, kind in operations
+        for name, kind in launched
         if kind == "collective" or (kind != "attention" and (runtime.sync_ns or runtime.launch(name, kind)))
     }
     for key in sorted({launch_key(runtime, *pair) for pair in by_host}):
         path = f"runtime.launch_ns.{key}"
         begin = value_at(machine, runtime, path) or float(runtime.launch_ns.get("default", 0)) or 10_000.0
         found.append(Constant(path, "ns", f"the host before a {key} kernel", begin))
-    by_chip = {pair for pair in operations - by_host if pair[1] != "attention"}
+    by_chip = {pair for pair in launched - by_host if pair[1] != "attention"}
     for key in _keys(by_chip, runtime):
         meaning = f"start of {key} kernels, beyond the chip's start"
         if key == "matmul" and key in runtime.ops and runtime.ops[key].chain:
@@ -227,8 +228,7 @@ def _errors(cases: Sequence[Case], machine: NpuConfig, runtime: Runtime) -> tupl
 
 
 def _far(case: Case, ours: float, timer: OperationTimer) -> FarRow:
-    causes = timer.time(case.operation).causes if case.operation is not None else {}
-    return FarRow(case.label, case.op, case.measured, ours, causes)
+    return FarRow(case.label, case.op, case.measured, ours, case.causes(timer))
 
 
 def machine_text(found: Calibration) -> str:

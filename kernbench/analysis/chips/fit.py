@@ -262,6 +262,8 @@ def looks_up(case: Case, path: str, machine: NpuConfig, runtime: Runtime) -> boo
     if path.startswith("te."):  # attention on a GPU runs at the rated rate of products
         gpu = machine.chip is not None and machine.chip.kind == "gpu"
         return isinstance(op, Product) or (isinstance(op, Attention) and not gpu)
+    if path.startswith("runtime.") and case.traced:  # it has the values of another profile
+        return False
     if path.startswith("runtime.") and table in ("ops", "launch_ns"):
         return rest.split(".")[0] == (ops_key if table == "ops" else launch_key)(runtime, op.name, op.kind)
     return next((isinstance(op, users) for start, users in _USERS.items() if path.startswith(start)), True)

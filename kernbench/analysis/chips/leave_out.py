@@ -133,8 +133,13 @@ def _under(table: Table) -> list[Case]:
 
 
 def _operations(tables: Iterable[Table]) -> set[tuple[str, str]]:
-    """Name and class of the operations of these tables."""
-    return {(case.operation.name, case.operation.kind) for one in tables for case in one.cases if case.operation is not None}
+    """Name and class of the operations of these tables that look up the profile."""
+    return {
+        (case.operation.name, case.operation.kind)
+        for one in tables
+        for case in one.cases
+        if case.operation is not None and not case.traced
+    }
 
 
 def _keys(tables: Iterable[Table], known: Mapping[str, Any]) -> set[str]:

@@ -55,6 +55,13 @@ class Case:
     ask: Callable[[OperationTimer], float]  #: computes the figure of the simulator, in the table's unit
     rate: bool = False  #: whether the figure is a rate, so that more is faster
     operation: Operation | None = None  #: if the row is one operation
+    traced: bool = False  #: whether the operation is launched from a trace, whatever the profile of the table is
+
+    def causes(self, timer: OperationTimer) -> dict[str, float]:
+        """[ns] The parts of the time of an operation; empty for a row of another kind."""
+        if self.operation is None:
+            return {}
+        return (timer.traced() if self.traced else timer).time(self.operation).causes
 
     @property
     def took(self) -> float:
@@ -405,7 +412,8 @@ def _tensix_product(row: Cells, context: Context) -> Case:
     return _case(
         row, context, lambda timer: timer.time(op).ns / 1e3 if not traced else timer.traced().time(op).ns / 1e3,
         op=f"{row['dtype']} {row['fidelity']} {'trace' if traced else 'dispatch'}", label=f"{m} {n} {k}",
-        compute_us=flops * passes / (64 * 4096 * 1e3), memory_us=_number(row, "bytes") / context.bandwidth,
+        compute_us=flops * passes / (64 * 4096 * 1e3), memory_us=_number(row, "bytes") / context.bandwidth, operation=op,
+        traced=traced,
     )  # fmt: skip
 
 

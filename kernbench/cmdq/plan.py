@@ -151,7 +151,7 @@ class Plan(msgspec.Struct, frozen=True, dict=True):
         """The value that was made under this name for the program, or for the program and those values of the machine that all
         machines with the same plan share.
 
-        Such machines may differ in rates, setups, clocks and energies; `workloads/llm/emitted.py` names the values.
+        Such machines may differ in rates, setups, clocks and energies; `cmdq/shared_plans.py` names the values.
         """
         if name not in self._cached:
             self._cached[name] = make()

@@ -418,3 +418,18 @@ def test_slices_of_prefetched_experts_are_added_up_beside_the_next_slice(made: A
         assert sorted(waited) == [tuple(adds[part * each : (part + 1) * each]) for part in range(4)]
     (plain, sent), (sliced, parts) = tallies.values()
     assert (plain.macs, plain.bytes["weights"], sent) == (sliced.macs, sliced.bytes["weights"], parts)
+
+
+@pytest.mark.parametrize("layout", [Layout(4), Layout(2, sp=True), Layout(4, sp=True)], ids=lambda one: one.text)
+def test_the_residual_stream_waits_for_the_sums_of_all_slices(made: Any, layout: Layout) -> None:
+    """Each slice has columns of the own rows, also with --sp."""
+    job = Job(prompt=64, tokens=1, layers=1, phases=("prefill",), routing=UNEVEN, prefetch_experts=True)
+    programs = made(layout, EXPERTS, job)
+    program = programs.segment_program(layer_of(programs, "prefill"))
+    before, entries = ancestors_of(program), program.entries
+    nodes = {place.node for place in programs.places}
+    experts = [i for node in nodes for i in numbers(entries, "MLP_DOWN", "VE_ADD_TILE", node)]
+    assert experts
+    for node in nodes:
+        last = max(numbers(entries, "RESIDUAL", "VE_ADD_TILE", node))
+        assert all(before[last] >> expert & 1 for expert in experts)

@@ -92,9 +92,10 @@ class BlockLayer(LayerEmitter):
                 self.set_phase("RESIDUAL")
                 self.vector("add", hidden, rows, network, network, out)
                 self.arena.give(out)
-            if not self._slices(rows):
+            slices = self._slices(rows)
+            if not slices:
                 yield from self._reduce(network, rows)
-            self._add_to_stream(x, network, rows)
+            self._add_to_stream(x, network, rows, sliced=slices > 0)
         self.arena.give(normed)
         if self.shape.closing is not None:
             self.set_phase("NORM")
@@ -124,11 +125,12 @@ class BlockLayer(LayerEmitter):
             normed = self.norm(x, rows, x)
         network = yield from self._network_of(self.shape.block.ffn, normed, rows)
         self.arena.give(normed)
-        if not self._slices(rows):
+        slices = self._slices(rows)
+        if not slices:
             yield from self._reduce(network, rows)
         self.set_phase("RESIDUAL")
         x = self.load("activation", self.act_bits, address, count)
-        self._add_to_stream(x, network, rows)
+        self._add_to_stream(x, network, rows, sliced=slices > 0)
         if self.shape.closing is not None:
             self.set_phase("NORM")
             self.split_vector(self.shape.closing.kind, self.hidden, rows, x, x)
@@ -165,15 +167,20 @@ class BlockLayer(LayerEmitter):
         """[element] of the rows of each shard."""
         return tuple(count * self.hidden for count in even_parts(rows, self.shape.shards))
 
-    def _add_to_stream(self, x: int, out: int, rows: int) -> None:
-        """The output of a mixer or network, perhaps with a norm behind it, added to the own rows of the residual stream."""
+    def _add_to_stream(self, x: int, out: int, rows: int, *, sliced: bool = False) -> None:
+        """The output of a mixer or network, perhaps with a norm behind it, added to the own rows of the residual stream.
+
+        `sliced`: the output is in slices of columns, so that each slice has elements of the own rows.
+        """
         first, count = self.own(rows)
         place = out + self.act(first * self.hidden)
         if count and self.shape.block.norms == 4:
             self.norm(place, count, place)
         self.set_phase("RESIDUAL")
         if count:
-            self.vector("add", self.hidden, count, x, x, place)
+            job = self.vector("add", self.hidden, count, x, x, place)
+            if sliced and self.splits_rows:
+                self.emit.after(job, out, self.act(rows * self.hidden))
         self.arena.give(out)
 
     def _with_words(self, x: int, first: int, rows: int) -> int:

@@ -326,8 +326,6 @@ def test_a_cache_that_is_too_large_names_the_ranks_that_fit(made: Any) -> None:
         made(Layout(1), job=job, machine=machine).dram  # noqa: B018
 
 
-
-
 def ancestors_of(program: Program) -> list[int]:
     """For each entry, a number whose bit i says that entry i ends before it begins."""
     before = [0] * len(program)

@@ -95,7 +95,7 @@ def no_file(path: str | os.PathLike[str]) -> str:
     try:
         mode = os.stat(path).st_mode
     except (FileNotFoundError, NotADirectoryError):
-        return "there is no such file"
+        return "the file does not exist"
     except (OSError, ValueError) as error:  # ValueError: the name contains NUL
         return not_read(error)
     return "it is a directory" if stat.S_ISDIR(mode) else "it is not a file"

@@ -296,8 +296,8 @@ def why(error: Exception) -> str:
     """The message of a decoder: `t_cycle: Expected int, got str`."""
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
-    if isinstance(error, UnicodeDecodeError):
-        return f"it is not UTF-8 ({error.reason})"
+    if isinstance(error, UnicodeDecodeError) or str(error) == "Invalid UTF-8 encoded string":  # msgspec before 0.23, and since
+        return "it is not UTF-8"
     if not isinstance(error, msgspec.ValidationError):
         return f"this is not valid JSON: {_printable(str(error).removeprefix('JSON is malformed: '))}"
     text = str(error)

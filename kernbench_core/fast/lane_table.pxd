@@ -29,7 +29,7 @@ cdef struct Lanes:
     int32_t[LANES] until      # the first cycle in which the requester may make a request of another kind
     int32_t[LANES] opened     # `lines` when the lane was opened; 0: the Flow is up to date
     int32_t[LANES] position   # position of the requester in `LaneTable.order`
-    slot_t[LANES] owner       # the requester that has the lane, or had it last
+    slot_t[LANES] owner       # the requester that has the lane, also after it has left until the table is filled again; NONE: it is free
 
 cdef struct LaneTable:        # filled again when requesters come; a requester that leaves only has no next cycle
     int32_t n                 # number of requesters when the table was filled

@@ -15,6 +15,7 @@ from kernbench_core.types cimport int8_t, int32_t, uint8_t
 
 cdef enum:
     NUMBERS = sizeof(Lanes) // sizeof(int32_t)  # of a struct
+    PART = 31                 # structs whose lanes are counted before ports are compared: a byte counts them and seven more
 
 
 cdef inline int32_t least(int32_t* field, int32_t n) noexcept nogil:
@@ -54,15 +55,15 @@ cdef void find_due(Sim* s, cycle_t now) noexcept nogil:
             due[k] |= (s.lane[k].at[j] <= at) << j
 
 
-cdef int32_t run_lanes(Sim* s, int32_t begin, int32_t end) noexcept nogil:
-    """Count the lines that lanes request in the cycles from `begin` to before `end`. Return 1 if any of them is on side 1, plus 2 if any
-    is on side 0."""
+cdef int32_t run_lanes(Sim* s, int32_t first, int32_t n, int32_t begin, int32_t end) noexcept nogil:
+    """Count the lines that the lanes of `n` structs request in the cycles from `begin` to before `end`. Return 1 if any of them is on
+    side 1, plus 2 if any is on side 0."""
     cdef LaneTable* x = s.lanes
     cdef Lanes* g
     cdef int32_t k, j, sides = 0
     if vectors.level:
-        return vectors.run_lanes(s.lane[0].num, x.blocks, NUMBERS, begin, end, x.hop, x.chunk, x.banks, x.asked[0][0])
-    for k in range(x.blocks):
+        return vectors.run_lanes(s.lane[first].num, n, NUMBERS, begin, end, x.hop, x.chunk, x.banks, x.asked[0][0])
+    for k in range(first, first + n):
         g = &s.lane[k]
         for j in range(LANES):
             while g.at[j] < end:
@@ -124,17 +125,18 @@ cdef bint run_window(Sim* s, Spm* p, cycle_t to) noexcept nogil:
     """Run cycles before `to` in which only open lanes make requests; false if one of these requests is denied in the next cycle."""
     cdef LaneTable* x = s.lanes
     cdef int32_t begin = <int32_t>(p.done - x.epoch), cycles = <int32_t>(min(to, p.done + x.window) - p.done)
-    cdef int32_t granted = cycles, sides, side
+    cdef int32_t granted = cycles, sides = 0, side, k
     cdef Lanes* before = s.lane + (s.n_flows + s.n_compute) // LANES + 1
     copy_lanes(before, s.lane, x.blocks)
-    sides = run_lanes(s, begin, begin + cycles)
-    for side in range(2):
-        if sides & 2 >> side:
-            granted = granted_cycles(x.asked[side][0], granted, p.ports[side])
+    for k in range((x.blocks + PART - 1) // PART):
+        sides |= run_lanes(s, PART * k, min(PART, x.blocks - PART * k), begin, begin + granted)
+        for side in range(2):
+            if sides & 2 >> side:
+                granted = granted_cycles(x.asked[side][0], granted, p.ports[side])
     if granted < cycles:
         copy_lanes(s.lane, before, x.blocks)
         memset(x.asked, 0, sizeof(x.asked))
-        run_lanes(s, begin, begin + granted)
+        run_lanes(s, 0, x.blocks, begin, begin + granted)
         x.window = granted
     else:
         x.window = min(2 * x.window, WINDOW)

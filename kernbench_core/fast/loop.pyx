@@ -88,7 +88,8 @@ cdef void begin_fast(Sim* s, bint skip) noexcept nogil:
     s.share.touch = touch_flow
     if s.n_spm == 1:
         s.share.repace = repace_lane
-        s.share.repace_members = repace_members
+        if s.plugs == NULL:         # a flow of a component may be on several channels
+            s.share.repace_members = repace_members
     s.share.whole = s.groups.n == 1
     s.share.sim = s
     s.changing = scratchpad_touch

@@ -127,7 +127,7 @@ def test_a_look_at_results_needs_an_op_log(kbsim: Kbsim) -> None:
             "bench other-names: its reference returns y, and its run names out; "
             "call ctx.output(name, tensor) for each, with the same names",
         ),
-        (("run", "gone.py"), "gone.py: there is no such file; check the path"),
+        (("run", "gone.py"), "gone.py: the file does not exist; check the path"),
         (
             ("bench", "show", "gem"),
             "gem: there is no bench with this name; the benches are flash_attention, gemm, layernorm, moe_dispatch, "

@@ -122,6 +122,6 @@ def test_what_is_no_file_is_said(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     assert no_file(tmp_path) == "it is a directory"
     assert no_file(tmp_path / "pipe") == "it is not a file"
-    assert no_file(tmp_path / "none") == no_file(tmp_path / "file" / "inside") == "there is no such file"
+    assert no_file(tmp_path / "none") == no_file(tmp_path / "file" / "inside") == "the file does not exist"
     with pytest.raises(InputError, match="file: the directory cannot be created: File exists; choose another place"):
         make_folder(tmp_path / "file")

@@ -100,8 +100,8 @@ def test_the_variable_names_a_folder(kbsim: Kbsim, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda place: (place / TABLE).unlink(), "there is no such file"),
-        (lambda place: (place / PRESETS).unlink(), "there is no such file"),
+        (lambda place: (place / TABLE).unlink(), "the file does not exist"),
+        (lambda place: (place / PRESETS).unlink(), "the file does not exist"),
         (lambda place: (place / TABLE).write_text("config,mapping\nmine,x\n"), "it has no column scheduler"),
         (lambda place: (place / PRESETS).write_text('{"other": {}}'), 'config = "mine", but it must be one of other'),
         (

@@ -94,6 +94,16 @@ def test_a_capacity_for_members_counts_in_the_same_cycle() -> None:
 
 
 @pytest.mark.parametrize("walk", ["plain", "fast"])
+def test_a_flow_on_two_channels_keeps_the_smaller_share(walk: str) -> None:
+    """Four flows have 4 bytes a cycle each on channel 1. The first is also on channel 0, with a share of 8 from cycle 5 on."""
+    program = Program("one")
+    program.dma_load(tensor_role="weight", qbits=8, num_elements=256, dram_addr=0, spm_bank=0, spm_offset=0)
+    part = Shaping([ref_shaped.Flow(0, 700, [0, 1], 1), *(ref_shaped.Flow(0, 2000, [1], 1) for _ in range(3))], {})
+    shaped(part, walk, program, dram={"channels": 3, "t_setup_cycles": 5})
+    assert part.ends[0] == 700 // 4 - 1
+
+
+@pytest.mark.parametrize("walk", ["plain", "fast"])
 def test_a_snapshot_keeps_the_capacities_that_were_set(walk: str) -> None:
     """3,072 bytes on each of three channels, of which one gives 8 bytes a cycle from cycle 5 on instead of 16."""
 

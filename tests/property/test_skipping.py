@@ -238,3 +238,21 @@ def test_thousands_of_flows_at_a_time(interleave: int) -> None:
     config = load_config(FORTY_CHANNELS | {"dram": FORTY_CHANNELS["dram"] | {"interleave_bytes": interleave}})
     program = load_program({"metadata": {"version": "1.0", "name": "crowd"}, "cmdq": moves})
     check((lower_machine(config), lower_program(program, config)), [300, 701])
+
+
+@pytest.mark.parametrize("engines", [3, 4, 5])
+def test_as_many_flows_as_a_byte_counts_ask_for_one_bank(engines: int) -> None:
+    """Each transfer has a flow on each of 64 channels, and all request their first line, of bank 0, in the same cycle."""
+    machine = npu_machine(LOADS["compute"], 1)
+    del machine["noc"]
+    machine["spm"] |= {"ports": 2, "num_banks": 16, "bank_width_bytes": 64}
+    machine["dram"] |= {"channels": 64, "interleave_bytes": 1024, "peak_bw_bytes_per_cycle": 8}
+    machine["dma"] |= {"engines": engines}
+    moves = [
+        {"opcode": "DMA_LOAD_TILE", "dma_id": k, "tensor_role": "activation", "qbits": 8, "num_elements": 64 * 1024}
+        | {"dram_addr": 64 * 1024 * k, "spm_bank": 0, "spm_offset": 0}
+        for k in range(engines)
+    ]
+    config = load_config(machine)
+    program = load_program({"metadata": {"version": "1.0", "name": "one_bank"}, "cmdq": moves})
+    check((lower_machine(config), lower_program(program, config)), [40, 300])

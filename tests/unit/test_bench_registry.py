@@ -109,7 +109,7 @@ def test_refused_files(tmp_path: Path, text: str, said: str) -> None:
 def test_names_that_are_none() -> None:
     assert not is_bench_target("llama2-7b-decode") and not is_bench_target("prog.json")
     assert refusal(lambda: load_bench("gem")).endswith("softmax, tp_mlp, vector_add; did you mean gemm?")
-    assert refusal(lambda: load_bench("nowhere.py")) == "nowhere.py: there is no such file; check the path"
+    assert refusal(lambda: load_bench("nowhere.py")) == "nowhere.py: the file does not exist; check the path"
 
 
 def test_modules_of_the_package_must_have_benches_of_their_own_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,6 +96,9 @@ CANNOT: list[tuple[Any, type[Exception], str]] = [
     (lambda tl: tl.add(1, 2), KernelError, "{}: add takes at least one tensor of tl"),
     (lambda tl: tl.exp("x"), KernelError, "{}: an operand must be a tensor of tl or a number, and this is a str"),
     (lambda tl: tl.sum(tl.zeros((4,), "f32"), axis=1), KernelError, "{}: sum along axis 1 of [4]: it has 1 axes"),
+    (lambda tl: tl.sum(tl.zeros((4,), "f32"), axis=0.5), KernelError, "{}: sum along axis 0.5: an axis is an integer"),
+    (lambda tl: tl.cumsum(tl.zeros((4,), "f32"), axis=None), KernelError, "{}: cumsum along axis None: an axis is an integer"),
+    (lambda tl: tl.softmax(tl.zeros((4,), "f32"), axis=""), KernelError, "{}: softmax along axis '': an axis is an integer"),
     (lambda tl: tl.cumsum(tl.zeros((4,), "f32"), axis=1), KernelError, "{}: cumsum along axis 1 of [4]: it has 1 axes"),
     (lambda tl: tl.cumprod(3), KernelError, "{}: cumprod needs a tensor of tl, not a int"),
     (

@@ -101,5 +101,5 @@ def test_a_folder_of_figures_is_read(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=message):
             noc.read_figures(tmp_path)
     table.unlink()
-    with pytest.raises(InputError, match="there is no such file"):
+    with pytest.raises(InputError, match="the file does not exist"):
         noc.read_figures(tmp_path)

@@ -167,7 +167,7 @@ GARBLED = [
     (LINE[:-1] + LINE, "this is not valid JSON: trailing characters (byte 64)"),
     (LINE[:30] + b"\n", "this is not valid JSON: invalid character (byte 30)"),
     (LINE[:-2] + b"\n", "this is not valid JSON: Input data was truncated"),
-    (LINE.replace(b"dma0", b"\xff"), "it is not UTF-8 (invalid start byte)"),
+    (LINE.replace(b"dma0", b"\xff"), "it is not UTF-8"),
     (b"[" * 100_000 + b"\n", "it is nested too deeply"),
     (b"[1]\n", "Expected object, got array"),
     (LINE.replace(b":0,", b":1.5,", 1), "t_cycle: Expected int, got float"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from operator import index
 from types import FrameType
 from typing import Any
 
@@ -307,18 +308,20 @@ class TlMath(TlProducts):
         x = self._value(x, line)
         if not isinstance(x, KernelTensor):
             raise KernelError(f"{line}: {op} needs a tensor of tl, not a {type(x).__name__}")
-        axis = self._axis(x, axis, op, line)
+        axis = None if axis is None else self._axis(x, axis, op, line)
         check_acc(dtype_acc, line)
         dtype = "bool" if op in TO_BOOL else "i32" if op in TO_INDEX or x.dtype == "bool" else x.dtype
         how = {"axis": axis, "keep_dims": keep_dims, "dtype_acc": dtype_acc}
         return self.computed(op, (x,), reduced(x.shape, axis, keep_dims), dtype, line, None, how, materialize)
 
-    def _axis(self, x: KernelTensor, axis: int | None, op: str, line: str) -> int | None:
-        if axis is None:
-            return None
-        if not -len(x.shape) <= axis < len(x.shape):
-            raise KernelError(f"{line}: {op} along axis {axis} of {list(x.shape)}: it has {len(x.shape)} axes")
-        return axis % len(x.shape)
+    def _axis(self, x: KernelTensor, axis: Any, op: str, line: str) -> int:
+        try:
+            number = index(axis)
+        except TypeError:
+            raise KernelError(f"{line}: {op} along axis {axis!r}: an axis is an integer") from None
+        if not -len(x.shape) <= number < len(x.shape):
+            raise KernelError(f"{line}: {op} along axis {number} of {list(x.shape)}: it has {len(x.shape)} axes")
+        return number % len(x.shape)
 
     def sum(
         self, x: Any, axis: int | None = None, keep_dims: bool = False, *, dtype_acc: str = "", materialize: bool = False

@@ -109,7 +109,7 @@ cdef struct Share:
     cycle_t devices_next      # none of these DRAM channels has work in an earlier cycle; P4 writes this field
     touch_fn touch            # called with `sim` before the state of a flow changes in a cycle; NULL: no callback
     repace_fn repace  # a fast path that gives a flow the rate `pace`, or returns false, and has changed nothing; NULL: no fast path
-    repace_fn repace_members  # the same for all members of a channel that have equal shares of the channel as rates
+    repace_fn repace_members  # the same for all members of a channel, if their rates are their equal shares of it; NULL with components
     void* sim                 # the run: the first argument of `touch`, `repace` and `repace_members`
     Pace pace                 # the pace that was computed last
     bint whole                # whether all resources belong to one group of a fast run: nothing else changes them (fast/groups.pyx)

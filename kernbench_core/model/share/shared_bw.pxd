@@ -81,7 +81,8 @@ cdef inline Resource* narrowest_link(Share* s) noexcept nogil:
     return least
 
 cdef inline bint limits_all(Resource* channel, Resource* link) noexcept nogil:
-    """Whether all members of a channel have equal shares of the channel as rates: their weights are 1, and no link has a smaller share."""
+    """Whether all members of a channel have equal shares of the channel as rates: their weights are 1, and no link has a smaller share.
+    They are on no other channel: only a flow of a component can be."""
     if channel.members == 0 or channel.weight != channel.members:
         return False
     return link == NULL or link.num * (channel.den * channel.weight) >= channel.num * (link.den * link.weight)

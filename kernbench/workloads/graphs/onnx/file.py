@@ -70,7 +70,7 @@ def _load(path: Path) -> onnx.ModelProto:
         raise InputError(Problem("kbsim onnx", "onnx is not installed", remedy="pip install 'kernbench[onnx]'")) from None
     try:
         if not path.is_file():
-            rule = "it is not a file" if path.exists() else "there is no such file"
+            rule = "it is not a file" if path.exists() else "the file does not exist"
             raise InputError(Problem(str(path), rule))
         size = path.stat().st_size
         if size >= LARGEST:

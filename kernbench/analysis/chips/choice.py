@@ -37,7 +37,7 @@ CHOICE_ROWS = 96  #: the most rows for the choice, which needs many fits
 FEWEST = 4  #: rows of a table
 FEWEST_OF_GROUP = 2  #: rows of a group, so that one of them predicts the other one
 #: a choice that changes fewer constants is taken if its error is larger by at most this share, and this logarithm; with fewer
-#: than ten rows, the share is that of one row, because a few rows are more often predicted by chance
+#: rows than a table must have, the share is that of one row, because two or three rows are more often predicted by chance
 TOLERANCE = 0.1, 0.005
 #: Shared constants change if the errors of two groups fall to the second share of their errors with the value of the file, and
 #: each by at least this logarithm. The bandwidth of DRAM also changes if the error of one group falls to the first share. One
@@ -130,7 +130,7 @@ class _Trial:
     def best(self) -> str:
         """The choice with the fewest constants whose error is not much larger than the smallest."""
         share, least = TOLERANCE
-        enough = (1 + max(share, 1 / self.rows)) * min(self.distance.values()) + least
+        enough = (1 + (share if self.rows >= FEWEST else 1 / self.rows)) * min(self.distance.values()) + least
         return next(name for name in ALL if self.distance.get(name, enough + 1) <= enough)
 
 

@@ -40,8 +40,9 @@ FEWEST_OF_GROUP = 2  #: rows of a group, so that one of them predicts the other 
 #: rows than a table must have, the share is that of one row, because two or three rows are more often predicted by chance
 TOLERANCE = 0.1, 0.005
 #: Shared constants change if the errors of two groups fall to the second share of their errors with the value of the file, and
-#: each by at least this logarithm. The bandwidth of DRAM also changes if the error of one group falls to the first share. One
-#: group alone does not change the others: its own constants, such as the start of its kernels, explain its errors as well.
+#: each by at least this logarithm. The bandwidth of DRAM also changes if the error of one group falls to the first share, or to
+#: the second share if all rows are of this group. One group alone does not change the other shared constants: its own
+#: constants, such as the start of its kernels, explain its errors as well.
 STRONG, JOINT, LEAST = 0.7, 0.9, 0.005
 UNCHANGED = "the values of the files"
 #: the choices, those that change fewer constants first
@@ -213,6 +214,7 @@ class _Study:
         """Shared constants with their values in each part, and what the groups then predict; or why they are kept."""
         tested = [one for one in users if trials[one.name].distance]
         reasons = []
+        alone = STRONG if len(self.groups) > 1 else JOINT
         for donors in _donors(tested):
             names = [one.name for one in donors]
             shared = _Shared(paths, names)
@@ -223,7 +225,7 @@ class _Study:
             falls = {name: _falls(changed[name], trials[name]) for name in changed}
             if worse := [name for name in changed if _worse(changed[name], trials[name])]:
                 reasons.append(f"rows of {_listed(worse)} contradict those of {_listed(names)}")
-            elif sum(fall <= JOINT for fall in falls.values()) < 2 and (paths != ALONE or min(falls.values()) > STRONG):
+            elif sum(fall <= JOINT for fall in falls.values()) < 2 and (paths != ALONE or min(falls.values()) > alone):
                 reasons.append(f"rows of {_listed(names)} show no other value clearly")
             else:
                 first = min(falls, key=lambda name: falls[name])

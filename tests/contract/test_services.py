@@ -117,17 +117,23 @@ def test_a_component_of_no_use_changes_nothing() -> None:
     assert ours == {key: value for key, value in outcome(plain).items() if key != "components"}
 
 
+class Sees(in_python.Fixed):
+    """Keeps the jobs that it accepts in a list."""
+
+    def __init__(self, seen: list[Any], **options: Any) -> None:
+        super().__init__(**options)
+        self._seen = seen
+
+    def accept(self, job: Any, now: int) -> int:
+        answer = super().accept(job, now)
+        self._seen.append(job)
+        return answer
+
+
 def test_a_job_says_what_it_is() -> None:
     seen: list[Any] = []
-
-    class Sees(in_python.Fixed):
-        def accept(self, job: Any, now: int) -> int:
-            answer = super().accept(job, now)
-            seen.append(job)
-            return answer
-
     queue = program(load(), gemm(m=4, n=6, k=10, qbits_weight=4))
-    run = new(machine(), queue, lambda: {"te0": Sees(), "dma0": Sees(latency=3)})
+    run = new(machine(), queue, lambda: {"te0": Sees(seen), "dma0": Sees(seen, latency=3)})
     run.run()
     transfer, product = sorted(seen, key=lambda job: job.entry)
     assert named("dma", transfer) == {"channel": 0, "write": 0, "dram_addr": 0, "row_bytes": 512, "stride": 512, "rows": 1}
@@ -144,15 +150,8 @@ def test_a_job_says_what_it_is() -> None:
 
 def test_a_product_on_an_array_with_overlapped_jobs_says_the_parts_of_its_body() -> None:
     seen: list[Any] = []
-
-    class Sees(in_python.Fixed):
-        def accept(self, job: Any, now: int) -> int:
-            answer = super().accept(job, now)
-            seen.append(job)
-            return answer
-
     array = {"timing": "systolic", "rows": 4, "cols": 6, "dataflow": "ws", "fill": "overlapped", "drain": "overlapped"}
-    run = new(machine(te={"engines": 1, **array}), program(gemm(m=9, n=6, k=4)), lambda: {"te0": Sees()})
+    run = new(machine(te={"engines": 1, **array}), program(gemm(m=9, n=6, k=4)), lambda: {"te0": Sees(seen)})
     run.run()
     (product,) = seen
     said = named("te", product)

@@ -6,6 +6,7 @@ A kernel is the same Python function as in kernbench. It runs in a greenlet, whi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -93,7 +94,7 @@ class Tl:
         commands = [handle.command for handle in handles] if handles else list(self.pe.open)
         for command in commands:
             if command is not None:
-                self._pause(lambda command=command: command.is_over)  # type: ignore[misc]
+                self._pause(partial(getattr, command, "is_over"))
 
     # Commands ------------------------------------------------------------------------------------------------------
 

@@ -282,8 +282,37 @@ def resource_table(
     busiest rows of each kind are shown.
     """
     place = common_place([resource.name for kind in kinds for resource in kind])
+    rows, rest = _resource_rows(kinds, place, whole=whole)
+    same_clock = all(resource.freq_ghz == 1 for _, group in rows for resource in group)
+    barred = width >= WIDE or max((len(label) for label, _ in rows), default=0) <= LONG_NAME
+    columns = {
+        "name": ("", "left"), "bar": ("", "left"), "use": ("use", "right"), "bytes": ("bytes", "right"),
+        "rate": ("rate of capacity", "right"), "speed": ("", "right"), "active": ("active", "right"), "limit": ("", "left"),
+    }  # fmt: skip
+    left_out = {"bar": not barred, "speed": same_clock, "active": width < WIDE}
+    shown = [name for name in columns if not left_out.get(name)]
+    together = any(len(group) > 1 for _, group in rows)
+    made = Table(title + _of(place), [columns[name] for name in shown], JOINED.strip() if together else "")  # type: ignore[misc]
+    for label, group in rows:
+        limits = limit in [resource.name for resource in group]
+        cells = _use_of(group, width) | {
+            "name": Line((label, LIMIT if limits else "")), "limit": Line(("< limit" if limits else "", LIMIT)),
+        }  # fmt: skip
+        made.add_row(*(cells[name] for name in shown))
+    for left in rest:
+        at_most = Line((f"{len(left)} more, at most ", DIM))
+        moved = unit(sum(one.bytes for one in left), "B")
+        made.add_row(at_most, *([""] * barred), percent(max(one.share for one in left)), moved)
+    made.fit_first(width)
+    return made
+
+
+def _resource_rows(
+    kinds: Sequence[Sequence[ResourceUse]], place: str, *, whole: bool
+) -> tuple[list[tuple[str, list[ResourceUse]]], list[list[ResourceUse]]]:
+    """The rows with their labels, and for each kind the resources without a row."""
     rows: list[tuple[str, list[ResourceUse]]] = []
-    rest: list[tuple[str, list[ResourceUse]]] = []
+    rest: list[list[ResourceUse]] = []
     for kind in kinds:
         busiest = sorted(kind, key=lambda resource: -resource.bytes)
         groups = [[one] for one in kind] if whole else joined(busiest, lambda one: (percent(one.share), one.capacity))
@@ -291,31 +320,21 @@ def resource_table(
         most = len(groups) if whole or len(groups) <= MAX_ROWS + 1 else MAX_ROWS
         rows += [(joined_name([without_place(one.name, place) for one in group]), group) for group in groups[:most]]
         left = [one for group in groups[most:] for one in group]
-        if left:
-            rest.append((f"{len(left)} more", left))
-    same_clock = all(resource.freq_ghz == 1 for _, group in rows for resource in group)
-    barred = width >= WIDE or max((len(label) for label, _ in rows), default=0) <= LONG_NAME
-    columns: list[tuple[str, Justify]] = [("", "left"), *([("", "left")] * barred), ("use", "right"), ("bytes", "right")]  # type: ignore[list-item]
-    columns += [("rate of capacity", "right"), *([] if same_clock else [("", "right")])]  # type: ignore[list-item]
-    columns += [("active", "right")] if width >= WIDE else []
-    together = any(len(group) > 1 for _, group in rows)
-    made = Table(title + _of(place), [*columns, ("", "left")], JOINED.strip() if together else "")
-    for label, group in rows:
-        limits = limit in [resource.name for resource in group]
-        use, first = mean([resource.share for resource in group]), group[0]
-        cells: list[str | Line | Bar] = [Bar([(use, BUSY, WORK)], _bar_width(width))] if barred else []
-        cells += [Line((percent(first.share), LIMIT)), unit(mean([resource.bytes for resource in group]), "B")]
-        cells.append(f"{share_text(mean([one.achieved for one in group]))} of {rational(first.capacity)} B/cycle")
-        cells += [] if same_clock else [f"{share_text(mean([one.gb_per_s for one in group]))} GB/s"]
-        if width >= WIDE:
-            cells.append(percent(mean([one.busy / one.cycles if one.cycles else 0.0 for one in group])))
-        made.add_row(Line((label, LIMIT if limits else "")), *cells, Line(("< limit" if limits else "", LIMIT)))
-    for label, left in rest:
-        at_most = Line((f"{label}, at most ", DIM))
-        moved = unit(sum(one.bytes for one in left), "B")
-        made.add_row(at_most, *([""] * barred), percent(max(one.share for one in left)), moved)
-    made.fit_first(width)
-    return made
+        rest += [left] if left else []
+    return rows, rest
+
+
+def _use_of(group: Sequence[ResourceUse], width: int) -> dict[str, str | Line | Bar]:
+    """The cells of a row by column: means of resources with equal use."""
+    first = group[0]
+    return {
+        "bar": Bar([(mean([one.share for one in group]), BUSY, WORK)], _bar_width(width)),
+        "use": Line((percent(first.share), LIMIT)),
+        "bytes": unit(mean([one.bytes for one in group]), "B"),
+        "rate": f"{share_text(mean([one.achieved for one in group]))} of {rational(first.capacity)} B/cycle",
+        "speed": f"{share_text(mean([one.gb_per_s for one in group]))} GB/s",
+        "active": percent(mean([one.busy / one.cycles if one.cycles else 0.0 for one in group])),
+    }
 
 
 LONG_NAME = 20  # characters of a resource's name beside which a bar has room, in 80 columns

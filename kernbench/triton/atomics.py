@@ -48,22 +48,10 @@ def _atomic(
     assert isinstance(layout.lanes, Lanes)
     if chosen is None:
         stored(tile, pointers, active)
-    given = tile.known
-    known = given is not None and (kind.is_int() or op in ("xchg", "cas")) and (compare is None or compare.known is not None)
-    if known:
-        assert given is not None
-        if kind == uint64 and op in ("max", "min"):
-            signed, change = change, lambda old, new: signed(old ^ HIGHEST, (new[0] ^ HIGHEST, new[1])) ^ HIGHEST
-        lanes = None if addresses.size == 1 else layout.lanes  # one element, such as a lock, is contiguous
-        step: Callable[[Array], Array]
-        if lanes is None and kind.is_int() and op in ("xchg", "cas"):
-            wanted = None if compare is None else compare.elements("the expected value").item()
-            step = lambda found: given if wanted is None or found.item() == wanted else found.copy()  # noqa: E731
-        else:
-            step = lambda found: _steps(found, given, lanes, kind, change)[1]  # noqa: E731
-        old = current().exchange(layout.base, addresses.shape, lanes, kind, step)
+    if tile.known is not None and (kind.is_int() or op in ("xchg", "cas")) and (compare is None or compare.known is not None):
+        old = _at_once(op, layout, addresses, tile.known, kind, change, compare)
         if old is not None:
-            return known_tensor(old if lanes is None else _steps(old, given, lanes, kind, change)[0], kind)
+            return known_tensor(old, kind)
     if kind == uint64 and op in ("max", "min"):
         refuse(f"tl.atomic_{op} does not support uint64 values that are computed after the timing; use tl.int64")
     if compare is None and op != "xchg" and not result_is_used():
@@ -71,6 +59,23 @@ def _atomic(
         return None
     beside = None if compare is None else compare.handle
     return tensor(current().change(layout.base, tile.handle, layout.lanes, kind, _RMW.get(op, op), beside), kind)
+
+
+def _at_once(
+    op: str, layout: Any, addresses: Array, given: Array, kind: dtype, change: Callable[[Any, Any], Any], compare: tensor | None
+) -> Array | None:
+    """Change known elements now and return the old ones; None if the memory is not known."""
+    if kind == uint64 and op in ("max", "min"):
+        signed, change = change, lambda old, new: signed(old ^ HIGHEST, (new[0] ^ HIGHEST, new[1])) ^ HIGHEST
+    lanes = None if addresses.size == 1 else layout.lanes  # one element, such as a lock, is contiguous
+    step: Callable[[Array], Array]
+    if lanes is None and kind.is_int() and op in ("xchg", "cas"):
+        wanted = None if compare is None else compare.elements("the expected value").item()
+        step = lambda found: given if wanted is None or found.item() == wanted else found.copy()  # noqa: E731
+    else:
+        step = lambda found: _steps(found, given, lanes, kind, change)[1]  # noqa: E731
+    old: Array | None = current().exchange(layout.base, addresses.shape, lanes, kind, step)
+    return old if old is None or lanes is None else _steps(old, given, lanes, kind, change)[0]
 
 
 def _is_portable(op: str, kind: dtype) -> bool:

@@ -108,11 +108,13 @@ cdef void group_run(Sim* s, int32_t k, cycle_t to) noexcept nogil:
     cdef int32_t finished_before = s.control.n_finished
     group_enter(s, &s.groups.group[k])
     while at < to:
-        if several and finished_before < s.control.n_finished:      # they ended in the cycle before, so P3 has work for the engine
+        if several and finished_before < s.control.n_finished:      # they ended in the cycle before
             group_issue(s, finished_before, at)
             finished_before = s.control.n_finished
         group_cycle(s, at)
-        at = group_next(s, at + 1)
+        at += 1
+        if not several or finished_before == s.control.n_finished:
+            at = group_next(s, at)
     s.groups.at[k] = at
     group_leave(s, &s.groups.group[k])
 

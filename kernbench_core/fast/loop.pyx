@@ -18,7 +18,7 @@ from kernbench_core.fast.paths cimport scratchpad_advance, scratchpad_touch
 from kernbench_core.fast.rolling cimport roll
 from kernbench_core.model.compute cimport compute_seek
 from kernbench_core.model.dram.models cimport dram_still
-from kernbench_core.model.loop cimport begin_cycle, end_cycle, goes_on, pending, start_and_share
+from kernbench_core.model.loop cimport begin_cycle, end_cycle, goes_on, only_components_wait, pending, start_and_share
 from kernbench_core.model.sim cimport next_body_cycle
 from kernbench_core.plugin.component cimport component_next
 from kernbench_core.trace.events cimport TRACE_FULL
@@ -50,6 +50,8 @@ cdef cycle_t first_event(Sim* s) noexcept nogil:
 
 cdef bint stuck(Sim* s) noexcept nogil:
     """After P2 of a cycle: jobs are in flight, and nothing can ever happen again."""
+    if (s.share.n_dirty or s.caches != NULL or s.noc != NULL) and only_components_wait(s):
+        return True
     if pending(s) or s.groups.n == 1 and (s.joins.n or s.ends.n):
         return False
     return first_event(s) == NEVER

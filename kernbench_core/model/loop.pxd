@@ -9,15 +9,20 @@ from kernbench_core.plugin.component cimport component_complete, component_due, 
 from kernbench_core.types cimport ABORTED, DEADLOCK, DONE, FAILED, NEVER, OVERFLOW, RUNNING, cycle_t, int32_t
 
 cdef void run_plain(Sim* s, cycle_t limit) noexcept nogil
+cdef bint only_components_wait(Sim* s) noexcept nogil
 
 cdef inline bint finished(Sim* s) noexcept nogil:
     """All entries are complete, and no component has an open job."""
     return s.control.completed + s.control.n_finished == s.control.n and (s.plugs == NULL or s.plugs.open == 0)
 
+cdef inline bint pending_jobs(Sim* s) noexcept nogil:
+    """Whether the next cycle has work for P2 or P3, a flow returns to its resources, or the cycle must be simulated by itself."""
+    return (s.any_wanted or s.control.limited or s.n_rejoin or s.control.n_finished
+            or (s.control.in_flight == 0 and s.control.mmio_at == NEVER and (s.plugs == NULL or s.plugs.open == 0)) or s.stops.hit)
+
 cdef inline bint pending(Sim* s) noexcept nogil:
     """Whether the next cycle has work for P2, P3 or P4, or must be simulated by itself."""
-    return (s.any_wanted or s.control.limited or s.n_rejoin or s.share.n_dirty or s.control.n_finished
-            or (s.control.in_flight == 0 and s.control.mmio_at == NEVER and (s.plugs == NULL or s.plugs.open == 0)) or s.stops.hit)
+    return s.share.n_dirty or pending_jobs(s)
 
 cdef inline bint wake_phase(Sim* s, cycle_t now) noexcept nogil:
     """P1; false if the run has ended."""

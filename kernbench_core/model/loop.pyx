@@ -6,14 +6,34 @@ from kernbench_core.model.dram.models cimport dram_still
 from kernbench_core.model.noc.transfers cimport routers_phase
 from kernbench_core.model.scratchpad cimport scratchpads_cycle
 from kernbench_core.model.share.membership cimport next_request_cycle
-from kernbench_core.plugin.component cimport component_next
-from kernbench_core.types cimport DEADLOCK, NEVER, int32_t, int64_t, slot_t
+from kernbench_core.plugin.component cimport component_next, component_takes
+from kernbench_core.types cimport DEADLOCK, NEVER, NONE, int32_t, int64_t, slot_t
+
+
+cdef bint only_components_wait(Sim* s) noexcept nogil:
+    """After P2: only components have open jobs, and no component acts again. Resources that P4 will find without
+    members, write-backs of caches, and credits of routers do not count."""
+    cdef int32_t k
+    if s.plugs == NULL or component_next(s.plugs) != NEVER or s.control.mmio_at != NEVER or s.joins.n or s.ends.n or pending_jobs(s):
+        return False
+    for k in range(s.n_dma):
+        if (s.dma[k].active or s.dma[k].pending) and not component_takes(s, k):
+            return False
+    for k in range(s.n_compute):
+        if (s.compute[k].job != NONE or s.compute[k].queue_first != NONE) and not component_takes(s, s.n_dma + k):
+            return False
+    for k in range(s.plugs.n):
+        if s.plugs.state[k].flows or s.plugs.state[k].asks:
+            return False
+    return True
 
 
 cdef bint stuck(Sim* s) noexcept nogil:
     """After P2: jobs are in flight, and nothing can ever happen again. A refresh of DRAM for which no transfer waits does not
     count."""
     cdef int32_t k, i
+    if (s.share.n_dirty or s.caches != NULL or s.noc != NULL) and only_components_wait(s):
+        return True
     if pending(s) or s.control.mmio_at != NEVER or s.joins.n or s.ends.n or s.plugs != NULL and component_next(s.plugs) != NEVER:
         return False
     if s.caches != NULL and s.caches.next != NEVER or s.noc != NULL and s.noc.n_active:

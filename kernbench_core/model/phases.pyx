@@ -27,7 +27,7 @@ from kernbench_core.model.dram.models cimport dram_close, dram_open, dram_phase
 from kernbench_core.model.share.membership cimport Flow, on_resources, share_enter, share_quit, waits_in_line
 from kernbench_core.model.share.rules cimport share_rates
 from kernbench_core.model.shuffle cimport shuffle
-from kernbench_core.model.sim cimport Sim, flow_channel, memory_of, scratchpad_changes, want, watch
+from kernbench_core.model.sim cimport Sim, flow_channel, has_queued, memory_of, scratchpad_changes, want, watch
 from kernbench_core.types cimport (
     BACKPRESSURE, CHANNELS, NEVER, NONE, OP_DMA, PRIORITY_DEFERRED, QUEUE_FULL, RUNNING, cycle_t, int32_t, int64_t, nbytes_t, slot_t,
     uint64_t)
@@ -396,7 +396,8 @@ cdef void finish_flow(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
         flow = s.share.flow[flow].sibling
     if j.extent.cached != NULL:
         cache_release(s, f.job)
-    want(s, j.engine)
+    if has_queued(s, j.engine):
+        want(s, j.engine)
     entry_ended(s, j.entry, now + 1)
 
 
@@ -438,7 +439,8 @@ cdef void finish_compute(Sim* s, int32_t c, cycle_t now) noexcept nogil:
     cdef int32_t entry = s.compute_job[e.job].entry
     if e.streams:
         order_remove(&s.spm[s.compute_spm[c]], s.n_flows + c)
-    want(s, s.n_dma + c)
+    if e.queue_first != NONE:
+        want(s, s.n_dma + c)
     if e.overlaps:
         array_leave(s, c, now)
         return

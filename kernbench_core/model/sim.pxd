@@ -165,6 +165,12 @@ cdef inline void want(Sim* s, int32_t engine) noexcept nogil:
     s.wanted[bit >> 6] |= <uint64_t>1 << (bit & 63)
     s.any_wanted = True
 
+cdef inline bint has_queued(Sim* s, int32_t engine) noexcept nogil:
+    """Whether jobs wait for this engine."""
+    if engine < s.n_dma:
+        return s.dma[engine].pending != 0
+    return s.compute[engine - s.n_dma].queue_first != NONE
+
 cdef inline void watch(Sim* s, int32_t dma) noexcept nogil:
     """The activity of this DMA engine may have changed: it is tested after P6 (`activity_phase`)."""
     cdef Spm* p = &s.spm[s.dma_spm[dma]]

@@ -38,7 +38,7 @@ from kernbench_core.state.controller_snapshot cimport resume_controllers
 from kernbench_core.state.device_snapshot cimport resume_devices
 from kernbench_core.model.share.membership cimport (
     Flow, Resource, flow_next, on_resources, pace_rebuild, share_enter, share_join, share_touch)
-from kernbench_core.model.sim cimport memory_of, watch
+from kernbench_core.model.sim cimport has_queued, memory_of, watch
 from kernbench_core.state.reset cimport reset
 from kernbench_core.state.resume_control cimport resume_control
 from kernbench_core.state.snapshot cimport check_same, live_flows, visit_engines, visit_flows, visit_queue
@@ -386,16 +386,20 @@ cdef int resume_all_compute(Sim* s, Known* known) except -1:
 
 
 cdef void try_all_engines(Sim* s) noexcept nogil:
-    """Let the next P3 try every engine; an engine without work stays as it is."""
+    """Let the next P3 try every engine for which jobs wait."""
     cdef int32_t k, bit
     cdef Group* last = &s.groups.group[s.groups.n - 1]
     memset(s.wanted, 0, (last.word + last.words) * sizeof(uint64_t))
+    for k in range(s.groups.n):
+        s.groups.group[k].any_wanted = False
+    s.any_wanted = False
     for k in range(s.n_dma + s.n_compute):
+        if not has_queued(s, k):
+            continue
         bit = s.groups.engine_bit[k]
         s.wanted[bit >> 6] |= <uint64_t>1 << (bit & 63)
-    for k in range(s.groups.n):
-        s.groups.group[k].any_wanted = True
-    s.any_wanted = s.groups.n == 1
+        s.groups.group[s.groups.word[bit >> 6]].any_wanted = True
+        s.any_wanted = s.groups.n == 1
 
 
 cdef int restore(Sim* s, Unpack v, int32_t* by_number, slot_t* live, Known* known) except -1:

@@ -310,3 +310,18 @@ def test_messages_that_nobody_received_are_told_at_the_end() -> None:
         "line": at(sends, 3),
         "message": f"a message from rank 0 (sip0.cube0.pe0) E to rank 1 (sip0.cube0.pe1) W ({at(sends, 3)}): never received",
     }
+
+
+@pytest.mark.parametrize("skip", [False, True])
+@pytest.mark.parametrize("period", [1, 2, 3, 7])
+def test_a_deadlock_ends_in_the_cycle_in_which_the_last_job_ends(period: int, skip: bool) -> None:
+    """No job waits for the engines of the last job, so nothing happens in the next cycle that is a multiple of their period."""
+
+    def kernel(tl: Any) -> None:
+        tl.load(0, (16,), "f32", wait=False)
+        tl.recv("W" if tl.rank else "E", (16,), "f32")
+
+    run = queued(kernel, line(2), memory={0: X}, config=row(pe__dma__period=period))
+    run.machine.run(skip=skip)
+    assert run.log is not None
+    assert (run.machine.status, run.machine.cycle) == ("deadlock", max(int(one.t_end) for one in run.log))

@@ -7,6 +7,7 @@ import copy
 import gc
 import gzip
 import json
+import math
 import os
 import random
 from collections.abc import Callable
@@ -98,9 +99,9 @@ def change(rng: random.Random, data: Any) -> None:
     numbers = [(h, k) for h, k in places if type(h[k]) in (int, float)]
     if kind == "number" and numbers:
         holder, key = rng.choice(numbers)
-        holder[key] = rng.choice(
-            (*INTEGERS, holder[key] + 1, holder[key] * 2, -holder[key], holder[key] * 1000, float(holder[key]))
-        )
+        value = holder[key]
+        as_float = float(value) if abs(value) < 10**308 else math.inf  # an earlier change may have made it larger
+        holder[key] = rng.choice((*INTEGERS, value + 1, value * 2, -value, value * 1000, as_float))
     elif kind == "delete":
         del holder[key]
     elif kind == "rename" and isinstance(holder, dict):

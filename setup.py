@@ -82,7 +82,7 @@ ONCE_A_RUN = ("fast.group_layout", "plugin.plug_layout", "standalone", "state", 
 COLD_KERNELS = (
     "common", "components.builtin.pe_math",
     "sim_engine.memory.keys", "sim_engine.memory.ranges", "sim_engine.memory.space", "sim_engine.ops.ranges",
-    "sim_engine.replay.levels", "sim_engine.replay.order",
+    "sim_engine.replay.order", "sim_engine.replay.stages",
     "triton_emu.tl.math",
 )
 #: What is read byte by byte, and what each load, product and message of a kernel runs through: small functions are inlined.

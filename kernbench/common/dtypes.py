@@ -119,6 +119,11 @@ def unpack_i4(data: NDArray[np.uint8], shape: tuple[int, ...]) -> Array:
     return signed.astype(INT4).reshape(shape)
 
 
+def address_of(array: Array) -> int:
+    """The address of the first element in the host's memory."""
+    return int(array.__array_interface__["data"][0])
+
+
 def widen(values: Array) -> Array:
     """An array for arithmetic: f32 for floats, i64 for integers; arrays of f32, f64, i64 and booleans are returned
     unchanged."""

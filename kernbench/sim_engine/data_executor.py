@@ -1,21 +1,19 @@
 """Phase 2 (seed ADR-0020 D6): replays the op log with numpy. The order of the replay follows from the bytes that ops access,
 and from nothing else of the machine.
 
-Ops are taken in windows, in order of `t_start`; at equal times, memory ops come before math ops, and an op never comes before
-an op on which it depends. The ops of a window are sorted into levels of ops that do not access each other's results. A level
-first reads the operands of its computations. Then threads compute (equal small GEMMs are stacked), while the main thread runs
-the ops that only move data, and sorts the next window, before it computes too. At last all results are written. Arrays in the
-store are never changed, so an operand is a reference. If few components compute, levels would hold only one or two ops, so
-these ops run in sequence.
+Ops are taken in order of `t_start`; at equal times, memory ops come before math ops, and an op never comes before an op on
+which it depends. They are sorted into stages, by turns of ops that only move data and of ops that compute
+(`replay/stages.py`). When a stage of computations begins, it reads its operands. Arrays in the store are never changed, so an
+operand is a reference. Then threads compute (equal GEMMs are put together), while the main thread runs the moves of the next
+stage, sorts more ops, and reads the operands of the next computations, before it computes too. If few components compute,
+stages would hold only one or two ops, so these ops run in sequence.
 """
 
 from __future__ import annotations
 
 import gc
 import os
-from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 
 import numpy as np
@@ -29,12 +27,11 @@ from kernbench.sim_engine.op_log import OpLogger, OpRecord, OpRow, Output, row_o
 from kernbench.sim_engine.ops.ranges import ReplayOp
 from kernbench.sim_engine.ops.record_checks import check_record
 from kernbench.sim_engine.replay.order import ordered
+from kernbench.sim_engine.replay.schedule import Schedule
 from kernbench.sim_engine.replay.sheets import filled_ranges
-from kernbench.sim_engine.replay.tasks import SMALL, Task, Tasks
-from kernbench.sim_engine.replay.windows import Windows
+from kernbench.sim_engine.replay.tasks import Tasks
+from kernbench.sim_engine.replay.workers import Work, Workers
 from kernbench.sim_engine.verify import Boundary, OpReference, Verification, verify_ops, verify_outputs
-
-WINDOW = 1024  # ops that are sorted into levels together
 
 
 @contextmanager
@@ -117,27 +114,21 @@ class DataExecutor:
         if self._ran:
             return self
         self._ran = True
-        tasks = Tasks(self.store, self._batching)
+        tasks = Tasks(self.store, self._batching, self._threads)
         with ExitStack() as stack:
             stack.enter_context(_collector_off())
             stack.enter_context(np.errstate(all="ignore"))
             stack.enter_context(one_blas_thread())
             stack.enter_context(self.store.constant())
-            pool = stack.enter_context(ThreadPoolExecutor(self._threads - 1)) if self._threads > 1 else None
             single = self._debug or until is not None
             rows = self._rows()
             if isinstance(rows, list):  # a log that has gone to disk is read only once
                 stack.enter_context(self.store.expected(filled_ranges(rows)))
             ops = ordered(rows, frozenset() if single else self._unchanged)
-            windows = Windows(ops, 1 if single else WINDOW, sequences=not self._debug)
-            for window, found in windows:
-                if found is None:
-                    tasks.run_in_order(window, self._keep_known)
-                else:
-                    for level in found:
-                        self._run_level(tasks, level, pool, windows)
-                if until is not None and window[0].op_id == until:
-                    break
+            if single:
+                self._run_single(tasks, ops, until)
+            else:
+                self._run_stages(tasks, Schedule(ops), stack.enter_context(Workers(self._threads)))
         return self
 
     def verify(
@@ -174,51 +165,54 @@ class DataExecutor:
         if known is not None:
             self._known.append(Boundary(op.record, inputs, result, known))
 
-    def _run_level(self, tasks: Tasks, level: Sequence[ReplayOp], pool: ThreadPoolExecutor | None, windows: Windows) -> None:
-        """Read, then move and compute, then write: the ops of a level do not access each other's results."""
-        work = tasks.of_level(level)
-        todo = deque(enumerate(work))
-        done: list[Sequence[Array] | InputError] = [()] * len(work)
-        helpers: list[Future[None]] = []
-        if pool is not None and len(work) > 1 and not _small(work):
-            helpers = [pool.submit(_compute, todo, done) for _ in range(min(self._threads, len(work)) - 1)]
-            windows.look_ahead()
-        moved = tasks.move(level)
-        _compute(todo, done)
-        for one in helpers:
-            one.result()
-        if self._debug:
-            self.boundaries += [Boundary(op.record, inputs, written) for op, inputs, written in moved]
-        for task, found in zip(work, done, strict=True):
-            if isinstance(found, InputError):
-                raise found
+    def _run_single(self, tasks: Tasks, ops: Iterable[ReplayOp], until: int | None) -> None:
+        """Run ops one after another up to `until`, and keep their data in debug mode."""
+        for op in ops:
+            done = tasks.run(op)
+            if done is not None:
+                if op.row.op_kind == "math":
+                    self._keep_known(op, *done)
+                if self._debug:
+                    self.boundaries.append(Boundary(op.record, *done))
+            if op.op_id == until:
+                break
+
+    def _run_stages(self, tasks: Tasks, schedule: Schedule, workers: Workers) -> None:
+        """Run all ops: move bytes while threads compute.
+
+        Computations begin while those of the stage before are not yet done, unless they need its results.
+        """
+        while schedule.begin():
+            running: Work | None = None
+            while schedule.stages.count:
+                ops, waits = schedule.stages.computations()
+                if running is not None and waits:
+                    self._end(tasks, workers, running)
+                    running = None
+                try:
+                    work = workers.start(tasks.of_ops(ops))
+                except InputError:
+                    if running is not None:  # an error of an earlier stage comes first
+                        self._end(tasks, workers, running)
+                    raise
+                if ops:
+                    schedule.look_ahead()
+                if running is not None:
+                    self._end(tasks, workers, running)
+                tasks.move(schedule.stages.moves())
+                for task in work.tasks:
+                    if task.results is not None:
+                        tasks.write(task, task.results)
+                running = work
+            if running is not None:
+                self._end(tasks, workers, running)
+            tasks.run_in_order(schedule.sequence(), self._keep_known)
+
+    def _end(self, tasks: Tasks, workers: Workers, work: Work) -> None:
+        """Wait for results, and write those that are not yet written."""
+        for task, found in workers.results(work):
+            if task.results is None:
+                tasks.write(task, found)
             for op, inputs, array in zip(task.ops, task.inputs, found, strict=True):
-                tasks.write(op, array)
                 if op.row.op_kind == "math":
                     self._keep_known(op, inputs, array)
-                if self._debug:
-                    self.boundaries.append(Boundary(op.record, inputs, array))
-
-
-def _compute(todo: deque[tuple[int, Task]], done: list[Sequence[Array] | InputError]) -> None:
-    """Take tasks, in order, until none is left or one cannot be computed, and write its results or its error into `done`.
-
-    Several threads do so at the same time. All tasks before the first error are computed, so the error that is reported does
-    not depend on the number of threads. Numpy's setting to ignore overflows must be repeated in each thread.
-    """
-    with np.errstate(all="ignore"):
-        while todo:
-            try:
-                place, task = todo.popleft()
-            except IndexError:  # another thread took the last one
-                return
-            try:
-                done[place] = task.run()
-            except InputError as error:
-                done[place] = error
-                todo.clear()
-
-
-def _small(work: Sequence[Task]) -> bool:
-    """Whether starting threads would take longer than the work."""
-    return all(sum(one.nbytes for one in task.inputs[0]) * len(task.inputs) < SMALL for task in work)

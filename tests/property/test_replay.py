@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernbench.common.errors import InputError
+from kernbench.common.handles import TensorHandle
+from kernbench.common.pe_commands import DmaReadCmd, DmaWriteCmd, MathCmd
 from kernbench.sim_engine.data_executor import DataExecutor
 from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.op_log import OpLogger, OpRecord, row_of
-from kernbench.sim_engine.ops.ranges import ReplayOp
-from kernbench.sim_engine.replay.levels import levels
+from kernbench.sim_engine.ops.ranges import Bytes, ReplayOp
 from kernbench.sim_engine.replay.order import ordered
+from kernbench.sim_engine.replay.stages import Stages
 from tests.oracles.ref_replay import TYPES, Memories
 from tests.replay_programs import SIZE, SPACES, Program, random_program, run_phase_1, store_of
 
@@ -95,9 +98,9 @@ def test_records_may_be_given_in_any_order_of_distinct_times(program: Program, r
 
 
 @settings(max_examples=150, deadline=None)
-@given(programs())
-def test_levels_keep_every_conflicting_pair_in_order(program: Program) -> None:
-    """Against all pairs: ops of a level do not conflict, and of two that do the earlier stands in a lower level.
+@given(programs(), st.integers(1, 6))
+def test_stages_keep_every_conflicting_pair_in_order(program: Program, ahead: int) -> None:
+    """Against all pairs, by when each op reads and writes, where up to `ahead` ops are sorted before each stage.
 
     Every third op also depends on the one before it, whatever their bytes.
     """
@@ -105,11 +108,64 @@ def test_levels_keep_every_conflicting_pair_in_order(program: Program) -> None:
         program.steps[later].deps = sorted({*program.steps[later].deps, later - 1})
     order = list(ordered(logged(program).rows()))
     assert sorted(op.op_id for op in order) == list(range(len(program.steps)))
-    level = {op.op_id: i for i, ops in enumerate(levels(order)) for op in ops}
+    reads, writes = events(order, ahead)
     for i, op in enumerate(order):
-        assert all(level[dep] < level[op.op_id] for dep in op.row.deps)
-        below = [level[one.op_id] for one in order[:i] if one.conflicts(op)] + [level[dep] for dep in op.row.deps]
-        assert level[op.op_id] == max(below, default=-1) + 1
+        assert all(writes[dep] < reads[op.op_id] for dep in op.row.deps)
+        for one in order[:i]:
+            if meet(one.writes, op.reads):
+                assert writes[one.op_id] < reads[op.op_id]
+            if meet(one.reads, op.writes):
+                assert reads[one.op_id] < writes[op.op_id]
+            if meet(one.writes, op.writes):
+                assert writes[one.op_id] < writes[op.op_id]
+
+
+def events(order: list[ReplayOp], ahead: int) -> tuple[dict[int, int], dict[int, int]]:
+    """By op, when it reads and when it writes in a replay that sorts ops while stages run."""
+    stages, left = Stages(), iter(order)
+    time, reads, writes = 0, {}, {}
+    running: list[ReplayOp] = []
+    more = list(islice(left, ahead))
+    while more or stages.count or running:
+        ops, waits = stages.computations()
+        if waits:
+            for op in running:
+                writes[op.op_id] = time = time + 1
+            running = []
+        for op in ops:
+            assert op.row.op_kind != "memory"
+            reads[op.op_id] = time = time + 1
+        stages.add(more)
+        more = list(islice(left, ahead))
+        for op in running:
+            writes[op.op_id] = time = time + 1
+        for op in stages.moves():
+            assert op.row.op_kind == "memory"
+            reads[op.op_id] = writes[op.op_id] = time = time + 1
+        running = ops
+    return reads, writes
+
+
+def meet(some: list[Bytes], others: list[Bytes]) -> bool:
+    """Whether ranges of bytes overlap."""
+    return any(a[0] == b[0] and a[1] < b[2] and b[1] < a[2] for a in some for b in others)
+
+
+def test_computations_begin_while_those_before_them_run_unless_they_need_their_results() -> None:
+    x, y, z, out = (TensorHandle("", addr, (4,), "f32") for addr in (0, 64, 128, 192))
+    log = OpLogger(store_of({}))
+    messages = [MathCmd("neg", [x], y), DmaWriteCmd(y, 0, 16), DmaReadCmd(x, 64, 16), MathCmd("neg", [x], z)]
+    for t, msg in enumerate([*messages, MathCmd("neg", [y], out)]):
+        log.record_start(float(t), "pe", msg)
+        log.record_end(t + 0.5, "pe", msg)
+    first, store, load, second, third = ordered(log.rows())
+    stages = Stages()
+    stages.add([first, store, load, second])
+    found = [(stages.computations(), stages.moves()) for _ in range(3)]
+    assert found == [(([], False), []), (([first], False), [load]), (([second], False), [store])]
+    stages = Stages()
+    stages.add([first, third])
+    assert [stages.computations() for _ in range(3)] == [([], False), ([first], False), ([third], True)]
 
 
 @settings(max_examples=100, deadline=None)

@@ -11,14 +11,16 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from kernbench.common.dtypes import Array, narrow
+from kernbench.common.dtypes import Array, dtype_of, narrow
 from kernbench.common.errors import InputError
 from kernbench.common.handles import TensorHandle
 from kernbench.common.pe_commands import CompositeCmd, DmaReadCmd, DmaWriteCmd, Epilogue, GemmCmd, MathCmd, MemoryWriteMsg
-from kernbench.sim_engine import data_executor
 from kernbench.sim_engine.data_executor import DataExecutor
 from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.op_log import OpLogger, OpRecord
+from kernbench.sim_engine.replay import schedule
+from kernbench.sim_engine.replay.gemm import GemmForm, run_products
+from kernbench.sim_engine.replay.tasks import shares
 from tests.op_logs import holding, tile
 
 A = np.array([[1, 2, 3], [4, 5, 6]], np.float16)
@@ -130,6 +132,60 @@ def test_adr0020_d6_equal_gemms_are_one_product(monkeypatch: pytest.MonkeyPatch)
         assert sorted(calls) == wanted
         for pe in range(8):
             assert done.read("tcm", 1024 * pe + 128, (2, 2), "f16").tolist() == ((A + pe) @ B).tolist()
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f16", "bf16", "f64"])
+@pytest.mark.parametrize("with_sum", [False, True])
+def test_large_products_of_a_stage_have_the_bits_of_each_alone(dtype: str, with_sum: bool) -> None:
+    """Twelve PEs multiply rows of one matrix, in another order than in memory, by one of two matrices, and then the results."""
+    rng, kind = np.random.default_rng(1), dtype_of(dtype).numpy
+    log = OpLogger(MemoryStore())
+    a, b = rng.standard_normal((12, 80, 96)).astype(kind), rng.standard_normal((2, 96, 72)).astype(kind)
+    c, sums = rng.standard_normal((72, 90)).astype(kind), rng.standard_normal((12, 80, 72)).astype(np.float32)
+    assert log.initial_store is not None
+    for base, whole in ((0, a), (1 << 24, b), (2 << 24, c), (3 << 24, sums)):
+        log.initial_store.write("tcm", base, whole)
+    for t in (1.0, 2.0):
+        for pe in (3, 0, 1, 2, 11, 10, 9, 8, 4, 6, 5, 7):
+            one = TensorHandle("", pe * a[0].nbytes, (80, 96), dtype)
+            two = TensorHandle("", (1 << 24) + pe % 2 * b[0].nbytes, (96, 72), dtype)
+            made = TensorHandle("", (4 << 24) + pe * a[0].nbytes * 2, (80, 72), dtype)
+            acc = TensorHandle("", (3 << 24) + pe * sums[0].nbytes, (80, 72), "f32") if with_sum else None
+            cmd = GemmCmd(one, two, made, 80, 96, 72, acc=acc)
+            if t == 2.0:
+                last = TensorHandle("", (5 << 24) + pe * (1 << 16), (80, 90), dtype)
+                cmd = GemmCmd(made, TensorHandle("", 2 << 24, (72, 90), dtype), last, 80, 72, 90)
+            log.record_start(t, f"pe{pe}", cmd)
+            log.record_end(t + 0.5, f"pe{pe}", cmd)
+    alone = DataExecutor(log, debug=True).run().store
+    for threads, batching in ((1, False), (1, True), (3, True)):
+        store = DataExecutor(log, threads=threads, batching=batching).run().store
+        for pe in range(12):
+            for space, shape in (((4 << 24) + pe * a[0].nbytes * 2, (80, 72)), ((5 << 24) + pe * (1 << 16), (80, 90))):
+                found, wanted = (one.read("tcm", space, shape, dtype).tobytes() for one in (store, alone))
+                assert found == wanted, (pe, threads, batching)
+
+
+def test_products_at_regular_distances_are_one_call_without_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
+    matmul = np.matmul
+
+    def counted(a: Array, b: Array, **options: Any) -> Array:
+        calls.append((a.shape, b.shape))
+        return np.asarray(matmul(a, b, **options))
+
+    monkeypatch.setattr(np, "matmul", counted)
+    a, b = np.ones((6, 80, 96), np.float32), np.ones((96, 72), np.float32)
+    form = GemmForm({"shape_a": (80, 96), "shape_b": (96, 72), "dtype_in": "f32", "dtype_out": "f32"})
+    results = np.empty((6, 80, 72), np.float32)
+    order = [0, 1, 2, 5, 4, 3]  # the step is 1, then 3, then -1
+    run_products(form, [a[i] for i in order], [b] * 6, None, results)
+    assert calls == [((3, 80, 96), (3, 96, 72)), ((3, 80, 96), (3, 96, 72))] and (results == 96).all()
+
+
+def test_shares_are_large_at_first_and_small_at_the_end() -> None:
+    assert shares(100, 2, 4, 1000) == [(0, 50), (50, 75), (75, 87), (87, 93), (93, 97), (97, 100)]
+    assert shares(10, 1, 4, 3) == [(0, 3), (3, 6), (6, 9), (9, 10)] and shares(0, 2, 1, 1) == []
 
 
 def test_adr0052_d3_7_unknown_ops_are_skipped() -> None:
@@ -325,11 +381,11 @@ def test_the_first_op_that_cannot_be_computed_is_named_by_every_number_of_thread
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
-def test_an_error_in_a_window_that_is_sorted_early_is_reported_in_its_turn(
+def test_an_error_in_ops_that_are_sorted_early_is_reported_in_its_turn(
     monkeypatch: pytest.MonkeyPatch, threads: int
 ) -> None:
-    """The second op of each chain cannot be computed; an op of the next window depends on one that is not in the log."""
-    monkeypatch.setattr(data_executor, "WINDOW", 8)
+    """The second op of each chain cannot be computed; an op after the first 8 depends on one that is not in the log."""
+    monkeypatch.setattr(schedule, "FIRST", 8)
     shape, store = (128, 128), holding(tcm={0: np.ones((128, 128), np.float32)})
     log = OpLogger(store)
     for level in (1, 2):

@@ -79,7 +79,7 @@ class Space(dict[int, Array]):
 
     def close_sheets(self, start: int, end: int) -> None:
         """Make arrays of what was written to the sheets that have bytes of `[start, end)`."""
-        if not self.sheets:
+        if not self.sheets or end <= self.sheets[0].start or start >= self.sheets[-1].end:
             return
         first = max(bisect_right(self.sheets, start, key=_START) - 1, 0)
         last = bisect_left(self.sheets, end, key=_START)
@@ -90,9 +90,10 @@ class Space(dict[int, Array]):
         for sheet in closed:
             if sheet.data is None or sheet.written is None:
                 continue
-            edges = np.flatnonzero(np.diff(sheet.written, prepend=False, append=False)).tolist()
+            edges, whole = [0, sheet.data.size], bool(sheet.written.all())
+            if not whole:
+                edges = np.flatnonzero(np.diff(sheet.written, prepend=False, append=False)).tolist()
             for low, high in zip(edges[::2], edges[1::2], strict=True):
-                whole = high - low == sheet.data.size
                 self.put(sheet.start + low, sheet.data if whole else sheet.data[low:high].copy())
                 self.owned.add(sheet.start + low)
                 self.changed.add(sheet.start + low)

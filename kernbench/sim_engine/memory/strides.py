@@ -75,8 +75,8 @@ def write_strided(store: MemoryStore, space: str, addr: int, data: Array, stride
     if of.outer and of.disjoint and dtype_of(dtype).bits >= 8 and addr % align == 0:
         sheet = store.sheet_to_write(space, addr + of.low, addr + of.high)
         if sheet is not None:
-            rows, marks = (_apart(one, -of.low, of.outer, strides, of.run, dtype) for one in sheet)
-            rows[...], marks[...] = data.reshape(-1).view(np.uint8).reshape(*of.outer, -1), True
+            np.ndarray(data.shape, data.dtype, sheet[0], -of.low, strides)[...] = data
+            _apart(sheet[1], -of.low, of.outer, strides, of.run, dtype)[...] = True
             return
         into = store.rows_to_write(space, addr + of.low, addr + of.high)
         if into is not None and into.size:

@@ -1,4 +1,4 @@
-"""GEMMs of a replay: one, or many of the same form in one product.
+"""GEMMs of a replay: one, or many of the same form together.
 
 Floats are multiplied in f32, f64 in f64. Products of integers are exact: they are computed in f32 or f64 if all partial sums
 fit, else in i64.
@@ -6,12 +6,13 @@ fit, else in i64.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
-from kernbench.common.dtypes import Array, dtype_of, narrow, widen
+from kernbench.common.dtypes import Array, address_of, dtype_of, narrow, widen
 from kernbench.sim_engine.ops.reaches import gemm_shape
 from kernbench.sim_engine.replay.math_ops import evaluate, rounding
 
@@ -54,7 +55,7 @@ class GemmForm:
             a = a.astype(wanted)
         if b.dtype != wanted:
             b = b.astype(wanted)
-        if a.strides[-2:] == b.strides[:-3:-1] and a.__array_interface__["data"] == b.__array_interface__["data"]:
+        if a.strides[-2:] == b.strides[:-3:-1] and address_of(a) == address_of(b):
             b = b.copy(order="K")  # numpy multiplies a matrix by its own transpose in another order
         total = acc
         for k in range(0, self.k, self.tile_k):
@@ -106,6 +107,46 @@ def one_gemm(form: GemmForm, a: Array, b: Array, acc: Array | None, epilogue: Se
     for op, operands in epilogue:
         total = np.asarray(evaluate(op, [total, *operands]))
     return form.rounded(total)
+
+
+def run_products(form: GemmForm, a: Sequence[Array], b: Sequence[Array], acc: Sequence[Array] | None, results: Array) -> None:
+    """Plain products of f32 matrices, each computed as by `run_gemm`, into an array of the output's type.
+
+    Products whose operands are at regular distances in memory are one call of numpy, in which other Python threads run.
+    """
+    total = results if results.dtype == np.float32 else np.empty(results.shape, np.float32)
+    for start, end in _regular(_addresses(a), _addresses(b)):
+        np.matmul(_view(a[start:end]), _view(b[start:end]), out=total[start:end])
+    if acc is not None:
+        for one, addend in zip(total, acc, strict=True):
+            np.add(one, addend, out=one)
+    if total is not results:
+        results[...] = form.rounded(total)
+
+
+def _addresses(arrays: Sequence[Array]) -> list[int]:
+    known = {id(one): address_of(one) for one in {id(one): one for one in arrays}.values()}
+    return [known[id(one)] for one in arrays]
+
+
+def _regular(a: Sequence[int], b: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Ranges of indices in which the numbers of both sequences grow by constant steps."""
+    start, count = 0, len(a)
+    while start < count:
+        end = min(start + 2, count)
+        while end < count and a[end] - a[end - 1] == a[start + 1] - a[start] and b[end] - b[end - 1] == b[start + 1] - b[start]:
+            end += 1
+        yield start, end
+        start = end
+
+
+def _view(arrays: Sequence[Array]) -> Array:
+    """Arrays of one shape at regular distances in memory as one array, without a copy."""
+    first = arrays[0]
+    if len(arrays) == 1:
+        return first[np.newaxis]
+    step = address_of(arrays[1]) - address_of(first)
+    return as_strided(first, (len(arrays), *first.shape), (step, *first.strides), writeable=False)
 
 
 def run_stack(form: GemmForm, a: Sequence[Array], b: Sequence[Array], acc: Sequence[Array] | None) -> Array:

@@ -32,8 +32,8 @@ cdef class Gemm:
     cdef TemplateOperand _a, _b, _acc
     cdef readonly tuple target, tensor
     cdef readonly long long nbytes
-    cdef bint _epilogues, _plain, _f32
-    cdef readonly bint stacks
+    cdef bint _epilogues, _plain, _f32, _products
+    cdef readonly bint joins
 
     cpdef list operands(self, MemoryStore store, ReplayOp op)
 
@@ -54,13 +54,13 @@ cdef class Math:
 cdef class Tasks:
     cdef MemoryStore _store
     cdef bint _batching
-    cdef object _wide
+    cdef object _threads, _wide
 
     @cython.locals(op=ReplayOp)
-    cpdef list of_level(self, object level)
+    cpdef list of_ops(self, object ops)
 
     @cython.locals(op=ReplayOp)
-    cpdef list move(self, object level)
+    cpdef move(self, object ops)
 
     @cython.locals(math=Math, gemm=Gemm, nbytes="long long", tensor=tuple)
     cpdef run(self, ReplayOp op)
@@ -73,7 +73,8 @@ cdef class Tasks:
 
     cdef _put(self, ReplayOp op, tuple target, object result, long long nbytes, tuple tensor)
 
-    cpdef write(self, ReplayOp op, object result)
+    @cython.locals(op=ReplayOp, gemm=Gemm)
+    cpdef write(self, object task, object results)
 
 
 @cython.locals(op=ReplayOp, row=OpRow, math=Math, threads="bint", computing="Py_ssize_t", components=set, times=set)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from kernbench.common.dtypes import Array, dtype_of, widen
+from kernbench.common.dtypes import Array, address_of, dtype_of, widen
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.lanes import Lanes
 from kernbench.sim_engine.memory.strides import read_lanes, read_strided, write_lanes, write_strided
@@ -16,14 +16,15 @@ from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.ops.params import Params
 from kernbench.sim_engine.ops.ranges import ReplayOp
 from kernbench.sim_engine.ops.reaches import MEMORIES, copy_size, math_inputs
-from kernbench.sim_engine.replay.gemm import GemmForm, lying, one_gemm, run_gemm, run_stack
+from kernbench.sim_engine.replay.gemm import GemmForm, lying, one_gemm, run_gemm, run_products, run_stack
 from kernbench.sim_engine.replay.math_ops import plain_pair, run_math
 from kernbench.sim_engine.replay.wide import WideCache
 
 Tensor: TypeAlias = tuple[tuple[int, ...], np.dtype[Any]]  #: shape and type of an array
-Moved: TypeAlias = tuple[ReplayOp, Sequence[Array], Array]  #: an op, the data that it read, and the data that it wrote
 _F32 = np.dtype(np.float32)
 _MATMUL, _ADD = np.matmul, np.add
+LEAST_WORK = 1 << 24  # multiplications of a task of several products
+MOST_RESULTS = 4 << 20  # [B] of sums of such a task
 SMALL = 1 << 15  # [B] of operands; a smaller task is computed without starting a thread
 # smallest number of components that must compute in a window, so that its levels have more than one or two ops each
 SIDE_BY_SIDE = 4
@@ -35,6 +36,7 @@ class Task(NamedTuple):
     ops: Sequence[ReplayOp]
     inputs: Sequence[Sequence[Array]]  #: inputs of each op, as in memory
     compute: Callable[[], Sequence[Array]]
+    results: Sequence[Array] | None = None  #: the arrays that `compute` fills, if they are known before
 
     def run(self) -> Sequence[Array]:
         """The results; InputError if an op cannot be computed."""
@@ -147,12 +149,14 @@ class Gemm:
             self._acc = TemplateOperand(_index(params, "acc_addr"), params["acc_space"], shape, params["acc_dtype"])
         self.target = _index(params, "dst_addr"), params.get("dst_space", usual)
         self._epilogues = "epilogue" in params
-        self.stacks = self.form.small and not self._epilogues
         #: the product of f32 operands is one call of numpy, and the addend one more
         shape = (*self._a.shape[:-1], self._b.shape[-1])
         self._plain = self.form.plain and not self._epilogues and self.form.shape == shape and len(self._b.shape) == 2
         self._plain = self._plain and (self._acc is None or self._acc.shape == shape)
         self._f32 = self.form.dtype_out == "f32"
+        f64 = "f64" in (dtype, second, params.get("acc_dtype"))
+        self._products = self._plain and not f64 and len(shape) == 2 and not self.form.small
+        self.joins = self._products or (self.form.small and not self._epilogues)  #: whether ops are computed together
         out = dtype_of(self.form.dtype_out)
         self.tensor = self.form.shape, out.numpy  #: the result, as a memory stores it
         self.nbytes = prod(self.form.shape) * out.align if self._plain and out.bits >= 8 else 0  #: 0: not known
@@ -162,20 +166,46 @@ class Gemm:
         read = [self._a.read(store, op), self._b.read(store, op)]
         return read if self._acc is None else [*read, self._acc.read(store, op)]
 
-    def task(self, store: MemoryStore, wide: WideCache, ops: Sequence[ReplayOp]) -> Task:
-        """One task of several ops, stacked, or of a single one."""
-        read = [self.operands(store, op) for op in ops]
-        epilogue = self._epilogue(store, ops[0]) if self._epilogues else []
+    def task(self, store: MemoryStore, wide: WideCache, op: ReplayOp) -> Task:
+        """The task of one op."""
+        read = self.operands(store, op)
+        epilogue = self._epilogue(store, op) if self._epilogues else []
 
         def compute() -> Sequence[Array]:
-            if len(ops) > 1:
-                a, b = [wide.get(one[0]) for one in read], [wide.get(one[1]) for one in read]
-                return list(run_stack(self.form, a, b, None if self._acc is None else [widen(one[2]) for one in read]))
-            (one,) = read
-            acc = None if self._acc is None else widen(one[2])
-            return [run_gemm(self.form, wide.get(one[0]), wide.get(one[1]), acc, epilogue)]
+            acc = None if self._acc is None else widen(read[2])
+            return [run_gemm(self.form, wide.get(read[0]), wide.get(read[1]), acc, epilogue)]
 
-        return Task(ops, read, compute)
+        return Task([op], [read], compute)
+
+    def joined(self, store: MemoryStore, wide: WideCache, ops: Sequence[ReplayOp], threads: int) -> list[Task]:
+        """Tasks of several ops each, for this number of threads. Ops with the same second operand are together."""
+        alike: dict[int, list[tuple[ReplayOp, list[Array]]]] = {}
+        for op in ops:
+            read = self.operands(store, op)
+            group = alike.setdefault(address_of(read[1]), [])
+            if group:
+                read[1] = group[0][1][1]  # one object for each, which is found sooner
+            group.append((op, read))
+        found = [one for group in alike.values() for one in group]
+        work = max(self.form.k * prod(self.form.shape), 1)
+        most = max(MOST_RESULTS // (4 * prod(self.form.shape) or 1), 1)
+        ranges = shares(len(found), threads, -(-LEAST_WORK // work), most)
+        return [self._together(wide, found[start:end]) for start, end in ranges]
+
+    def _together(self, wide: WideCache, found: Sequence[tuple[ReplayOp, list[Array]]]) -> Task:
+        read = [inputs for _, inputs in found]
+        block = np.empty((len(found), *self.form.shape), self.tensor[1]) if self._products else None
+        results = None if block is None else list(block)
+
+        def compute() -> Sequence[Array]:
+            a, b = wide.get_all([one[0] for one in read]), wide.get_all([one[1] for one in read])
+            acc = None if self._acc is None else [widen(one[2]) for one in read]
+            if block is None or results is None:
+                return list(run_stack(self.form, a, b, acc))
+            run_products(self.form, a, b, acc, block)
+            return results
+
+        return Task([op for op, _ in found], read, compute, results)
 
     def run(self, store: MemoryStore, wide: WideCache, op: ReplayOp) -> tuple[list[Array], Array]:
         """Replay a single op with numpy's overflow warnings disabled; return its operands and its result."""
@@ -255,42 +285,54 @@ def _index(params: Params, key: str) -> int:
     return where
 
 
+def shares(count: int, threads: int, least: int, most: int) -> list[tuple[int, int]]:
+    """Ranges that divide `count` alike ops among threads: large ones first, and small ones at the end, so that all threads end
+    at about the same time."""
+    found, start = [], 0
+    while start < count:
+        end = min(start + min(max((count - start) // threads, least), most), count)
+        found.append((start, end))
+        start = end
+    return found
+
+
 class Tasks:
     """Turns levels of a replay into moved bytes and tasks, with one plan a template."""
 
-    def __init__(self, store: MemoryStore, batching: bool) -> None:
+    def __init__(self, store: MemoryStore, batching: bool, threads: int) -> None:
         self._store = store
         self._batching = batching
+        self._threads = threads
         self._wide = WideCache()
 
-    def of_level(self, level: Sequence[ReplayOp]) -> list[Task]:
-        """Read the operands of the ops that compute, and return their tasks. Raises InputError if an op reads bytes that
+    def of_ops(self, ops: Sequence[ReplayOp]) -> list[Task]:
+        """Read the operands of ops that compute, and return their tasks. Raises InputError if an op reads bytes that
         nothing wrote.
         """
         tasks: list[Task] = []
         alike: dict[Gemm, list[ReplayOp]] = {}
-        for op in level:
-            kind = op.row.op_kind
-            if kind == "gemm":
+        for op in ops:
+            if op.row.op_kind == "gemm":
                 plan = _plan(op, Gemm)
-                if self._batching and plan.stacks:
+                if self._batching and plan.joins:
                     alike.setdefault(plan, []).append(op)
                 else:
-                    tasks.append(plan.task(self._store, self._wide, [op]))
-            elif kind == "math":
+                    tasks.append(plan.task(self._store, self._wide, op))
+            else:
                 tasks.append(_plan(op, Math).task(self._store, op))
-        tasks += [plan.task(self._store, self._wide, ops) for plan, ops in alike.items()]
+        for plan, group in alike.items():
+            if len(group) > 1:
+                tasks += plan.joined(self._store, self._wide, group, self._threads)
+            else:
+                tasks.append(plan.task(self._store, self._wide, group[0]))
         return tasks
 
-    def move(self, level: Sequence[ReplayOp]) -> list[Moved]:
-        """Run the ops that only move data. Raises InputError if an op reads bytes that nothing wrote."""
-        moved: list[Moved] = []
-        for op in level:
+    def move(self, ops: Sequence[ReplayOp]) -> None:
+        """Run the ops that move data, and skip ops of unknown kinds. Raises InputError if an op reads bytes that nothing wrote.
+        """
+        for op in ops:
             if op.row.op_kind == "memory":
-                inputs, written = self._moved(op)
-                if written is not None:
-                    moved.append((op, inputs, written))
-        return moved
+                self._moved(op)
 
     def run(self, op: ReplayOp) -> tuple[Sequence[Array], Array] | None:
         """Run one op alone; returns the data that it read and wrote, or None. InputError as `of_level`."""
@@ -340,9 +382,14 @@ class Tasks:
         except ValueError as error:
             raise InputError(Problem(str(op), f"it cannot write its result: {error}")) from None
 
-    def write(self, op: ReplayOp, result: Array) -> None:
-        """Store a computed result."""
-        self._put(op, _plan(op, Gemm if op.row.op_kind == "gemm" else Math).target, result, 0, None)
+    def write(self, task: Task, results: Sequence[Array]) -> None:
+        """Store the results of a task."""
+        for op, result in zip(task.ops, results, strict=True):
+            if op.row.op_kind == "gemm":
+                gemm: Gemm = _plan(op, Gemm)
+                self._put(op, gemm.target, result, gemm.nbytes, gemm.tensor)
+            else:
+                self._put(op, _plan(op, Math).target, result, 0, None)
 
 
 def in_sequence(window: Sequence[ReplayOp]) -> bool:

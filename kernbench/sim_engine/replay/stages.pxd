@@ -19,8 +19,29 @@ cdef class _Bytes:
     cpdef _cut(self, object at)
 
 
-@cython.locals(op=ReplayOp, cell=Cell, level="Py_ssize_t", reads=list, writes=list, level_of=dict, found=list)
-cpdef list levels(object ops)
+cdef class Level:
+    cdef readonly list early, computing, late
+
+cdef class Stages:
+    cdef readonly Py_ssize_t count, total
+    cdef Py_ssize_t _computing, _moving
+    cdef set _waiting
+    cdef dict _found, _spaces, _stage_of
+
+    @cython.locals(op=ReplayOp, cell=Cell, stage="Py_ssize_t", computing="bint", waits="bint", reads=list, writes=list)
+    cpdef add(self, object ops)
+
+    cpdef tuple computations(self)
+
+    cpdef list moves(self)
+
+    cdef list _begun(self, Py_ssize_t number)
+
+
+cdef Py_ssize_t _after_writer(Py_ssize_t writer, bint computing) except -1
+
+
+cdef Py_ssize_t _after_reader(Py_ssize_t reader, bint computing) except -2
 
 
 cpdef tuple _touched(dict spaces, ReplayOp op)

@@ -47,6 +47,9 @@ def chip_tables_text(run: SuiteRun, width: int) -> Iterator[RenderableType]:
     for one in run.details:
         if one.skipped:
             yield widgets.Text(f"{one.name}: skipped, {one.skipped}", WAIT)
+        elif one.notes:
+            more = f"; {len(one.notes) - 1:,} more" if len(one.notes) > 1 else ""
+            yield widgets.Text(f"{one.name}: {one.notes[0]}{more}", WAIT)
     yield ""
     yield _worst(run.details, wide)
     for row in run.failed:

@@ -13,6 +13,7 @@ from kernbench.analysis.chips.baselines import middle, roofline_errors, three_nu
 from kernbench.analysis.chips.fit import predictions, relative_errors
 from kernbench.analysis.chips.leave_out import as_new, left_out
 from kernbench.analysis.chips.tables import Case, Table, other_tables, read_tables
+from kernbench.common.errors import InputError
 from kernbench.config.runtime import Runtime, load_runtime
 from kernbench.workloads.ops.timing import OperationTimer
 
@@ -98,27 +99,44 @@ def validate_chips(
 
 
 def _result(table: Table, tables: Sequence[Table], targets: Sequence[Target], *, quick: bool) -> TableResult:
-    cases = _some(table.cases) if quick else table.cases
     target = next((one for one in targets if fnmatch(table.name, one.match)), None)
     calibrated = bool(table.machine and table.machine.chip and table.machine.chip.calibrated)
-    head = (table.name, table.chip, table.runtime, calibrated, table.rows, len(cases))
-    if table.machine is None or not cases:
-        why = table.skipped or (table.notes[0] if table.notes else "it has no rows")
-        return TableResult(*head, skipped=why, notes=table.notes, target=target)
-    timer = OperationTimer(table.machine, load_runtime(table.runtime))
-    ours = [case.ask(timer) for case in cases]
+    head = (table.name, table.chip, table.runtime, calibrated, table.rows)
+    timer = OperationTimer(table.machine, load_runtime(table.runtime)) if table.machine is not None else None
+    cases, ours, refused = _simulated(_some(table.cases) if quick else table.cases, timer)
+    notes = [*table.notes, *refused]
+    if timer is None or not cases:
+        why = table.skipped or (notes[0] if notes else "it has no rows")
+        return TableResult(*head, 0, skipped=why, notes=notes, target=target)
     errors = relative_errors(cases, ours)
     others = relative_errors(cases, predictions(cases, *left_out(table, tables)))
     new, moved = (_as_new(table, cases, timer.runtime, measured=measured) for measured in (False, True))
     three = three_number_errors(cases, three_numbers(cases)) if len(cases) > MANY else []
     order = sorted(range(len(cases)), key=lambda i: (-errors[i], i))[:WORST]
     return TableResult(
-        *head, median=median(errors), mean=fmean(errors), worst_error=max(errors), left_out=median(others),
+        *head, len(cases), median=median(errors), mean=fmean(errors), worst_error=max(errors), left_out=median(others),
         left_out_mean=fmean(others), new_chip=middle(new), new_chip_mean=fmean(new) if new else None,
         moved=middle(moved), moved_mean=fmean(moved) if moved else None, roofline=middle(roofline_errors(cases)),
         three=middle(three),
-        worst=[_wrong(cases[i], ours[i], timer) for i in order], points=_points(cases, ours), notes=table.notes, target=target,
+        worst=[_wrong(cases[i], ours[i], timer) for i in order], points=_points(cases, ours), notes=notes, target=target,
     )  # fmt: skip
+
+
+def _simulated(cases: Sequence[Case], timer: OperationTimer | None) -> tuple[list[Case], list[float], list[str]]:
+    """The rows that can be simulated, their figures, and for each other row why it cannot."""
+    found: list[Case] = []
+    ours: list[float] = []
+    if timer is None:
+        return found, ours, []
+    refused = []
+    for case in cases:
+        try:
+            ours.append(case.ask(timer))
+        except InputError as error:
+            refused.append(f"{case.label} is skipped: {error}")
+        else:
+            found.append(case)
+    return found, ours, refused
 
 
 def _as_new(table: Table, cases: Sequence[Case], runtime: Runtime, *, measured: bool) -> list[float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,8 +10,11 @@ from pathlib import Path
 import pytest
 
 from kernbench.analysis.chips.baselines import three_number_errors, three_numbers
+from kernbench.analysis.chips.calibrate import calibrate
+from kernbench.analysis.chips.columns import class_of
 from kernbench.analysis.chips.leave_out import left_out
 from kernbench.analysis.chips.tables import Table, read_tables
+from kernbench.common.errors import InputError
 from kernbench.config import load_config
 from kernbench.config.runtime import load_runtime
 from kernbench.validate.chips import FOLDER, Target, validate_chips
@@ -322,3 +326,155 @@ def test_nvlink_joins_two_cards_in_nodes_of_pairs(tmp_path: Path) -> None:
         found.append([case.ask(timer) for case in table.cases])
     (joined, all_joined), (pair, four) = found
     assert pair == joined and four > 5 * all_joined
+
+
+def rows_read(tmp_path: Path, text: str, chip: str = "h100") -> Table:
+    """The table that a file with this text is read as."""
+    (tmp_path / chip).mkdir(exist_ok=True)
+    (tmp_path / chip / "own.csv").write_text(text, encoding="utf-8")
+    (table,) = read_tables(tmp_path)
+    return table
+
+
+@pytest.mark.parametrize(
+    ("name", "unit"),
+    [
+        ("Time (us)", "us"), ("latency_ms", "ms"), ("measured [ns]", "ns"), ("kernel time µs", "us"), ("us", "us"),
+        ("Duration (s)", "s"),
+    ],
+)  # fmt: skip
+def test_a_column_of_times_may_have_its_unit_in_its_name(name: str, unit: str, tmp_path: Path) -> None:
+    table = rows_read(tmp_path, f"Kernel Name,M,N,K,DType,notes,{name}\ngemm,64,4096,4096,bf16,first,12\n")
+    (case,) = table.cases
+    assert (case.measured, case.unit) == (12, unit)
+    assert case.operation == Product(64, 4096, 4096, name="gemm", floats=True)
+
+
+def test_a_class_that_is_missing_follows_from_the_name_of_the_operation(tmp_path: Path) -> None:
+    names = {
+        "rms_norm": "norm", "SiluAndMul": "elementwise", "softmax": "norm", "rotary_embedding": "elementwise",
+        "q_proj": "matmul", "ncclAllReduce": "collective", "embedding": "gather", "topk_sampler": "other", "fused_moe": "moe",
+    }  # fmt: skip
+    assert {name: class_of({"op": name}) for name in names} == names
+    assert class_of({"op": "qkv", "k": "64"}) == "matmul" and class_of({"op": "any", "n_decode": "4"}) == "attention"
+    table = rows_read(tmp_path, "op,measured\nmystery,5\n")
+    assert table.notes[0].startswith("line 2 cannot be read: class = '', but it must be one of matmul")
+
+
+def test_collectives_may_have_the_columns_of_other_benchmarks(tmp_path: Path) -> None:
+    table = rows_read(tmp_path, "op,ranks,size (B),time (us)\nAllReduce,8,1048576,40\nall-gather,8,1048576,40\n")
+    found = [case.operation for case in table.cases]
+    assert found == [Collective("all_reduce", 8, 1 << 20), Collective("all_gather", 8, 1 << 20)]
+
+
+def test_a_table_of_two_times_names_both(tmp_path: Path) -> None:
+    file = tmp_path / "own.csv"
+    file.write_text("class,op,m,n,k,mean_us,median_us\nmatmul,mm,1,2,3,4,5\n", encoding="utf-8")
+    with pytest.raises(InputError, match="measured is not there; rename one of mean_us, median_us to measured"):
+        calibrate(file, load_config("h100"), load_runtime("kernel_only"))
+
+
+def test_columns_give_the_heads_of_attention(tmp_path: Path) -> None:
+    head = "class,op,batch,prefill_chunk,kv_cache,num_heads,num_kv_heads,head_size,measured,unit"
+    table = rows_read(tmp_path, f"{head}\nattention,decode,4,0,512,48,4,64,20,us\n")
+    (op,) = (case.operation for case in table.cases)
+    assert isinstance(op, Attention) and (op.heads, op.kv_heads, op.head_dim) == (48, 4, 64)
+
+
+def test_the_heads_of_a_table_of_prefills_follow_from_work_and_traffic(tmp_path: Path) -> None:
+    heads, kv_heads, new, before = 24, 4, 256, 512
+    flops = 4 * heads * 128 * Sequences(1, new, before).pairs
+    moved = 4 * new * heads * 128 + 4 * (new + before) * kv_heads * 128
+    head = "prefill_chunk,kv_prefill,n_decode,kv_decode,class,op,flops,bytes,measured,unit"
+    table = rows_read(tmp_path, f"{head}\n{new},{before},0,0,attention,prefill,{flops:.6g},{moved},20,us\n")
+    (op,) = (case.operation for case in table.cases)
+    assert isinstance(op, Attention) and (op.heads, op.kv_heads, op.head_dim) == (heads, kv_heads, 128)
+
+
+def test_heads_of_each_model_and_division_are_its_own(tmp_path: Path) -> None:
+    head = "model,tp,prefill_chunk,kv_prefill,n_decode,kv_decode,class,op,flops,bytes,measured,unit"
+    rows = []
+    for model, tp, heads in (("a", 1, 64), ("a", 2, 32), ("b", 1, 16)):
+        moved = 4 * 8 * heads * 128 + 4 * 8 * 1024 * 4 * 128
+        rows.append(f"{model},{tp},0,0,8,1024,attention,decode,{4 * heads * 128 * 8 * 1024},{moved},20,us")
+    found = [case.operation for case in rows_read(tmp_path, "\n".join([head, *rows]) + "\n").cases]
+    assert [(op.heads, op.kv_heads) for op in found if isinstance(op, Attention)] == [(64, 4), (32, 4), (16, 4)]
+
+
+SIZES = "32,4096,32,8,128,14336,128256"  # of Llama-3.1-8B
+
+
+def test_a_model_that_nobody_knows_is_described_by_its_columns(tmp_path: Path) -> None:
+    """The columns have the names of config.json; the figures are those of the model that has these sizes."""
+    head = "model,num_hidden_layers,hidden_size,num_attention_heads,num_key_value_heads,head_dim,intermediate_size,vocab_size"
+    text = f"{head},phase,batch,input_tokens,output_tokens,measured,unit\n"
+    for model, sizes in (("Own-8B", SIZES), ("Llama-3.1-8B", ",,,,,,")):
+        for phase, unit in (("decode", "tokens/s"), ("prefill", "ms"), ("", "tokens/s"), ("tpot", "ms"), ("", "s")):
+            text += f"{model},{sizes},{phase},4,1024,128,10,{unit}\n"
+    text += "Own-9B,,,,,,,,decode,1,1024,128,10,ms\nOwn-9B,32,4096,,8,128,14336,128256,decode,1,1024,128,10,ms\n"
+    table = rows_read(tmp_path, text)
+    assert (table.family, table.runtime, len(table.cases)) == ("model", "vllm", 10)
+    timer = OperationTimer(load_config("h100"), load_runtime("vllm"), simulate=False)
+    found = [case.ask(timer) for case in table.cases]
+    assert found[:5] == found[5:]
+    decode, prefill, both, token, whole = found[:5]
+    assert decode == pytest.approx(4 / (token / 1e3)) and both < decode
+    assert whole == pytest.approx((prefill + 128 * token) / 1e3)
+    assert whole == pytest.approx(4 * 128 / both, rel=0.01)  # which processes 2,048 tokens of prompts at a time
+    assert table.notes[0].startswith("line 12 cannot be read: model = 'Own-9B', but the shape of that model is not known; give")
+    assert table.notes[1] == "line 13 cannot be read: heads = nothing, but it must be at least 1"
+
+
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [
+        ("decode,1,1024,128,10,cycles", "unit = 'cycles', but it must be tokens/s"),
+        (",1,1024,,10,ms", "unit = 'ms', but it must be tokens/s, or a time with prefill or decode in a column phase"),
+        ("decode,1,,128,10,ms", "input_tokens = nothing, but the tokens of a prompt must be given"),
+    ],
+)
+def test_rows_of_models_that_say_too_little_are_noted(cells: str, said: str, tmp_path: Path) -> None:
+    table = rows_read(tmp_path, f"model,phase,batch,input_tokens,output_tokens,measured,unit\nLlama-3.1-8B,{cells}\n")
+    assert said in table.notes[0] and not table.cases
+
+
+def test_a_column_names_the_profile(tmp_path: Path) -> None:
+    text = "runtime,class,op,m,n,k,measured\ntorch_eager,matmul,mm,64,4096,4096,40\nmagic,matmul,mm,64,4096,4096,40\n"
+    (tmp_path / "h100").mkdir()
+    (tmp_path / "h100" / "own.csv").write_text(text, encoding="utf-8")
+    eager, magic = read_tables(tmp_path)
+    assert eager.runtime == "torch_eager" and len(eager.cases) == 1
+    assert magic.skipped.startswith("there is no runtime profile magic; the profiles are cuda_graph")
+
+
+def test_a_row_that_is_too_long_to_simulate_does_not_stop_the_others(tmp_path: Path) -> None:
+    head = "id,prefill_chunk,kv_prefill,n_decode,kv_decode,class,op,measured,unit"
+    rows = "0,0,0,1,16,attention,decode,100,us\n1,65536,1048576,0,0,attention,prefill,1e9,us\n"
+    (tmp_path / "ethos_u55").mkdir()
+    (tmp_path / "ethos_u55" / "own.csv").write_text(f"{head}\n{rows}", encoding="utf-8")
+    (one,) = validate_chips(tmp_path, [])
+    assert (one.cases, one.rows) == (1, 2)
+    assert "is skipped: ethos_u55.yaml" in one.notes[0] and "take a smaller shape" in one.notes[0]
+
+
+def test_a_small_table_without_a_roofline_is_compared_with_that_of_its_shapes(tmp_path: Path) -> None:
+    table = rows_read(tmp_path, "class,op,m,n,k,measured\nmatmul,mm,4096,4096,4096,200\n")
+    assert table.cases[0].roofline == pytest.approx(2 * 4096**3 / 989.4e6, rel=0.01)
+    found = list(chips.rows(read_suite_data("chips"), Runner(Options(chip_tables=tmp_path))))
+    assert [row.case for row in found] == ["h100/own.csv: median, roofline"]
+
+
+def test_a_folder_without_a_table_that_can_be_compared_skips_the_suite(tmp_path: Path) -> None:
+    (tmp_path / "full" / "h100").mkdir(parents=True)
+    (tmp_path / "full" / "h100" / "own.csv").write_text("id,measured\n1,2\n", encoding="utf-8")
+    (tmp_path / "empty").mkdir()
+    said = {"empty": "the folder has no .csv file", "full": "no table can be compared: h100/own.csv: no reader is known"}
+    for name, text in said.items():
+        with pytest.raises(Skipped, match=re.escape(text)):
+            list(chips.rows(read_suite_data("chips"), Runner(Options(chip_tables=tmp_path / name))))
+
+
+def test_rows_of_models_without_a_roofline_are_reported(tmp_path: Path) -> None:
+    rows_read(tmp_path, "model,phase,batch,input_tokens,measured,unit\nLlama-3.1-8B,prefill,1,1024,20,ms\n")
+    (row,) = chips.rows(read_suite_data("chips"), Runner(Options(chip_tables=tmp_path)))
+    assert (row.case, row.verdict) == ("h100/own.csv: median", "info")

@@ -19,6 +19,7 @@ from typing import Any
 import yaml
 
 from kernbench.analysis.chips.choice import FEWEST, Choice, Decision, Held, chosen_fit
+from kernbench.analysis.chips.columns import columns_of, times_among
 from kernbench.analysis.chips.fit import Constant, Fit, launch_key, ops_key, predictions, relative_errors, value_at
 from kernbench.analysis.chips.tables import Case, Context, read_row, rows_of, table_text
 from kernbench.common.errors import InputError, Problem
@@ -120,13 +121,17 @@ def calibrate(path: Path, machine: NpuConfig, runtime: Runtime) -> Calibration:
 
 
 def _cases(path: Path, text: str, machine: NpuConfig) -> tuple[list[Case], list[str], list[str]]:
-    head = next(csv.reader(text.splitlines()[:1]), [])
+    rows = rows_of(path, text)
+    head = list(rows[0]) if rows else columns_of(next(csv.reader(text.splitlines()[:1]), []))[0]
     missing = [name for name in COLUMNS if name not in head]
+    if missing and "model" in head and "measured" in head:
+        rule = "it has times of whole models, which are not fitted"
+        remedy = "fit a table of operations; kbsim validate chips compares a table of models"
+        raise InputError(Problem(str(path), rule, remedy=remedy))
     if missing:
         are = "is" if len(missing) == 1 else "are"
         rule = f"its first line must name the columns {', '.join(COLUMNS)}, and {', '.join(missing)} {are} not there"
         raise InputError(Problem(f"{path}:1", rule, remedy=_columns_meant(head, missing)))
-    rows = rows_of(path, text)
     context = Context(machine, "", rows, path.name)
     cases: list[Case] = []
     kinds: list[str] = []
@@ -150,6 +155,9 @@ def _columns_meant(head: Sequence[str], missing: Sequence[str]) -> str:
     """The remedy for a first line without some columns: the columns to rename and to add."""
     if len(head) == 1 and ";" in head[0]:
         return "separate the values by commas instead of semicolons"
+    times = times_among(head) if "measured" in missing else []
+    if len(times) > 1:
+        return f"rename one of {', '.join(times)} to measured"
     plain = {re.sub("[^a-z]", "", name.lower()): name for name in reversed(head)}
     renamed = {name: plain[one] for name in missing for one in (name, *_ALIKE[name]) if one in plain}
     added = [name for name in missing if name not in renamed]

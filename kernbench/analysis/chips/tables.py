@@ -14,16 +14,17 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar
 
+from kernbench.analysis.chips.columns import columns_of, completed
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.files import read_bounded
 from kernbench.common.spelling import meant, nearest
 from kernbench.config import NpuConfig, chip_names, load_config
 from kernbench.config.document import MACHINE_BYTES, read_document
-from kernbench.config.runtime import CLASSES
+from kernbench.config.runtime import CLASSES, runtime_names
 from kernbench.workloads.models.parts import Attention as AttentionPart
 from kernbench.workloads.models.parts import Description
 from kernbench.workloads.ops.blocks import Widths
-from kernbench.workloads.ops.decoder import description_of
+from kernbench.workloads.ops.decoder import DecoderShape, description_of
 from kernbench.workloads.ops.networks import network_of
 from kernbench.workloads.ops.operation import COLLECTIVES, Attention, Collective, Operation, Product, Sequences, Vector
 from kernbench.workloads.ops.step import decode_ns, network_ns, prefill_ns
@@ -34,8 +35,10 @@ Value = TypeVar("Value")
 TABLE_BYTES = 16 << 20
 LAYER_CHIPS = 4  #: number of chips that share a layer in tables of the operations of a layer
 MAX_PREFILL = 2048  #: tokens of a prefill step
+LINE = "line of the file"  #: a column that every row gets
 LIMIT = 1e18  #: the largest number in a table; steps of the largest models have fewer operations
 MAX_TOKENS = 1 << 20  #: most tokens of a step
+MAX_LAYERS = 1000  #: of a model that columns describe
 QUANTISED_GROUP = 4 / 32  #: [byte] a weight of 4 bits: a scale and a zero of 16 bits for each group of 32
 LLM_HEAD = 128  #: default head width of a table of attention
 
@@ -132,34 +135,43 @@ def table_text(path: Path) -> str:
 
 
 def rows_of(path: Path, text: str) -> list[Cells]:
-    """The rows of a table by column; InputError if a row has more cells than the first line has columns."""
+    """The rows of a table by the names of columns that readers know; InputError if a row has more cells than there are columns.
+    """
     rows: list[Cells] = []
     try:
-        for number, row in enumerate(csv.DictReader(io.StringIO(text)), 2):
+        stream = csv.DictReader(io.StringIO(text))
+        names, unit = columns_of(stream.fieldnames or [])
+        stream.fieldnames = names
+        for number, row in enumerate(stream, 2):
             if None in row:
                 raise InputError(Problem(f"{path}:{number}", "the row has more cells than the first line has columns"))
-            rows.append({name: cell or "" for name, cell in row.items()})
+            cells = {name: (cell or "").strip() for name, cell in row.items()}
+            rows.append(completed(cells, unit) | {LINE: str(number)})
     except csv.Error as error:
         raise InputError(Problem(str(path), f"it is not comma-separated text: {error}")) from None
     return rows
 
 
 def _read(
-    rows: Sequence[Cells], folder: str, name: str, entry: Mapping[str, str], places: Mapping[str, Any],
+    rows: Sequence[Cells], folder: str, name: str, entry: Mapping[str, Any], places: Mapping[str, Any],
     variants: Mapping[str, Any],
 ) -> Iterator[Table]:  # fmt: skip
-    groups: dict[tuple[str, bool], list[Cells]] = {}
+    groups: dict[tuple[str, bool, str], list[Cells]] = {}
     for row in rows:
-        groups.setdefault((_chip_of(row.get("chip", "") or folder), _crosses(row)), []).append(row)
-    chips = {chip for chip, _ in groups}
-    for (chip, across), some in groups.items():
+        key = (_chip_of(row.get("chip", "") or folder), _crosses(row), row.get("runtime") or "")
+        groups.setdefault(key, []).append(row)
+    chips, profiles = ({key[at] for key in groups} for at in (0, 2))
+    for (chip, across, profile), some in groups.items():
         label = (name if len(chips) == 1 else f"{name} ({chip})") + (", across nodes" if across else "")
+        label += f", {profile}" if len(profiles) > 1 and profile else ""
         family = "network" if across else FAMILIES[entry["reader"]]
         chip, overrides = _machine_of(chip, variants)
-        if chip not in chip_names():
-            yield Table(
-                label, chip, entry["runtime"], family, None, [], len(some), f"there is no machine for {chip}"
-            )
+        runtime = profile or _profile_of(entry["runtime"], chip)
+        why = "" if chip in chip_names() else f"there is no machine for {chip}"
+        if runtime not in runtime_names():
+            why = f"there is no runtime profile {runtime}; the profiles are {', '.join(runtime_names())}"
+        if why:
+            yield Table(label, chip, runtime, family, None, [], len(some), why)
             continue
         place = places.get(entry.get("place", ""), {}).get(chip, {})
         elsewhere, machine = (
@@ -173,16 +185,21 @@ def _read(
             try:
                 case = reader(row, context)
             except ValueError as error:
-                notes.append(f"row {row.get('id', '?')} cannot be read: {error}")
+                notes.append(f"{_name(row)} cannot be read: {error}")
                 continue
             if case is None:
-                notes.append(
-                    f"row {row.get('id', '?')} is skipped: there is no plan for {row.get('op') or row.get('model')}"
-                )
+                notes.append(f"{_name(row)} is skipped: there is no plan for {row.get('op') or row.get('model')}")
             else:
                 cases.append(case)
         where = entry.get("place", "")
-        yield Table(label, chip, entry["runtime"], family, machine, cases, len(some), "", notes, where, elsewhere)
+        yield Table(label, chip, runtime, family, machine, cases, len(some), "", notes, where, elsewhere)
+
+
+def _profile_of(given: str | Mapping[str, str], chip: str) -> str:
+    """The profile of an entry; some entries have one for each kind of chip."""
+    if isinstance(given, str):
+        return given
+    return next(profile for names, profile in given.items() if fnmatch.fnmatch(chip, names))
 
 
 ALIASES = {"wormhole": "wormhole_n150", "a100_80gb": "a100", "trn1": "trainium1", "tpu_v5e": "tpuv5e", "tpu_v6e": "tpuv6e"}
@@ -214,13 +231,27 @@ class Context:
         }
         self.bandwidth = float(section.rated_memory_gb_s) * 1e3  # [byte/us]
         self.links = section.links * float(section.link_gb_s) * 1e3
-        self._heads: tuple[int, int] | None = None
+        self._heads: dict[tuple[str, ...], tuple[int, int, int]] = {}
 
-    def heads(self) -> tuple[int, int]:
-        """The number of query heads and KV heads, derived from the work and traffic of the first decode step."""
-        if self._heads is None:
-            self._heads = next(filter(None, map(_heads_of, self.rows)), (32, 8))
-        return self._heads
+    def heads(self, row: Cells) -> tuple[int, int, int]:
+        """The number of query heads and KV heads, and the width of a head: as columns say, or else derived from the work and
+        traffic of the first decode step, or of the first prefill, of the same model and division."""
+        if row.get("heads"):
+            heads, kv_heads = _at_least_1(row, "heads"), _whole(row, "kv_heads") or _whole(row, "heads")
+            return heads, kv_heads, _whole(row, "head_dim") or LLM_HEAD
+        key = tuple(row.get(name) or "" for name in ("model", "tp", "head_dim"))
+        if key not in self._heads:
+            same = [one for one in self.rows if tuple(one.get(name) or "" for name in ("model", "tp", "head_dim")) == key]
+            width = _whole(row, "head_dim") or LLM_HEAD
+            found = next((one for work in (_decode_work, _prefill_work) for one in map(work, same) if one), None)
+            heads, kv_heads = (max(1, round(one / width)) for one in found) if found else (32, 8)
+            self._heads[key] = heads, kv_heads, width
+        return self._heads[key]
+
+
+def _name(row: Cells) -> str:
+    """How messages call a row."""
+    return f"row {row['id']}" if row.get("id") else f"line {row.get(LINE, '?')}"
 
 
 def _number(row: Cells, name: str) -> float:
@@ -260,6 +291,13 @@ def _shape(row: Cells, names: str) -> list[int]:
         if size < 1:
             raise ValueError(f"{name} = {row.get(name) or 'nothing'}, but a product needs at least 1")
     return sizes
+
+
+def _at_least_1(row: Cells, name: str) -> int:
+    value = _whole(row, name)
+    if value < 1:
+        raise ValueError(f"{name} = {row.get(name) or 'nothing'}, but it must be at least 1")
+    return value
 
 
 def _measured(row: Cells) -> float:
@@ -314,7 +352,7 @@ def _case(row: Cells, context: Context, ask: Callable[[OperationTimer], float], 
         flops, moved = 2 * m * n * k, size * (m * k + k * n) + max(2.0, size) * m * n
     memory = moved / (context.links if row.get("class") == "collective" else context.bandwidth)
     fields: dict[str, Any] = {
-        "label": f"row {row.get('id', '?')}",
+        "label": _name(row),
         "op": row.get("op") or row.get("model") or row.get("class") or "",
         "measured": _measured(row),
         "unit": row.get("unit", "us"),
@@ -332,7 +370,8 @@ def _single(row: Cells, context: Context, op: Operation, times: int = 1, **given
     """A row with one operation, which is measured a number of times in sequence."""
     per_us = _per_us(row)
     one = _case(row, context, lambda timer: times * timer.time(op).ns / 1e3 * per_us, operation=op, **given)
-    return replace(one, compute_us=one.compute_us * per_us, memory_us=one.memory_us * per_us)
+    compute, memory = one.compute_us * per_us, one.memory_us * per_us
+    return replace(one, compute_us=compute, memory_us=memory, roofline=one.roofline or max(compute, memory) or None)
 
 
 def _plain(name: str) -> str:
@@ -364,7 +403,9 @@ def _operation(row: Cells, context: Context) -> Case | None:
         name_of_one = "matmul" if count > 1 or times > 1 else name
         op = Product(m, n, k, size, size, max(2.0, size), bits, count, name_of_one, floats=not _type_name(row).startswith("i"))
     elif kind == "attention":
-        return None
+        if not (row.get("n_decode") or row.get("prefill_chunk") or row.get("kv_cache")):
+            return None
+        return (_batch_attention if row.get("kv_cache") else _attention)(row, context)
     else:
         moved = _number(row, "bytes") or 4.0 * m * (n or 1)
         op = Vector(name, kind, m, n or 1, moved, _number(row, "flops"))
@@ -438,7 +479,8 @@ def _collective(row: Cells, context: Context) -> Case | None:
     return _single(row, context, op, label=f"{op.name} {workers} x {op.nbytes} B", memory_us=memory)
 
 
-def _heads_of(row: Cells) -> tuple[int, int] | None:
+def _decode_work(row: Cells) -> tuple[float, float] | None:
+    """The width of all query heads and of all KV heads, by the work and traffic of a decode step; None for another row."""
     if row.get("op") != "decode":
         return None
     many = _whole(row, "n_decode") or _whole(row, "batch")
@@ -447,16 +489,26 @@ def _heads_of(row: Cells) -> tuple[int, int] | None:
     if not (many and keys and flops):
         return None
     width = flops / (4 * many * keys)
-    shared = (moved - 4 * many * width) / (4 * many * keys)
-    return max(1, round(width / LLM_HEAD)), max(1, round(shared / LLM_HEAD))
+    return width, (moved - 4 * many * width) / (4 * many * keys)
 
 
-def _attention_op(context: Context, groups: list[Sequences]) -> Attention:
-    heads, kv_heads = context.heads()
+def _prefill_work(row: Cells) -> tuple[float, float] | None:
+    """The same for one prefill, whose queries see the keys up to their own."""
+    new, before = _whole(row, "prefill_chunk"), _whole(row, "kv_prefill") or _whole(row, "kv_cache")
+    flops, moved, many = _number(row, "flops"), _number(row, "bytes"), _whole(row, "batch") or 1
+    if not (new and flops) or _whole(row, "n_decode"):
+        return None
+    width = flops / (4 * Sequences(many, new, before).pairs)
+    return width, (moved - 4 * many * new * width) / (4 * many * (new + before))
+
+
+def _attention_op(row: Cells, context: Context, groups: list[Sequences]) -> Attention:
+    heads, kv_heads, width = context.heads(row)
     some = tuple(one for one in groups if one.count)
     if not some:
-        raise ValueError("a step needs at least one sequence: prefill_chunk, n_decode or batch must be greater than 0")
-    return Attention(some, heads, kv_heads, LLM_HEAD)
+        columns = "n_decode and kv_decode, prefill_chunk and kv_prefill, or batch and kv_cache"
+        raise ValueError(f"a step needs at least one sequence: give {columns}")
+    return Attention(some, heads, kv_heads, width)
 
 
 def _attention(row: Cells, context: Context) -> Case:
@@ -464,7 +516,7 @@ def _attention(row: Cells, context: Context) -> Case:
     many, keys = _tokens(row, "n_decode"), _tokens(row, "kv_decode")
     groups = [Sequences(many, 1, keys), Sequences(1 if chunk else 0, chunk, before)]
     label = f"{chunk} after {before}, {many} x {keys}"
-    return _single(row, context, _attention_op(context, groups), label=label)
+    return _single(row, context, _attention_op(row, context, groups), label=label)
 
 
 def _batch_attention(row: Cells, context: Context) -> Case:
@@ -473,7 +525,7 @@ def _batch_attention(row: Cells, context: Context) -> Case:
     Times of its prefills are the same for 32 and 128 new tokens, and whole waves of blocks that each read `kv_cache` keys.
     """
     new, keys, many = _tokens(row, "prefill_chunk") or 1, _tokens(row, "kv_cache"), _tokens(row, "batch")
-    op = replace(_attention_op(context, [Sequences(many, new, max(0, keys - new))]), causal=False)
+    op = replace(_attention_op(row, context, [Sequences(many, new, max(0, keys - new))]), causal=False)
     return _single(row, context, op, label=f"{many} x {new} in {keys}")
 
 
@@ -486,15 +538,33 @@ def _skewed_attention(row: Cells, context: Context) -> Case:
         Sequences(1 if chunk else 0, chunk, before),
     ]
     label = f"{chunk} after {before}, {big} x {groups[0].cached}, {many - big} x {groups[1].cached}"
-    return _single(row, context, _attention_op(context, groups), label=label)
+    return _single(row, context, _attention_op(row, context, groups), label=label)
 
 
 def _model(row: Cells) -> Description:
+    """The model whose sizes the columns give, or else the model of this name."""
+    if row.get("layers") and row.get("hidden"):
+        return _described(row)
     name = row.get("model") or ""
     model = description_of(name)
     if model is None:
-        raise ValueError(f"model = {name!r}, but the shape of that model is not known")
+        given = "layers, hidden, heads, kv_heads, head_dim, mlp, vocab, and for a mixture experts, active"
+        raise ValueError(f"model = {name!r}, but the shape of that model is not known; give it in the columns {given}")
     return model
+
+
+def _described(row: Cells) -> Description:
+    """A decoder of layers that are alike, by the sizes in its columns; those of `config.json` have the same names."""
+    layers, hidden, heads, mlp, vocab = (_at_least_1(row, name) for name in ("layers", "hidden", "heads", "mlp", "vocab"))
+    kv_heads, width = _whole(row, "kv_heads") or heads, _whole(row, "head_dim") or max(1, hidden // heads)
+    if layers > MAX_LAYERS:
+        raise ValueError(f"layers = {layers}, but a model has at most {MAX_LAYERS}")
+    if heads % kv_heads:
+        raise ValueError(f"kv_heads = {kv_heads}, but it must divide heads = {heads}")
+    experts, active = _whole(row, "experts") or 1, _whole(row, "active") or 1
+    if active > experts:
+        raise ValueError(f"active = {active}, but the model has {experts} experts")
+    return DecoderShape(layers, hidden, heads, kv_heads, width, mlp, vocab, experts=experts, active=active).description
 
 
 def _has_one_kv_head(model: Description) -> bool:
@@ -596,6 +666,42 @@ def _token_time(row: Cells, context: Context) -> Case:
     return _rooflined(row, context, token, rate=False)
 
 
+def _model_row(row: Cells, context: Context) -> Case | None:
+    """A row of a whole model in a table of an unknown source: its unit and its phase say what was measured."""
+    unit, phase = (row.get("unit") or "").lower(), (row.get("phase") or row.get("op") or "").lower()
+    if re.search("sample|frame|image|inference", unit):
+        return _network_rate(row, context)
+    first = any(word in f"{phase} {unit}" for word in ("prefill", "first", "ttft", "prompt"))
+    later = any(word in f"{phase} {unit}" for word in ("decode", "tpot", "itl", "per output token", "per token"))
+    per_us = next((UNITS[one] for one in UNITS if re.match(rf"{one}\b", unit)), 0.0)
+    if re.search(r"tok\w*\s*(/|per)\s*s", unit):
+        if not (first or later) and row.get("output_tokens"):
+            return _static_batch(row, context)
+        each = (_whole(row, "batch") or 1) if "user" in unit else 1
+    elif not per_us or not (first or later or row.get("output_tokens")):
+        rule = "it must be tokens/s, or a time with prefill or decode in a column phase"
+        raise ValueError(f"unit = {row.get('unit') or ''!r}, but {rule}")
+    else:
+        each = 0
+    model, widths = _model(row), _widths(row)
+    batch, tp = _tokens(row, "batch") or 1, _whole(row, "tp") or _whole(row, "gpus") or _whole(row, "chips") or 1
+    before = _tokens(row, "input_tokens") or _tokens(row, "prompt_tokens")
+    made = _tokens(row, "output_tokens") or 1
+    if not before:
+        raise ValueError("input_tokens = nothing, but the tokens of a prompt must be given")
+
+    def ns(timer: OperationTimer) -> float:
+        token = 0.0 if first else decode_ns(timer, model, batch, before + made // 2, tp=tp, widths=widths)
+        if later:
+            return token
+        return prefill_ns(timer, model, batch, before, tp=tp, widths=widths) + made * token
+
+    tokens = batch * (before if first else 1)
+    if each:
+        return _rooflined(row, context, lambda timer: tokens * 1e9 / ns(timer) / each, rate=True)
+    return _rooflined(row, context, lambda timer: ns(timer) / 1e3 * per_us, rate=False)
+
+
 def _active_share(row: Cells) -> float:
     """For a mixture of experts, the share of the parameters that a token uses: 0.57 of 3 billion for `3B(A570M)`."""
     found = re.match(r"([0-9.]+)([BM])\(A([0-9.]+)([BM])\)", row.get("size") or "")
@@ -667,6 +773,8 @@ def read_row(row: Cells, context: Context) -> Case | None:
         return _attention(row, context) if row.get("n_decode") else _batch_attention(row, context)
     if row.get("class") == "collective" and row.get("workers"):
         return _collective(row, context)
+    if row.get("class") == "matmul" and (row.get("unit") or "").lower().startswith("tflop"):
+        return _best_product(row, context)
     return _tensix_product(row, context) if row.get("fidelity") else _operation(row, context)
 
 
@@ -687,6 +795,7 @@ READERS: dict[str, Callable[[Cells, Context], Case | None]] = {
     "network_cycles": _network_cycles,
     "bandwidth": _bandwidth,
     "best_product": _best_product,
+    "model": _model_row,
 }
 #: Families of readers, by the constants that their tables determine.
 FAMILIES = {

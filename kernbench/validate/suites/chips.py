@@ -12,6 +12,7 @@ from kernbench.validate.suite import Figure, Row, Series, Skipped, SuiteData
 
 TARGET_WHY = "the goal for tables of this kind; the page Validation explains the rows with the largest errors"
 ROOFLINE_WHY = "at most the error of the roofline: the table has no target"
+NOTHING_WHY = "reported only: the table has no target, and no roofline to compare with"
 THREE_WHY = "at most the error of three numbers that are fitted to the table itself"
 THREE_QUICK_WHY = "reported only: three numbers that are fitted to a part of the table nearly interpolate it"
 
@@ -19,9 +20,13 @@ THREE_QUICK_WHY = "reported only: three numbers that are fitted to a part of the
 def rows(data: SuiteData, runner: Runner) -> Iterator[Row]:
     """Medians and means of the errors of tables, compared with targets and baselines. The suite is skipped if there are no
     tables."""
-    for one in results(data, runner):
+    found = results(data, runner)
+    for one in found:
         if not one.skipped:
             yield from _rows(one, quick=runner.options.quick)
+    if all(one.skipped for one in found):
+        why = "; ".join(f"{one.name}: {one.skipped}" for one in found[:3])
+        raise Skipped(f"no table can be compared: {why}" if why else "the folder has no .csv file in it or in its subfolders")
 
 
 def results(data: SuiteData, runner: Runner) -> list[TableResult]:
@@ -50,6 +55,8 @@ def _rows(one: TableResult, *, quick: bool) -> Iterator[Row]:
     for name, ours, most in judged:
         if most is not None:
             yield _row(f"{one.name}: {name}", most, ours, TARGET_WHY)
+    if one.target is None and one.roofline is None:
+        yield _row(f"{one.name}: median", 1, one.median, NOTHING_WHY, judged=False)
     if one.target is None and one.roofline is not None:
         yield _row(f"{one.name}: median, roofline", one.roofline, one.median, ROOFLINE_WHY)
     if one.three is not None and one.cases > MANY:

@@ -151,9 +151,8 @@ class State:
         for ring in self._live.engine.activity.system.queues.rings:
             plane = ring.source.plane or ""
             name = f"rank{ring.source.rank}.{ring.source.direction}{plane}"
-            credits_left = ring.credits.count
-            counts = (ring.in_flight.count, ring.inbox.count, ring.waiting.count, ring.taken)
-            found[name] = Queue(name, ring.target_name, ring.slots, ring.used, credits_left, *counts)
+            counts = (ring.slots - ring.used, ring.in_flight, ring.inbox, ring.waiting, ring.taken)
+            found[name] = Queue(name, ring.target_name, ring.slots, ring.used, *counts)
         return found
 
     # Tensors -----------------------------------------------------------------------------------------------------------

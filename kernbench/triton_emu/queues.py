@@ -42,7 +42,7 @@ def unreceived(rings: Sequence[Ring], cycle: int) -> list[dict[str, Any]]:
     """A warning for each queue with messages that were not received."""
     found = []
     for ring in rings:
-        left = [*ring.inbox, *ring.in_flight, *ring.waiting]
+        left = list(ring.messages)
         if left:
             lines = ", ".join(dict.fromkeys(message.line for message in left))
             what = "a message" if len(left) == 1 else f"{len(left)} messages"
@@ -84,7 +84,7 @@ def _wait(runner: KernelRunner) -> dict[str, Any] | None:
         "plane": mine.plane,
         "used": ring.used,
         "slots": ring.slots,
-        "held": ring.waiting.first().line if ring.waiting.count and not sends else "",
+        "held": ring.next_message().line if ring.waiting and not sends else "",
         "since": flight.issued,
         "last_send": ring.last_send,
         "last_recv": ring.last_recv,

@@ -19,6 +19,6 @@ def test_a_fifo_is_a_deque(begin: list[int], steps: list[int | None]) -> None:
             queue.put(step)
             known.append(step)
         elif known:
-            assert queue.first() == known[0]
+            assert [queue.at(place) for place in range(len(known))] == list(known)
             assert queue.take() == known.popleft()
         assert (queue.count, list(queue)) == (len(known), list(known))

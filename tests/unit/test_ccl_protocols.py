@@ -94,7 +94,7 @@ def test_slots_have_room_for_the_longest_message_in_lines(tier: str) -> None:
     config = small()
     run = queued(kernel, line(2), memory={0: X}, config=config, protocol="ll", slots=2, slot_bytes=1024, tier=tier)
     for ring in run.system.queues.rings:
-        assert ring.addresses[1] - ring.addresses[0] == 2048
+        assert ring.address(1) - ring.address(0) == 2048
     run.run()
 
 

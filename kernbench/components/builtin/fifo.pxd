@@ -8,6 +8,7 @@ cdef class Fifo:
     @cython.locals(room=Py_ssize_t, at=Py_ssize_t)
     cpdef put(self, object one)
 
-    cpdef first(self)
+    @cython.locals(room=Py_ssize_t)
+    cpdef at(self, Py_ssize_t place)
 
     cpdef take(self)

@@ -1,4 +1,4 @@
-"""A FIFO of the messages that wait in a queue between PEs."""
+"""A FIFO of the messages of a queue between PEs."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ class Fifo:
         self._places[at - room if at >= room else at] = one
         self.count += 1
 
-    def first(self) -> Any:
-        """The next one to be taken; there must be one."""
-        return self._places[self._first]
+    def at(self, place: int) -> Any:
+        """One of the items, which must exist: 0 is the next one to be taken."""
+        room, place = len(self._places), self._first + place
+        return self._places[place - room if place >= room else place]
 
     def take(self) -> Any:
         """The first one, which is in it no longer."""

@@ -1,7 +1,8 @@
 cimport cython
 
+from kernbench.common.queue_ops cimport IpcqSendCmd
 from kernbench.components.builtin.fifo cimport Fifo
-from kernbench.components.builtin.flight cimport Reach
+from kernbench.components.builtin.flight cimport Flight, Reach
 
 cdef class QueueClock:
     cdef public long long now
@@ -11,12 +12,15 @@ cdef class QueueClock:
 
 cdef class Ring:
     cdef public object source, target, target_name, sender, receiver, tier, last_send, last_recv, switch
-    cdef public Fifo credits, waiting, in_flight, inbox, posted
+    cdef public Fifo messages
+    cdef public Flight posted
+    cdef Flight _last_posted
+    cdef list _usable
     cdef public bint in_scratchpad
-    cdef public long long slots, slot_bytes, room, line, credit_cycles, sent, received, taken, tail
+    cdef public long long slots, slot_bytes, first_slot, room, line, credit_cycles, sent, received, taken, tail
+    cdef public long long waiting, in_flight, inbox, last_credit
     cdef public long long flag_cycles, data_bytes, line_bytes, slot_room
     cdef public object protocol
-    cdef public tuple addresses
     cdef public Reach reach
     cdef public set freed
     cdef public list finished
@@ -27,7 +31,20 @@ cdef class Ring:
 
     cpdef long long address(self, long long number) except -1
 
-    @cython.locals(first=Ring)
+    cpdef put(self, IpcqSendCmd message)
+
+    cpdef IpcqSendCmd next_message(self)
+
+    cpdef long long next_credit(self) except -1
+
+    cpdef start(self, IpcqSendCmd message)
+
+    cdef post(self, Flight flight)
+
+    @cython.locals(flight=Flight)
+    cdef take_posted(self)
+
+    @cython.locals(first=Ring, at="long long")
     cpdef free(self, long long number)
 
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kernbench.components.builtin.fifo import Fifo
-from kernbench.components.builtin.flight import Reach
+from kernbench.components.builtin.flight import Flight, Reach
 
 if TYPE_CHECKING:
+    from kernbench.common.queue_ops import IpcqSendCmd
     from kernbench.components.builtin.pe_ipcq import PeIpcq
 
 DIRECTIONS = ("N", "E", "S", "W")
@@ -81,7 +82,7 @@ class Ring:
         self.flag_cycles = protocol.cycles  #: from the end of a transfer until the receiver may use the message
         self.data_bytes, self.line_bytes = protocol.data_bytes, protocol.line_bytes
         self.slot_room = self.travel(slot_bytes)  #: [byte] of a slot in memory
-        self.addresses: tuple[int, ...] = ()  #: of the slots
+        self.first_slot = 0  #: its address
         self.room = 0  #: [byte] from one slot to the next
         self.line = 1  #: [byte] of the scratchpads
         self.reach: Reach | None = None  #: to the receiver's scratchpad
@@ -89,14 +90,17 @@ class Ring:
         self.switch: Any = None  #: the `SwitchQueue` that it is a part of
         self.finished: list[Any] = []  #: messages of it that a switch has combined with others
         # The sender's side.
-        self.credits = Fifo([0] * slots)  #: the cycles from which they can be used
-        self.waiting = Fifo()  #: messages without one, each an `IpcqSendCmd`
+        self.messages = Fifo()  #: each an `IpcqSendCmd`: first those of `inbox`, then those in flight, then those that wait
+        self.waiting = 0  #: messages without a credit
         self.sent = 0  #: sends that took a credit
-        self.in_flight = Fifo()  #: messages in the order of their sends
+        self.in_flight = 0  #: messages whose transfer has not ended, or that have overtaken one
+        self.last_credit = 0  #: [cycle] from which the last credit can be used
+        self._usable = [0] * slots  # [cycle] the same for the credit of each slot
         self.last_send = ""  #: line of the last one that was received
         # The receiver's side.
-        self.inbox = Fifo()  #: messages that the receiver sees
-        self.posted = Fifo()  #: waiting receives; each can be served from the cycle in which it is due
+        self.inbox = 0  #: messages that the receiver sees
+        self.posted: Flight | None = None  #: the first waiting receive; each can be served from the cycle in which it is due
+        self._last_posted: Flight | None = None
         self.received = 0  #: receives that were issued
         self.taken = 0  #: messages that were received
         self.tail = 0  #: messages whose slots are free again
@@ -112,7 +116,43 @@ class Ring:
     @property
     def idle(self) -> bool:
         """Whether the ring is empty and has no waiters."""
-        return not (self.used or self.waiting.count or self.posted.count)
+        return not (self.used or self.waiting or self.posted)
+
+    def put(self, message: IpcqSendCmd) -> None:
+        """A message waits for a credit."""
+        self.messages.put(message)
+        self.waiting += 1
+
+    def next_message(self) -> IpcqSendCmd:
+        """The first message that waits; there must be one."""
+        return self.messages.at(self.inbox + self.in_flight)  # type: ignore[no-any-return]
+
+    def next_credit(self) -> int:
+        """[cycle] from which the next message can start; there must be a credit."""
+        return self._usable[self.sent % self.slots]
+
+    def start(self, message: IpcqSendCmd) -> None:
+        """The first message that waits takes a credit, and has its slot."""
+        message.slot = self.address(self.sent)
+        self.sent += 1
+        self.waiting -= 1
+        self.in_flight += 1
+
+    def post(self, flight: Flight) -> None:
+        """A receive waits for a message."""
+        if self._last_posted is None:
+            self.posted = flight
+        else:
+            self._last_posted.behind = flight
+        self._last_posted = flight
+
+    def take_posted(self) -> None:
+        """The first receive has its message."""
+        flight = self.posted
+        assert flight is not None
+        self.posted, flight.behind = flight.behind, None
+        if self.posted is None:
+            self._last_posted = None
 
     def travel(self, nbytes: int) -> int:
         """Bytes that a message of `nbytes` travels as, and takes in a slot: whole lines of its protocol."""
@@ -122,12 +162,11 @@ class Ring:
 
     def lay_out(self, first: int, room: int) -> None:
         """Its slots begin at an address and have a fixed distance in bytes."""
-        self.room = room
-        self.addresses = tuple(range(first, first + self.slots * room, room))
+        self.first_slot, self.room = first, room
 
     def address(self, number: int) -> int:
         """The address of the slot of a message, which is given by its number."""
-        return self.addresses[number % self.slots]
+        return self.first_slot + number % self.slots * self.room
 
     def free_all(self) -> None:
         """The receiving program has ended: its tensors no longer own their slots, even if something keeps them."""
@@ -136,20 +175,25 @@ class Ring:
 
     def free(self, number: int) -> None:
         """The slot of a received message is needed no more; credits of all that are free in order go back."""
-        if number < self.tail:
+        if number != self.tail:
+            if number > self.tail:
+                self.freed.add(number)
             return
-        self.freed.add(number)
-        while self.tail in self.freed:
-            self.freed.discard(self.tail)
+        while True:
             by = self.clock.ended or self.receiver.scheduler.after
             if by:
                 self.freed_by[self.tail] = by
-            self.tail += 1
             at = self.clock.now + self.credit_cycles
-            self.credits.put(at)
+            self._usable[self.tail % self.slots] = at
+            if at > self.last_credit:
+                self.last_credit = at
+            self.tail += 1
             first: Ring = self if self.switch is None else self.switch.lead
-            if first.waiting.count:
+            if first.waiting:
                 first.sender.look(at, first)
+            if self.tail not in self.freed:
+                return
+            self.freed.discard(self.tail)
 
 
 class SlotBlock:

@@ -9,6 +9,7 @@ cdef class Serving(Typed):
     cdef public int kind_of_engine
     cdef public long long base
     cdef public tuple engines
+    cdef public long long only_engine
     cdef public Clock clock
     cdef public list load
     cdef public long long next_due
@@ -29,6 +30,10 @@ cdef class Serving(Typed):
 
     @cython.locals(load=list, best=int, number=int)
     cpdef int choose(self) except -1
+
+    cdef int count(self, Flight flight, int change) except -1
+
+    cdef long long engine_of(self, Flight flight) except? -1
 
     @cython.locals(command=Command, clock=Clock)
     cpdef ended(self, Flight flight)

@@ -26,8 +26,9 @@ class Serving(Typed):
         self.node_id = node_id
         self.base = base  #: address of the scratchpad's first byte
         self.engines = tuple(engines)  #: ids in the core
+        self.only_engine = self.engines[0] if len(self.engines) == 1 else -1  #: id, if there is no choice
         self.clock = clock
-        self.load = [0] * len(self.engines)  #: commands on each that have not ended
+        self.load = [0] * len(self.engines)  #: commands on each that have not ended; not counted for an only engine
         self.next_due = NEVER  #: it has something to do in that cycle
         kind: Any = type(self)  # overridden hooks are called; those of the base class are replaced by one call of the log
         self._own_hooks = (getattr(kind, "_on_process_start", None), getattr(kind, "_on_process_end", None)) != _HOOKS
@@ -70,11 +71,22 @@ class Serving(Typed):
 
     def choose(self) -> int:
         """The engine for the next command: the one with the fewest, then the first."""
+        if self.only_engine >= 0:
+            return 0
         load, best = self.load, 0
         for number in range(1, len(load)):
             if load[number] < load[best]:
                 best = number
         return best
+
+    def count(self, flight: Flight, change: int) -> None:
+        """A command has gone to an engine, or has ended there."""
+        if self.only_engine < 0:
+            self.load[flight.engine] += change
+
+    def engine_of(self, flight: Flight) -> int:
+        """The id of the engine of a command."""
+        return self.only_engine if self.only_engine >= 0 else self.engines[flight.engine]
 
     def ended(self, flight: Flight) -> None:
         """Log a message that was served; a component that replaces the engine logs it by its own hooks."""

@@ -75,7 +75,7 @@ class Transfers(Serving):
 
     def send(self, processor: Typed, flight: Flight) -> int:
         reach: Reach = flight.reach
-        engine = self.engines[flight.engine]
+        engine = self.engine_of(flight)
         return processor.submit_transfer(
             engine,
             flight.channel,

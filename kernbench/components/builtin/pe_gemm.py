@@ -66,7 +66,7 @@ class Products(Serving):
         msg: GemmCmd = flight.msg
         base = self.base
         a, b, out = msg.a, msg.b, msg.out
-        engine = self.engines[flight.engine]
+        engine = self.engine_of(flight)
         return processor.submit_compute(
             TE, engine, time.params, a.addr - base, time.bytes_a, b.addr - base, time.bytes_b, out.addr - base, time.bytes_out
         )

@@ -5,7 +5,6 @@ from kernbench.common.handles cimport TensorHandle
 from kernbench.common.pe_ops cimport DmaReadCmd
 from kernbench.common.queue_ops cimport IpcqRecvCmd, IpcqSendCmd
 from kernbench.components.base cimport Typed
-from kernbench.components.builtin.fifo cimport Fifo
 from kernbench.components.builtin.flight cimport Flight, Reach
 from kernbench.components.builtin.ipcq_ring cimport QueueClock, Ring
 from kernbench.components.builtin.part cimport Serving
@@ -13,9 +12,10 @@ from kernbench.components.builtin.pe_dma cimport Transfers
 from kernbench.components.builtin.pe_scheduler cimport CommandQueue
 
 cdef class QueueControl(Serving):
-    cdef long long _cycles, _count
+    cdef long long _cycles, _count, _first_cycle, _first_order
+    cdef Ring _first
     cdef public Transfers _dma
-    cdef list _due
+    cdef list _later
     cdef public QueueClock time
     cdef public CommandQueue scheduler
     cdef public object record_copy
@@ -33,16 +33,16 @@ cdef class QueueControl(Serving):
 
     cdef bint _expect(self, long long cycle, object ring) except -1
 
-    @cython.locals(first=tuple, ring=Ring)
+    @cython.locals(ring=Ring)
     cpdef deliver(self, long long now)
 
-    @cython.locals(message=IpcqSendCmd, credit="long long", waiting=Fifo, credits=Fifo, flight=Flight)
+    @cython.locals(message=IpcqSendCmd, credit="long long", flight=Flight)
     cdef _send(self, Ring ring, long long now)
 
     @cython.locals(place="long long", before="long long", travel="long long", first="long long", flight=Flight, receiver=Serving)
     cdef _move(self, Ring ring, IpcqSendCmd message)
 
-    @cython.locals(flight=Flight, message=IpcqSendCmd, msg=IpcqRecvCmd, posted=Fifo, inbox=Fifo)
+    @cython.locals(flight=Flight, message=IpcqSendCmd, msg=IpcqRecvCmd)
     cdef _receive(self, Ring ring, long long now)
 
     @cython.locals(receive=IpcqRecvCmd, ring=Ring)

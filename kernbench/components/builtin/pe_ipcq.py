@@ -41,7 +41,10 @@ class QueueControl(Serving):
         super().__init__(node_id, engines, clock, base)
         self._cycles = cycles
         self._dma = dma
-        self._due: list[tuple[int, int, Ring]] = []  # queues to look at: when, order, which
+        # Queues to look at. The first is not in the heap, because most PEs have to look at only one.
+        self._first: Ring | None = None
+        self._first_cycle, self._first_order = NEVER, 0
+        self._later: list[tuple[int, int, Ring]] = []  # a heap: when, order, which
         self._count = 0
         self.time = time
         self.scheduler: CommandQueue
@@ -69,7 +72,7 @@ class QueueControl(Serving):
             message.slot, message.arrived, message.command = -1, False, -1
             message.shape, message.dtype, message.nbytes, message.value = tile.shape, tile.dtype, tile.nbytes, tile.value
             message.parts, message.mismatch = None, ""
-            ring.waiting.put(message)
+            ring.put(message)
             if ring.switch is None or ring is ring.switch.lead:
                 self._expect(ready, ring)
             else:  # another PE carries it
@@ -78,8 +81,8 @@ class QueueControl(Serving):
         else:
             ring = flight.msg.ring
             flight.due = ready
-            ring.posted.put(flight)
-            if ring.inbox.count:  # otherwise it is checked when a message arrives
+            ring.post(flight)
+            if ring.inbox:  # otherwise it is checked when a message arrives
                 self._expect(ready, ring)
 
     def look(self, cycle: int, ring: Ring) -> None:
@@ -92,7 +95,12 @@ class QueueControl(Serving):
         itself when it returns.
         """
         self._count += 1
-        heappush(self._due, (cycle, self._count, ring))
+        if cycle >= self._first_cycle:
+            heappush(self._later, (cycle, self._count, ring))
+        else:
+            if self._first is not None:
+                heappush(self._later, (self._first_cycle, self._first_order, self._first))
+            self._first, self._first_cycle, self._first_order = ring, cycle, self._count
         if cycle >= self.next_due:
             return False
         self.next_due = cycle
@@ -102,40 +110,35 @@ class QueueControl(Serving):
 
     def deliver(self, now: int) -> None:
         """P1: continue sends and receives that are due."""
-        due = self._due
-        while due:
-            first = due[0]
-            if first[0] > now:
-                break
-            heappop(due)
-            ring = first[2]
+        while self._first_cycle <= now:
+            ring: Ring = self._first  # type: ignore[assignment]  # there is one in this cycle
+            if self._later:
+                self._first_cycle, self._first_order, self._first = heappop(self._later)
+            else:
+                self._first_cycle, self._first = NEVER, None
             if ring.sender is self:
                 self._send(ring, now)
             else:
                 self._receive(ring, now)
-        self.next_due = due[0][0] if due else NEVER
+        self.next_due = self._first_cycle
 
     def _send(self, ring: Ring, now: int) -> None:
         if ring.switch is not None:
             self._send_through_switch(ring, now)
             return
-        waiting, credits = ring.waiting, ring.credits
-        while waiting.count:
-            message: IpcqSendCmd = waiting.first()
-            if message.ready > now or not credits.count:
+        while ring.waiting:
+            message: IpcqSendCmd = ring.next_message()
+            if message.ready > now or ring.sent - ring.tail == ring.slots:
                 return
-            credit = credits.first()
-            if credit > now:
-                self._expect(credit, ring)
-                return
-            credits.take()
-            waiting.take()
+            if ring.last_credit > now:
+                credit = ring.next_credit()
+                if credit > now:
+                    self._expect(credit, ring)
+                    return
             if ring.freed_by:
                 flight: Flight = message.flight
                 flight.after = (*flight.after, *ring.freed_by.pop(ring.sent - ring.slots, ()))
-            message.slot = ring.address(ring.sent)
-            ring.sent += 1
-            ring.in_flight.put(message)
+            ring.start(message)
             self._move(ring, message)
             message.flight = None
 
@@ -187,24 +190,24 @@ class QueueControl(Serving):
     def send(self, processor: Typed, flight: Flight) -> int:
         """A message from scratchpad to scratchpad."""
         reach: Reach = flight.reach
-        engine, travel = self.engines[flight.engine], flight.travel
+        engine, travel = self.engine_of(flight), flight.travel
         return processor.submit_transfer(
             engine, COMM, True, flight.addr, travel, reach.memory, reach.route, flight.place, travel, reach.peer
         )
 
     def _receive(self, ring: Ring, now: int) -> None:
-        posted, inbox = ring.posted, ring.inbox
-        while inbox.count and posted.count:
-            flight: Flight = posted.first()
+        while ring.inbox and ring.posted is not None:
+            flight: Flight = ring.posted
             if flight.due > now:  # two messages came at once, and the second receive is not ready yet
                 self._expect(flight.due, ring)
                 return
-            message: IpcqSendCmd = inbox.first()
+            message: IpcqSendCmd = ring.messages.at(0)
             if message.visible > now:  # its flag is still to come
                 self._expect(message.visible, ring)
                 return
-            posted.take()
-            inbox.take()
+            ring.take_posted()
+            ring.messages.take()
+            ring.inbox -= 1
             ring.taken += 1
             msg: IpcqRecvCmd = flight.msg
             msg.message = message
@@ -245,14 +248,15 @@ class QueueControl(Serving):
         if self.record_copy is not None and ring.switch is None:
             self._record_arrival(message, flight, self.record_copy)
         came = False
-        while ring.in_flight.count:
-            oldest: IpcqSendCmd = ring.in_flight.first()
+        while ring.in_flight:
+            oldest: IpcqSendCmd = ring.messages.at(ring.inbox)
             if not oldest.arrived:
                 break
-            ring.inbox.put(ring.in_flight.take())
+            ring.in_flight -= 1
+            ring.inbox += 1
             came = True
-        if came and ring.posted.count:
-            first: Flight = ring.posted.first()
+        if came and ring.posted is not None:
+            first: Flight = ring.posted
             receiver: Serving = ring.receiver
             receiver.look(message.visible if message.visible > first.due else first.due, ring)
         message.handle = None  # the sender's tile is free

@@ -62,7 +62,7 @@ class VectorWork(Serving):
         a: TensorHandle = first
         b: TensorHandle | None = second
         out: TensorHandle = flight.msg.out
-        base, engine, b_addr, b_bytes = self.base, self.engines[flight.engine], -1, 0
+        base, engine, b_addr, b_bytes = self.base, self.engine_of(flight), -1, 0
         if b is not None:
             b_addr, b_bytes = b.addr - base, b.nbytes
         return processor.submit_compute(

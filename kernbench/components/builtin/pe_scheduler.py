@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from kernbench.common.errors import InternalError
@@ -18,6 +19,14 @@ if TYPE_CHECKING:  # it is compiled with this one's types
     from kernbench.components.builtin.pe_ipcq import PeIpcq
 
 _PLACE = 0xFFFFFFFF  # the bits of a job's number that have its place
+
+
+@lru_cache(maxsize=16)
+def _places(serves: tuple[tuple[type[Any], ...], ...]) -> dict[type[Any], int]:
+    """The position of the part that serves a message of a class, given the classes that each part serves. The PEs of a machine
+    share one dictionary: the processor's cache does not hold one for each of a thousand PEs.
+    """
+    return {kind: place for place, kinds in enumerate(serves) for kind in kinds}
 
 
 class CommandQueue(Typed):
@@ -36,7 +45,7 @@ class CommandQueue(Typed):
         queues.scheduler = self
         self.queue_depth = queue_depth
         self._cycles = cycles
-        self._serving: dict[type[Any], PePart] = {kind: part for part in self.parts for kind in part.serves}
+        self._serving = _places(tuple([part.serves for part in self.parts]))  # positions in `parts`, by class of message
         self.places = queue_depth + 16  #: jobs in the core at a time
         # Their commands. The low 32 bits of a job number are its slot, and slots of one component are adjacent.
         self._jobs: list[Flight | None] = [None] * self.places
@@ -54,19 +63,18 @@ class CommandQueue(Typed):
 
     def part_for(self, msg: Any) -> PePart:
         """The component that serves a message: the one for its class, or for its nearest base class."""
-        part = self._serving.get(type(msg))
-        if part is None:
+        place = self._serving.get(type(msg))
+        if place is None:
             kinds = [kind for kind in type(msg).__mro__ if kind in self._serving]
             if not kinds:
                 raise InternalError(f"{self.node_id}: no part of the PE serves a {type(msg).__name__}")
-            part = self._serving[type(msg)] = self._serving[kinds[0]]
-        return part
+            place = self._serving[type(msg)] = self._serving[kinds[0]]
+        return self.parts[place]
 
     def issue(self, msg: Any, now: int, line: str) -> Flight:
         """A command of the kernel. Raises the error of the component for a command that is not possible."""
-        part = self._serving.get(type(msg))
-        if part is None:
-            part = self.part_for(msg)
+        place = self._serving.get(type(msg))
+        part = self.part_for(msg) if place is None else self.parts[place]
         flight = Flight.__new__(Flight)
         flight.msg, flight.part, flight.issued, flight.line, flight.after, flight.due = msg, part, now, line, self.after, now
         flight.start = flight.end = flight.command = -1
@@ -139,7 +147,7 @@ class CommandQueue(Typed):
             return None
         flight.end = end
         part = flight.part
-        part.load[flight.engine] -= 1
+        part.count(flight, -1)
         if flight.parent is None:
             self.open.remove(flight)
         return flight
@@ -162,7 +170,7 @@ class CommandQueue(Typed):
         part = flight.part
         flight.engine = engine
         flight.jobs_left = len(orders)
-        part.load[engine] += 1
+        part.count(flight, 1)
         for order in orders:
             if self._in_core >= self.places:
                 self._backlog.append((flight, order))
@@ -177,7 +185,7 @@ class CommandQueue(Typed):
             return
         flight.engine = part.choose()
         flight.jobs_left = 1
-        part.load[flight.engine] += 1
+        part.count(flight, 1)
         if self._in_core >= self.places:
             self._backlog.append((flight, None))
         else:

@@ -51,27 +51,27 @@ class SwitchQueue:
         """The first cycle from `now` on in which a message can start; NEVER while a message or a credit is missing."""
         at = now
         for ring in self._sending:
-            if not ring.waiting.count:
+            if not ring.waiting:
                 return NEVER
-            at = max(at, ring.waiting.first().ready)
+            at = max(at, ring.next_message().ready)
         for ring in self._taking:
-            if not ring.credits.count:
+            if ring.used == ring.slots:
                 return NEVER
-            at = max(at, ring.credits.first())
+            at = max(at, ring.next_credit())
         return at
 
     def missing(self) -> Ring | None:
         """The ring of the first member that has sent nothing while others wait for it."""
-        return next((ring for ring in self._sending if not ring.waiting.count), None)
+        return next((ring for ring in self._sending if not ring.waiting), None)
 
     def take(self) -> Any:
         """Take the message that starts now, with a credit of each ring that has slots; its `parts` are the messages of all
         rings."""
         lead = self.lead
-        message: IpcqSendCmd = lead.waiting.take()
+        message: IpcqSendCmd = lead.next_message()
         after = list(message.flight.after)
         if self.op:
-            parts = [message if ring is lead else ring.waiting.take() for ring in self.rings]
+            parts = [message if ring is lead else _taken(ring) for ring in self.rings]
             after += [one for part in parts if part is not message for one in part.flight.after]
             odd = next((one for one in parts if (one.shape, one.dtype) != (message.shape, message.dtype)), None)
             if odd is not None:
@@ -82,14 +82,19 @@ class SwitchQueue:
         else:
             parts = [message if ring is lead else _copy_for(ring, message) for ring in self.rings]
         for ring, part in zip(self._taking, [message] if self.op else parts, strict=True):
-            ring.credits.take()
             after += ring.freed_by.pop(ring.sent - ring.slots, ())
-            part.slot = ring.address(ring.sent)
-            ring.sent += 1
-            ring.in_flight.put(part)
+            if part is not message:
+                ring.put(part)
+            ring.start(part)
         message.flight.after = tuple(dict.fromkeys(after))
         message.parts = parts
         return message
+
+
+def _taken(ring: Ring) -> IpcqSendCmd:
+    """The message of a ring whose slots are not used: the switch combines it with those of other rings."""
+    ring.waiting -= 1
+    return ring.messages.take()  # type: ignore[no-any-return]
 
 
 def _copy_for(ring: Ring, message: IpcqSendCmd) -> IpcqSendCmd:

@@ -10,6 +10,9 @@ from kernbench.triton_emu.tl.memory cimport Completion
 from kernbench.triton_emu.tl.waits cimport TlWaits
 
 cdef class TlQueues(TlWaits):
+    cdef Ring _last_out, _last_in
+    cdef object _direction_out, _direction_in, _plane_out, _plane_in
+
     @cython.locals(runner=KernelRunner, queues=QueueControl, ring=Ring, sent=KernelTensor, msg=IpcqSendCmd, done=Completion)
     cdef Completion send_at(self, object direction, object tile, object plane, object line)
 

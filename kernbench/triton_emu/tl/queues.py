@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from kernbench.common.queue_ops import IpcqRecvCmd, IpcqSendCmd
 from kernbench.components.builtin.ipcq_ring import DIRECTIONS, Ring, SlotBlock
@@ -12,10 +12,14 @@ from kernbench.components.builtin.switch_queue import SWITCH_DIRECTIONS
 from kernbench.triton_emu.errors import KernelError
 from kernbench.triton_emu.frames import caller, line_at
 from kernbench.triton_emu.handle import KernelTensor
+from kernbench.triton_emu.kernel_runner import KernelRunner
 from kernbench.triton_emu.op_types import lengths_of
 from kernbench.triton_emu.tl.memory import Completion
 from kernbench.triton_emu.tl.waits import TlWaits
 from kernbench_core.numbers import TRANSFER_CHANNELS as CHANNELS
+
+if TYPE_CHECKING:
+    from kernbench.triton_emu.memory.side import Translation
 
 
 class TlQueues(TlWaits):
@@ -38,6 +42,16 @@ class TlQueues(TlWaits):
     [1 0]
     'done'
     """
+
+    def __init__(self, runner: KernelRunner, translation: Translation | None) -> None:
+        super().__init__(runner, translation)
+        # The queues of the last send and receive: queues do not change while a kernel runs.
+        self._last_out: Ring | None = None
+        self._last_in: Ring | None = None
+        self._direction_out: str | None = None
+        self._direction_in: str | None = None
+        self._plane_out: int | None = None
+        self._plane_in: int | None = None
 
     @property
     def rank(self) -> int | None:
@@ -111,7 +125,10 @@ class TlQueues(TlWaits):
         """Send a tensor for the source line of the caller."""
         runner = self._runner
         queues: QueueControl = runner.scheduler.queues
-        ring = self._ring(queues.queues_out, direction, plane, line)
+        ring = self._last_out
+        if ring is None or direction is not self._direction_out or plane is not self._plane_out:
+            ring = self._last_out = self._ring(queues.queues_out, direction, plane, line)
+            self._direction_out, self._plane_out = direction, plane
         sent = self.operand_tile(tile, line)
         if sent.nbytes > ring.slot_bytes:
             raise KernelError(
@@ -173,7 +190,10 @@ class TlQueues(TlWaits):
         """Receive a tensor for the source line of the caller."""
         runner = self._runner
         queues: QueueControl = runner.scheduler.queues
-        ring = self._ring(queues.queues_in, direction, plane, line)
+        ring = self._last_in
+        if ring is None or direction is not self._direction_in or plane is not self._plane_in:
+            ring = self._last_in = self._ring(queues.queues_in, direction, plane, line)
+            self._direction_in, self._plane_in = direction, plane
         lengths = shape if type(shape) is tuple else lengths_of(shape, line)
         nbytes = self.size_of(lengths, dtype, line)
         if nbytes == 0:

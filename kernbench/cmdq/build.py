@@ -44,6 +44,7 @@ class ProgramBuilder:
                 raw[name] = _id_list(raw[name])
         entry = self.made(raw)
         self.entries.append(entry)
+        self._highest = len(self.entries), max(self._highest[1], entry.id)
         return entry.id
 
     def made(self, raw: dict[str, Any]) -> Entry:
@@ -62,10 +63,11 @@ class ProgramBuilder:
         """The lowest id above all other ids."""
         seen, highest = self._highest
         count = len(self.entries)
-        for entry in self.entries[seen:]:
-            if entry.id > highest:
-                highest = entry.id
-        self._highest = count, highest
+        if seen != count:
+            for entry in self.entries[seen:]:
+                if entry.id > highest:
+                    highest = entry.id
+            self._highest = count, highest
         return highest + 1 if highest >= count else count
 
     def dma_load(self, **fields: Any) -> int:

@@ -75,7 +75,7 @@ def _default(field: msgspec.structs.FieldInfo) -> Any:
 
 
 class _Form:
-    """One mapping with these keys, none of which is a range."""
+    """One mapping with these keys."""
 
     def __init__(self, alike: _Alike, keys: tuple[str, ...]) -> None:
         opcode = alike.opcode
@@ -86,18 +86,23 @@ class _Form:
         self.values = [own.get(field.name, _default(field)) for field in fields]
         self.values[places["opcode"]] = opcode
         self.index, self.meta = places["index"], places["meta"]
-        self.given = [(name, places[name]) for name in alike.given]
+        self.ranges = [(field.name, _parts(field, places)) for field in alike.spec.fields if field.kind == "range"]
+        self.given = [(name, places[name]) for name in alike.given if name in places]
         self.of_meta = [name for name in keys if name in alike.meta]
         kinds = {field.name: field.kind for field in (*META_FIELDS, *ENTRY_FIELDS, *alike.spec.fields)}
         self.texts = [name for name in keys if kinds.get(name) in ("text", "label")]
         self.strided = "stride_bytes" in keys
 
 
+def _parts(field: FieldSpec, places: dict[str, int]) -> dict[str, tuple[int, Any]]:
+    """The place and the default of each part of a range."""
+    return {part.name: (places[part.name], part.default) for part in field.fields}
+
+
 @lru_cache(1024)
 def _form(opcode: str, *keys: str) -> _Form | None:
     alike = _Alike(opcode, keys)
-    plain = alike.sound and not any(field.kind == "range" for field in alike.spec.fields)
-    return _Form(alike, keys) if plain else None
+    return _Form(alike, keys) if alike.sound else None
 
 
 def quick_entry(raw: dict[str, Any], index: int) -> Entry | None:
@@ -112,6 +117,12 @@ def quick_entry(raw: dict[str, Any], index: int) -> Entry | None:
     values = form.values.copy()
     for name, place in form.given:
         values[place] = raw[name]
+    for name, parts in form.ranges:
+        inner = raw[name]
+        if type(inner) is not dict or not inner.keys() <= parts.keys() or None in inner.values():
+            return None
+        for part, (place, default) in parts.items():
+            values[place] = inner.get(part, default)
     values[form.index] = index
     if form.of_meta:
         values[form.meta] = {name: raw[name] for name in form.of_meta}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 from kernbench.cmdq.footprint import bytes_of
 from kernbench.common.errors import InputError, Problem
@@ -189,25 +190,47 @@ class WeightLayout:
         bits: Sequence[int] = (),
     ) -> None:
         self.matrix = matrix
-        bits = bits or [matrix.bits] * ceil_div(matrix.cols, slice_cols)
-        widths = [
-            [min(tile_cols, slice_cols - col) for col in range(0, slice_cols, tile_cols)]
-            for _ in range(0, matrix.cols, slice_cols)
-        ]
-        sizes = [[bytes_of(matrix.rows * cols, own) for cols in columns] for columns, own in zip(widths, bits, strict=True)]
-        steps = [[ceil_div(nbytes, alignment) * alignment for nbytes in row] for row in sizes]
-        addr = dram.allocate(name or matrix.name, sum(map(sum, steps))).base
-        index = 0
-        self._slices: list[list[WeightTile]] = []
-        for columns, row, step, own in zip(widths, sizes, steps, bits, strict=True):
-            self._slices.append([])
-            for cols, nbytes, moved in zip(columns, row, step, strict=True):
-                self._slices[-1].append(WeightTile(index, cols, own, matrix.rows * cols, nbytes, moved, addr))
-                index, addr = index + 1, addr + moved
+        bits = tuple(bits) or (matrix.bits,) * ceil_div(matrix.cols, slice_cols)
+        self._cut = matrix.rows, tile_cols, slice_cols, alignment, bits
+        self._base = dram.allocate(name or matrix.name, _layout_bytes(*self._cut)).base
+
+    @cached_property
+    def _slices(self) -> list[list[WeightTile]]:
+        return _tiles_from(self._base, *self._cut)
 
     def tiles(self, slice_index: int = 0) -> list[WeightTile]:
-        """The tiles of one slice, in the order of their columns."""
+        """The tiles of one slice, in the order of their columns. The list must not be modified."""
         return self._slices[slice_index]
+
+
+# The points of a sweep often have equal matrices at equal addresses. Most layouts are made only for their size.
+@lru_cache(256)
+def _layout_bytes(rows: int, tile_cols: int, slice_cols: int, alignment: int, bits: tuple[int, ...]) -> int:
+    """The bytes of a matrix in tiles: its slices have these bits."""
+    return sum([moved for own in bits for _, _, moved in _cut(rows, tile_cols, slice_cols, alignment, own)])
+
+
+@lru_cache(64)
+def _tiles_from(
+    addr: int, rows: int, tile_cols: int, slice_cols: int, alignment: int, bits: tuple[int, ...]
+) -> list[list[WeightTile]]:
+    """The tiles of each slice, from an address on."""
+    index, slices = 0, []
+    for own in bits:
+        tiles = []
+        for cols, nbytes, moved in _cut(rows, tile_cols, slice_cols, alignment, own):
+            tiles.append(WeightTile(index, cols, own, rows * cols, nbytes, moved, addr))
+            index, addr = index + 1, addr + moved
+        slices.append(tiles)
+    return slices
+
+
+@lru_cache(256)
+def _cut(rows: int, tile_cols: int, slice_cols: int, alignment: int, bits: int) -> list[tuple[int, int, int]]:
+    """The columns of each tile of a slice, its bytes, and the bytes that its transfer moves."""
+    widths = [min(tile_cols, slice_cols - col) for col in range(0, slice_cols, tile_cols)]
+    sizes = [bytes_of(rows * cols, bits) for cols in widths]
+    return [(cols, nbytes, ceil_div(nbytes, alignment) * alignment) for cols, nbytes in zip(widths, sizes, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,3 +122,23 @@ def test_a_wrong_profile_is_refused_with_its_place(tmp_path: Path, text: str, sa
 def test_a_profile_that_is_not_there_is_refused_with_the_nearest() -> None:
     with pytest.raises(InputError, match="did you mean torch_eager"):
         load_runtime("torch_eagr")
+
+
+#: chips of one die, the first with a measurement (gpu-benches), and what a dependent load takes there in ns
+DIES = {
+    "GA100": (("a100", "a100_40gb", "a100_pcie"), 552 / 1.41),
+    "GA102": (("a40", "a6000", "a10", "a10g", "rtx3090"), 555 / 1.74),
+    "AD102": (("l40", "l40s", "rtx4090"), 624 / 2.49),
+    "GH100": (("h100", "h200", "h100_pcie"), 684 / 1.98),
+    "MI210": (("mi210", "mi250x"), 668 / 1.7),
+}
+
+
+@pytest.mark.parametrize("die", DIES)
+def test_chips_of_one_die_have_its_measured_latencies(die: str) -> None:
+    """Cores and caches have one clock, so that the latency of the cache is a number of cycles; that of DRAM is a time."""
+    names, dram_ns = DIES[die]
+    machines = [load_config(name) for name in names]
+    assert len({one.chip.cache_latency_cycles for one in machines if one.chip}) == 1
+    for name, one in zip(names, machines, strict=True):
+        assert one.dram.t_setup_cycles / float(one.freq_ghz) == pytest.approx(dram_ns, rel=0.04), name

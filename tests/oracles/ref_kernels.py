@@ -4,16 +4,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from .ref_control import Control, Record
 from .ref_flit_transfers import FlitSystem
 from .ref_geometry import Range, Scratchpad, ceil_div
 from .ref_machine import exact
 from .ref_pe import Keys, Pe
-from .ref_queues import Protocol, Queue, slot_addresses
+from .ref_queues import Protocol, Queue, SwitchQueue, slot_addresses
 from .ref_system import SystemSimulation
-from .ref_system_parts import Roads
+from .ref_system_parts import Hop, Roads
 from .ref_tl import Tl
 from .reference import Simulation
 
@@ -21,6 +21,16 @@ Kernel = Callable[[Tl], Any]
 Links = Mapping[int, Mapping[tuple[int, str], tuple[int, str]]]  # by rank, plane and direction: rank and direction there
 
 SIMPLE = Protocol()
+
+
+class Through(NamedTuple):
+    """A queue through switches. `kind`: REDUCE or MULTICAST; `root` and `members`: ranks; `op`: which combines messages."""
+
+    plane: int
+    kind: str
+    root: int
+    members: tuple[int, ...]
+    op: str
 
 
 class Kernels(Simulation):
@@ -60,8 +70,9 @@ class Kernels(Simulation):
     def _is_stuck(self) -> bool:
         """Whether nothing will happen any more."""
         begun = all(tl.begins < self.cycle for tl in self.ranks)
+        ends = any(tl.end == self.cycle for tl in self.ranks)  # the job of a launch ends one cycle after its commands
         over = all(tl.end is not None for tl in self.ranks)
-        return begun and not over and not self._in_flight() and not any(tl.pe.plans for tl in self.ranks)
+        return begun and not ends and not over and not self._in_flight() and not any(tl.pe.plans for tl in self.ranks)
 
     def _record_start(self, cycle: int, record: Record, reads: list[Range], writes: list[Range]) -> None:
         record.start = cycle  # tiles may overlap
@@ -89,7 +100,7 @@ class SystemKernels(Kernels, SystemSimulation):
 
     def __init__(
         self, system: dict[str, Any], pes: Sequence[str], kernel: Kernel, links: Links, memory: Sequence[int], roads: Roads,
-        protocol: Protocol = SIMPLE,
+        protocol: Protocol = SIMPLE, through: Sequence[Through] = (),
     ) -> None:  # fmt: skip
         keys = system["pe"]
         self.ends = {pe: roads.home(pe, keys["ipcq"]["tier"]) for pe in pes if keys["ipcq"]["tier"] != "tcm"}
@@ -105,6 +116,8 @@ class SystemKernels(Kernels, SystemSimulation):
             self.ranks.append(Tl(pe, rank, self._begin_of(name, keys["cpu"]["cycles"])))
         self.order = sorted(self.ranks, key=lambda tl: self.site.parts.pes.index(tl.pe.name))
         self._install(links, keys["ipcq"], protocol)
+        for one in through:
+            self._install_through(one, keys["ipcq"], protocol)
 
     def _build(self, system: dict[str, Any], program: dict[str, Any], roads: Roads) -> None:
         SystemSimulation.__init__(self, system, program, roads)
@@ -123,17 +136,50 @@ class SystemKernels(Kernels, SystemSimulation):
             sender, receiver = self.ranks[rank].pe, self.ranks[other].pe
             nbytes = protocol.travel(keys["slot_bytes"])
             if keys["tier"] == "tcm":
-                nbytes = ceil_div(nbytes, receiver.spm.width) * receiver.spm.width
-                first = receiver.allocate(nbytes * keys["slots"])
+                slots = _slots_in(receiver, keys, nbytes)
             else:
                 start, align = self.ends[receiver.name][0], self.machine["dma"]["alignment_bytes"]
                 nbytes = ceil_div(nbytes, align) * align
-                first = free[start] = free[start] // align * align - nbytes * keys["slots"]
-            back = self.site.roads.between(f"{receiver.name}.pe_dma", f"{sender.name}.pe_dma")
-            credit = max(1, keys["credit_cycles"] + sum(hop.cycles for hop in back))
-            slots = slot_addresses(first, keys["slots"], nbytes)
+                free[start] = free[start] // align * align - nbytes * keys["slots"]
+                slots = slot_addresses(free[start], keys["slots"], nbytes)
+            credit = self._credit(keys, receiver, [sender])
             queue = Queue(sender, receiver, keys["tier"], slots, credit, protocol)
-            self.ranks[rank].queues_out[plane, way] = self.ranks[other].queues_in[plane, there] = queue
+            self.ranks[rank].queues_out[plane, way] = queue.send
+            self.ranks[other].queues_in[plane, there] = queue.inbox
+
+    def _way(self, source: Pe, target: Pe) -> list[Hop]:
+        return list(self.site.roads.between(f"{source.name}.pe_dma", f"{target.name}.pe_dma"))
+
+    def _credit(self, keys: dict[str, Any], receiver: Pe, senders: Sequence[Pe]) -> int:
+        """Cycles that a credit takes; several senders: over the longest route."""
+        return max(1, keys["credit_cycles"] + max(sum(hop.cycles for hop in self._way(receiver, one)) for one in senders))
+
+    def _install_through(self, form: Through, keys: dict[str, Any], protocol: Protocol) -> None:
+        """A queue through switches; its slots follow those of other queues."""
+        members, root = [self.ranks[rank].pe for rank in form.members], self.ranks[form.root].pe
+        others = [pe for pe in members if pe is not root]
+        reduces = form.kind == "REDUCE"
+        nbytes = protocol.travel(keys["slot_bytes"])
+        slots = {pe.name: _slots_in(pe, keys, nbytes) for pe in ([root] if reduces else others)}
+        if reduces:
+            backs = {root.name: self._credit(keys, root, others)}
+            ways = [self._way(pe, root) for pe in others]
+            own = self._way(root, others[0])
+            passed = [{hop.name.partition("-")[2] for hop in way} for way in ways]
+            ends = [hop.name.partition("-")[2] for hop in own]
+            first = next(i for i, end in enumerate(ends) if end.startswith("switch") and all(end in way for way in passed))
+            ways.append(own[: first + 1])
+        else:
+            backs = {pe.name: self._credit(keys, pe, [root]) for pe in others}
+            ways = [self._way(root, pe) for pe in others]
+        hops = list({hop.name: hop for way in ways for hop in way}.values())
+        head = max(sum(hop.cycles for hop in way) for way in ways)
+        queue = SwitchQueue(form.kind, members, root, slots, backs, hops, head, form.op, protocol)
+        for rank in form.members if reduces else (form.root,):
+            self.ranks[rank].queues_out[form.plane, form.kind] = queue.send_of(self.ranks[rank].pe)
+        for tl in self.ranks:
+            if tl.pe.name in queue.inboxes:
+                tl.queues_in[form.plane, form.kind] = queue.inboxes[tl.pe.name]
 
 
 class FlitKernels(SystemKernels, FlitSystem):
@@ -149,6 +195,12 @@ class FlitKernels(SystemKernels, FlitSystem):
     def _said(self, status: str) -> dict[str, Any]:
         self.count_links(self.cycle)
         return super()._said(status)
+
+
+def _slots_in(receiver: Pe, keys: dict[str, Any], nbytes: int) -> list[int]:
+    """Slots of whole lines in the scratchpad of a receiver."""
+    nbytes = ceil_div(nbytes, receiver.spm.width) * receiver.spm.width
+    return slot_addresses(receiver.allocate(nbytes * keys["slots"]), keys["slots"], nbytes)
 
 
 def _keys(pe: dict[str, Any]) -> Keys:

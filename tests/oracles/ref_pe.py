@@ -46,10 +46,10 @@ class Command:
 
 
 class Stage:
-    """The jobs of a command, or of a stage of a composite op, for one engine. `name` and `pe` are those of the op log."""
+    """The jobs of a command, or of a stage of a composite op, for one engine. `name` and `pe`: of its entry in the op log."""
 
     def __init__(self, name: str, over: Callable[[int], None], jobs: Sequence[dict[str, Any]], pe: str = "") -> None:
-        self.name, self.pe = name, pe
+        self.entries = [(pe, name)]  # PE (if it is another one) and name, of each of its entries
         self.over = over
         self.records = [Record(0, {**job, "id": 0}) for job in jobs]
 
@@ -179,7 +179,7 @@ class Pe:
         for stage in self.stages:
             if all(record.end is not None for record in stage.records):
                 starts, ends = ([getattr(record, at) for record in stage.records] for at in ("start", "end"))
-                found.append((stage.pe or self.name, stage.name, min(starts), max(ends)))
+                found += [(pe or self.name, name, min(starts), max(ends)) for pe, name in stage.entries]
         return found
 
     def fetch_or_store(self, name: str, nbytes: int, over: Callable[[int], None]) -> None:

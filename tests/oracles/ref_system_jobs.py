@@ -146,13 +146,15 @@ class SystemJob(DmaJob):
         ranges = [(here, here + nbytes)], [(there, there + nbytes)]
         self.reads, self.writes = ranges if self.is_store else (ranges[1], ranges[0])
         ends = [f"{node}.pe_dma", f"{entry['peer']}.pe_dma"]
-        hops = site.roads.between(*(ends if self.is_store else ends[::-1]))
+        hops = entry.get("hops")  # of a message through switches
+        if hops is None:
+            hops = site.roads.between(*(ends if self.is_store else ends[::-1]))
         parts = []
         for i in range(ceil_div(nbytes, own.width)):
             banks = (own.bank_of_line(here // own.width + i),), (peer.bank_of_line(there // own.width + i),)
             reads, writes = banks if self.is_store else (banks[1], banks[0])
             parts.append(Part(reads, writes, min(own.width, nbytes - i * own.width)))
-        self.head = sum(hop.cycles for hop in hops)
+        self.head = entry.get("head", sum(hop.cycles for hop in hops))
         self.flows.append(SystemFlow(self, 0, parts, site.limits(hops), None))
 
     def _copy(self, site: Site) -> None:

@@ -15,7 +15,7 @@ from greenlet import getcurrent, greenlet
 from .ref_composite import ROWS, Composite, Op
 from .ref_geometry import ceil_div
 from .ref_pe import BITS, COMMAND, Command, Pe, Rows, Stage
-from .ref_queues import Queue
+from .ref_queues import Inbox
 
 
 class Bytes:
@@ -53,8 +53,8 @@ class Tl:
     def __init__(self, pe: Pe, rank: int | None, begins: int) -> None:
         """`begins`: the cycle in which the kernel begins."""
         self.pe, self.rank, self.begins = pe, rank, begins
-        self.queues_out: dict[tuple[int, str], Queue] = {}
-        self.queues_in: dict[tuple[int, str], Queue] = {}
+        self.queues_out: dict[tuple[int, str], Callable[[Any, Command], None]] = {}  # what issues a send
+        self.queues_in: dict[tuple[int, str], Inbox] = {}
         self.end: int | None = None  # the cycle in which the kernel has returned and all its commands have ended
         self._kernel: greenlet | None = None
         self._goes_on: Callable[[], bool] = bool
@@ -209,7 +209,7 @@ class Tl:
         self.wait(tile)
         self._room()
         command = Command((tile,))
-        self.queues_out[plane, direction].send(tile, command)
+        self.queues_out[plane, direction](tile, command)
         done = Whole(0, (), tile.dtype, command)
         if wait:
             self.wait(done)

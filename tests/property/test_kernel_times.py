@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kernbench.cmdq import Program
+from kernbench.components.builtin.switch_queue import SwitchQueueForm
 from kernbench.config import SystemConfig, load_config
 from kernbench.sim_engine.machine import Machine
 from kernbench.sim_engine.memory_store import MemoryStore
@@ -19,7 +20,7 @@ from kernbench.triton_emu.launch import PeWork
 from kernbench.triton_emu.queues import NeighbourTable
 from tests import queues
 from tests.machine_strategies import Draw
-from tests.oracles.ref_kernels import FlitKernels, SystemKernels
+from tests.oracles.ref_kernels import FlitKernels, SystemKernels, Through
 from tests.oracles.ref_queues import Protocol
 from tests.oracles.ref_tl import Tl
 from tests.property.test_flit_machines import mesh_of
@@ -52,12 +53,13 @@ steps = st.builds(
 
 
 class Case(NamedTuple):
-    """A system, the PEs of the ranks, what the ranks do, and how the bytes of messages travel."""
+    """A system, the PEs of the ranks, what the ranks do, how the bytes of messages travel, and queues through switches."""
 
     system: dict[str, Any]
     pes: list[str]
     plan: list[Step]
     protocol: Protocol
+    through: tuple[Through, ...] = ()
 
 
 @st.composite
@@ -69,6 +71,42 @@ def cases(draw: Draw) -> Case:
     protocol = draw(sampled_from([Protocol(), Protocol(), Protocol(3, 4, 8), Protocol(1, 120, 128), Protocol(20, 8, 8)]))
     system["pe"]["ipcq"]["protocols"] = {"simple": protocol._asdict()}
     return Case(system, chosen, draw(st.lists(steps, min_size=3, max_size=16)), protocol)
+
+
+@st.composite
+def switched_cases(draw: Draw) -> Case:
+    """SIPs with switches that combine and copy messages, and one rank on each SIP of a line."""
+    system = draw(systems().filter(lambda one: "flit" not in one["cube"]["mesh"]))
+    link = system["system"]["link"]
+    switch = {"cycles": draw(st.integers(0, 3)), "reduce": True, "oversubscription": draw(sampled_from([1, 1, 2]))}
+    kind, sips = draw(sampled_from(["switch", "fat_tree", "rails", "dimensions"])), draw(st.integers(2, 4))
+    several = {"sips": sips, "kind": kind, "link": link, "switch": switch}
+    line = list(range(sips))  # the SIPs that a switch may combine
+    if kind == "dimensions":
+        several |= {"sips": 2 * sips, "dimensions": [{"kind": "ring", "size": 2}, {"kind": "switch", "size": sips}]}
+        line = [2 * sip + 1 for sip in line]
+    elif kind != "switch" and sips == 4:
+        several["rows"] = draw(sampled_from([1, 2, 4]))
+        if (kind, several["rows"]) == ("rails", 2):
+            line = draw(sampled_from([[0, 1], [1, 3]]))
+    if kind == "rails":
+        del switch["oversubscription"]
+    system["system"] = several
+    system["pe"] |= {"cpu": {"cycles": draw(st.integers(0, 3))}}
+    system["pe"]["ipcq"] |= {"tier": "tcm"}
+    protocol = draw(sampled_from([Protocol(), Protocol(), Protocol(3, 4, 8), Protocol(1, 120, 128)]))
+    system["pe"]["ipcq"]["protocols"] = {"simple": protocol._asdict()}
+    names = load_config(system, kind=SystemConfig).pe_names
+    pes = [draw(sampled_from([name for name in names if name.startswith(f"sip{sip}.")])) for sip in draw(st.permutations(line))]
+    through = []
+    for plane in range(draw(st.integers(1, 3))):
+        members = draw(st.permutations(range(len(pes))))[: draw(st.integers(2, len(pes)))]
+        kind = draw(sampled_from(["REDUCE", "MULTICAST"]))
+        op = draw(sampled_from(["add", "mul"]))
+        through.append(Through(8 + plane, kind, draw(sampled_from(members)), tuple(members), op))
+    kinds = sampled_from(["through", "through", "through", *KINDS])
+    plan = draw(st.lists(steps, min_size=3, max_size=14))
+    return Case(system, pes, [step._replace(kind=draw(kinds)) for step in plan], protocol, tuple(through))
 
 
 def links_of(plan: list[Step], ranks: int) -> tuple[dict[int, dict[Any, Any]], dict[tuple[int, int], tuple[int, str, str]]]:
@@ -95,6 +133,7 @@ class Work(NamedTuple):
     places: list[int]
     ways: dict[tuple[int, int], tuple[int, str, str]]
     seen: list[tuple[int, int, int]]
+    through: tuple[Through, ...] = ()
 
 
 def kernel(work: Work, tl: Any) -> None:
@@ -105,7 +144,7 @@ def kernel(work: Work, tl: Any) -> None:
         own = step.rank % ranks
         mine = own == tl.rank
         have = shapes[own]
-        kind = step.kind if have or step.kind in ("gemm", "elements", "idle") else "load"
+        kind = step.kind if have or step.kind in ("gemm", "elements", "idle", "through") else "load"
         place = work.places[step.j % ranks] + 4 * (0, 16, 1, 128, 3, 256, 7)[step.j % 7]
         first, other = (step.i % len(have), step.j % len(have)) if have else (-1, -1)
         if kind == "load":
@@ -138,6 +177,8 @@ def kernel(work: Work, tl: Any) -> None:
             done.append(_elements(tl, step, place, work.places[step.k % ranks] + OUTPUT))
         elif kind == "send" and ranks > 1:
             _message(tl, work, step, shapes, tiles)
+        elif kind == "through":
+            _through(tl, work, step, shapes, tiles)
         elif kind == "idle" and mine:
             pause(tl, (1, 2, 7, 100)[step.i % 4])
         elif kind == "wait" and mine and done:
@@ -206,6 +247,29 @@ def _message(tl: Any, work: Work, step: Step, shapes: list[list[tuple[Any, str]]
         tiles.append(tile)
 
 
+def _through(tl: Any, work: Work, step: Step, shapes: list[list[tuple[Any, str]]], tiles: list[Any]) -> None:
+    """Messages through switches. All members send tiles of one shape; receivers keep only the last message, or none."""
+    form, dropped = work.through[step.i % len(work.through)], step.j % 2 == 0
+    shape, dtype = SHAPES[step.j % len(SHAPES)], DTYPES[step.k % 2]
+    reduces = form.kind == "REDUCE"
+    senders = form.members if reduces else (form.root,)
+    receivers = (form.root,) if reduces else tuple(rank for rank in form.members if rank != form.root)
+    for rank in receivers if not dropped else ():
+        shapes[rank].append((shape, dtype))
+    late = step.rank == tl.rank and step.flag
+    if late:
+        pause(tl, 1 + step.k)
+    if tl.rank in senders:
+        sent = tl.load(work.places[tl.rank], shape, dtype, wait=step.k % 3 == 0)
+    for _ in range(1 + step.i // 8 % 4):
+        if tl.rank in senders:
+            tl.send(form.kind, sent, plane=form.plane)
+        if tl.rank in receivers:
+            tile = (tl.recv_async if step.flag else tl.recv)(form.kind, shape, dtype, plane=form.plane)
+    if tl.rank in receivers and not dropped:
+        tiles.append(tile)
+
+
 def pause(tl: Any, cycles: int) -> None:
     if isinstance(tl, Tl):
         tl.idle(cycles)
@@ -234,7 +298,7 @@ def times_of(config: SystemConfig, case: Case, *, walk: str = "fast", skip: bool
     """A launch in kernbench. `step`: look at the machine after so many cycles, again and again."""
     places = places_of(config, case.pes)
     table, ways = links_of(case.plan, len(case.pes))
-    work = Work(case.plan, places, ways, [])
+    work = Work(case.plan, places, ways, [], case.through)
     store = MemoryStore()
     for place in set(places):
         store.write("hbm", place, np.ones(1 << 14, np.float32))
@@ -244,7 +308,8 @@ def times_of(config: SystemConfig, case: Case, *, walk: str = "fast", skip: bool
     )
     machine = Machine(config, Program("kernels"), system.components, whole=True, walk=walk)
     system.bind(machine)
-    system.queues.install(NeighbourTable(case.pes, table))
+    forms = [SwitchQueueForm(one.plane, one.kind, one.root, one.members, one.op) for one in case.through]
+    system.queues.install(NeighbourTable(case.pes, table, forms))
     while step and machine.status == "running":
         machine.step(step, skip=skip)
         machine.peek()
@@ -269,12 +334,12 @@ def check(case: Case) -> None:
     config = load_config(case.system, kind=SystemConfig)
     places = places_of(config, case.pes)
     table, ways = links_of(case.plan, len(case.pes))
-    work = Work(case.plan, places, ways, [])
+    work = Work(case.plan, places, ways, [], case.through)
     of_system = case.system, case.pes, lambda tl: kernel(work, tl), table, places, PlainRoads(config), case.protocol
     if "flit" in case.system["cube"]["mesh"]:
         reference: SystemKernels = FlitKernels(mesh_of(config), *of_system)
     else:
-        reference = SystemKernels(*of_system)
+        reference = SystemKernels(*of_system, case.through)
     want = reference.run()
     got = times_of(config, case)
     assert got["status"] == want["status"]
@@ -298,4 +363,17 @@ def test_kernels_take_the_cycles_of_the_reference(case: Case) -> None:
 @settings(RELAXED, max_examples=3000)
 @given(cases())
 def test_kernels_take_the_cycles_of_the_reference_for_long(case: Case) -> None:
+    check(case)
+
+
+@settings(RELAXED, max_examples=25)
+@given(switched_cases())
+def test_messages_through_switches_take_the_cycles_of_the_reference(case: Case) -> None:
+    check(case)
+
+
+@pytest.mark.nightly
+@settings(RELAXED, max_examples=3000)
+@given(switched_cases())
+def test_messages_through_switches_take_the_cycles_of_the_reference_for_long(case: Case) -> None:
     check(case)

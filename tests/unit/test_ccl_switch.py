@@ -170,6 +170,15 @@ def test_refusals(config: list[str], form: SwitchQueueForm, said: str) -> None:
         run(load_config("two_sips", config, kind=SystemConfig), summed, form)
 
 
+@pytest.mark.parametrize(("direction", "members"), [(REDUCE, (0, 3)), (REDUCE, (1, 2, 3)), (MULTICAST, (1, 2, 3))])
+def test_a_switch_is_on_the_routes_of_all_members(direction: str, members: tuple[int, ...]) -> None:
+    """Two nodes of two SIPs: the routes to the other SIP of the root's node and to the one on its rail have no common switch, and
+    those to and from the fourth SIP pass through different ones."""
+    config = load_config("two_sips", ["system.sips=4", "system.kind=rails", "system.rows=2", "system.switch.reduce=true"])
+    with pytest.raises(InputError, match=r"no switch is on the routes between sip3\.cube0\.pe0 and all other members"):
+        run(config, summed, SwitchQueueForm(0, direction, 3, members))
+
+
 def test_members_are_on_different_sips_and_slots_in_scratchpads() -> None:
     pes = ["sip0.cube0.pe0", "sip0.cube0.pe1"]
     with pytest.raises(InputError, match="must be on different SIPs"):

@@ -345,7 +345,7 @@ class RuntimeRoutes:
     def switch_route(self, root: int, members: Sequence[int], to_root: bool) -> tuple[int, int]:
         """(memory, route) of a transfer that switches combine on the route from all members to one of them, or copy on the
         route from that member to all others. Each link carries the transfer once. InputError for a machine whose routers move
-        flits.
+        flits, and if no switch is on the routes of all members.
         """
         if self._mesh is not None:
             rule = "queues through switches need a mesh without flits"
@@ -355,10 +355,16 @@ class RuntimeRoutes:
             others = [one for one in members if one != root]
             routes = [self._route_between(one, root) if to_root else self._route_between(root, one) for one in others]
             edges = [edge for route in routes for edge in route.edges]
+            out = self._route_between(root, others[0]).edges
+            common = set.intersection(*({edge.target for edge in route.edges} for route in routes))
+            switches = {node for node in common if node.startswith(naming.SWITCH)}
+            up = next((k for k, edge in enumerate(out) if edge.target in switches), None)
+            if up is None:
+                names = ", ".join(self.pes[one] for one in members)
+                rule = f"no switch is on the routes between {self.pes[root]} and all other members of {names}"
+                remedy = "take members of one node, or on one rail"
+                raise InputError(Problem("queues through switches", rule, remedy=remedy))
             if to_root:  # the data of the root itself go up to its switch
-                there = {edge.target for edge in edges if edge.target.startswith(naming.SWITCH)}
-                out = self._route_between(root, others[0]).edges
-                up = next(k for k, edge in enumerate(out) if edge.target in there)
                 edges += out[: up + 1]
             whole = Route(tuple(dict.fromkeys(edges)))
             links, _ = whole.links(self._links, None)

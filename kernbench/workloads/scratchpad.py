@@ -108,19 +108,28 @@ class Ring:
     start.
 
     A later tile reuses the bytes of an earlier one, and its writer waits for the readers of the earlier tile. A ring of two
-    tiles therefore is double buffering. All uses of a tile must be emitted before the ring reuses its bytes.
+    tiles therefore is double buffering. All uses of a tile must be emitted before the ring reuses its bytes. A ring may be
+    extended by more buffers: a tile that does not fit before the end of one is placed at the start of the next one.
     """
 
     def __init__(self, buffer: Buffer, line_bytes: int, skew_bytes: int = 0) -> None:
         self.buffer = buffer
         self.line_bytes = line_bytes
         self.skew_bytes = skew_bytes
+        self._buffers = [buffer]
+        self._turn = 0  # the number of the buffer of the last tile
         self._next = 0
+
+    def extend(self, buffer: Buffer) -> None:
+        """Let tiles go on in another buffer, after the one of the last tile."""
+        self._buffers.insert(self._turn + 1, buffer)
 
     def take(self, nbytes: int) -> int:
         """The flat address of `nbytes` bytes."""
         if nbytes > self.buffer.nbytes:
             raise InternalError(f"a tile of {nbytes} bytes does not fit the {self.buffer.nbytes} of {self.buffer.name}")
-        at = self._next if self._next + nbytes <= self.buffer.nbytes else 0
+        at = self._next
+        while at + nbytes > self._buffers[self._turn].nbytes:
+            self._turn, at = (self._turn + 1) % len(self._buffers), 0
         self._next = ceil_div(at + nbytes, self.line_bytes) * self.line_bytes + self.skew_bytes
-        return self.buffer.start + at
+        return self._buffers[self._turn].start + at

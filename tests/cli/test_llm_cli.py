@@ -134,6 +134,22 @@ def test_the_plans_that_were_compared_are_shown_with_the_one_that_is_used(kbsim:
     assert text.count(" used") == 2 + 2 and "% slower" in text  # of the notes, too
 
 
+def test_divisions_of_layers_of_parts_are_shown_with_the_one_that_is_used(kbsim: Kbsim) -> None:
+    """With prefetched experts, a prefill is divided by simulation. Decode steps have the first division that fits."""
+    asked = ("llm", "--model", "qwen3-30b-a3b", "--layers", "1", "--config", "t4", "--prompt", "256", "--plan")
+    given = json.loads(kbsim(*asked, "--prefetch-experts", "--json").out)
+    compared, (decode,) = given["plans"]["prefill"], given["plans"]["decode"]
+    cycles = [one["cycles"] for one in compared]
+    (used,) = [one for one in compared if one["verdict"] == "used"]
+    assert used["cycles"] == min(filter(None, cycles)) < cycles[0] and used["extra"] > 0
+    assert all((one["verdict"] == "does not fit") == (one["cycles"] is None) for one in compared)
+    assert (decode["verdict"], decode["cycles"]) == ("used: the most rows that fit", None)
+    text = kbsim(*asked, "--prefetch-experts").out
+    assert f"{used['cycles']:,}" in text and "does not fit" in text and "% slower" in text
+    plain = json.loads(kbsim(*asked, "--ep", "--json", "--phase", "prefill").out)["plans"]["prefill"]
+    assert [one["verdict"] for one in plain] == ["used: the most rows that fit"]
+
+
 def test_a_comparison_is_drawn_the_same_each_time(kbsim: Kbsim) -> None:
     pytest.importorskip("matplotlib")
     once = ("llm", "--layers", "1", "--tokens", "1", "--phase", "decode")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from kernbench.cli import output
@@ -9,17 +11,20 @@ from kernbench.cli.text import Justify, size_text, table
 from kernbench.common.errors import InputError, Problem
 
 if TYPE_CHECKING:
+    from kernbench.workloads.blocks.programs import BlockPrograms
     from kernbench.workloads.llm.steps import LlmPrograms
     from kernbench.workloads.parallel.programs import ParallelPrograms
 
 
 def show_plans(programs: LlmPrograms | ParallelPrograms, *, as_json: bool) -> int:
     """Show the plans that the planner compared for the first layer of each phase's first step."""
+    from kernbench.workloads.blocks.programs import BlockPrograms
     from kernbench.workloads.planner import TENSORS, Candidate, compared_plans
 
     programs = first_stage(programs)
+    if isinstance(programs, BlockPrograms):
+        return _show_divisions(programs, as_json=as_json)
     job, shape = programs.job, programs.shapes[0]
-    check_planned(programs, "--plan")
     summed = programs.sums_of(shape)
     steps = {step.phase: step for step in reversed(programs.steps)}
     found = {
@@ -55,6 +60,50 @@ def show_plans(programs: LlmPrograms | ParallelPrograms, *, as_json: bool) -> in
             made.add_row(f"{row['tiles']} x {size_text(row['tile_bytes'])}", blocks, stays, cycles, row["verdict"])
         output.show([made])
     return output.OK
+
+
+def _show_divisions(programs: BlockPrograms, *, as_json: bool) -> int:
+    """Show how layers that are lowered part by part are divided, and the divisions that were compared by simulation: for each
+    kind of layer in the first step of each phase."""
+    plans: dict[str, list[dict[str, Any]]] = {}
+    for step in {step.phase: step for step in reversed(programs.steps)}.values():
+        known = set[Hashable]()
+        rows = plans.setdefault(step.phase, [])
+        for segment in programs.segments(step):
+            if segment.kind == "layer" and segment.key not in known:
+                known.add(segment.key)
+                used, compared = programs.compared_blocks(segment)
+                least = min((cycles for _, cycles in compared if cycles is not None), default=0)
+                for blocks, cycles in compared or [(used, None)]:
+                    verdict = _division_verdict(cycles, least) if compared else "used: the most rows that fit"
+                    verdict = "used" if compared and blocks == used else verdict
+                    rows.append({"layer": segment.layer, **asdict(blocks), "cycles": cycles, "verdict": verdict})
+    plans = {phase: plans[phase] for phase in ("prefill", "decode") if phase in plans}
+    if as_json:
+        output.show_json({"model": programs.model.name, "machine": programs.machine.source, "plans": plans})
+        return output.OK
+    note = "simulated cycles of a layer; weights: eighths of the scratchpad, and those added for the network"
+    columns: list[tuple[str, Justify]] = [(name, "left") for name in ("layer", "rows", "parts", "weights", "slices", "latents")]
+    columns += [("cycles", "right"), ("", "left")]
+    for phase, found in plans.items():
+        made = table(f"Divisions of a layer, {phase}", columns, note)
+        for row in found:
+            tokens = f"{row['rows']}, then {row['network_rows']}" if row["network_rows"] else str(row["rows"])
+            weights = "a few tiles" if not row["ring"] else f"{row['ring']}/8"
+            weights += f" + {row['extra']}/8" if row["extra"] else ""
+            parts, slices = (str(row[name] or "whole") for name in ("part_rows", "slices"))
+            latents, cycles = "shared" if row["shares_latents"] else "all", row["cycles"]
+            number = "n/a" if cycles is None else f"{cycles:,}"
+            made.add_row(str(row["layer"]), tokens, parts, weights, slices, latents, number, row["verdict"])
+        output.show([made])
+    return output.OK
+
+
+def _division_verdict(cycles: int | None, least: int) -> str:
+    """Why a division is not used."""
+    if cycles is None:
+        return "does not fit"
+    return f"{cycles / least - 1:.1%} slower" if cycles > least else "no faster"
 
 
 def first_stage(programs: LlmPrograms | ParallelPrograms) -> LlmPrograms:

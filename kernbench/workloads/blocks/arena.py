@@ -30,6 +30,10 @@ class Arena:
         for place in places:
             del self._used[place]
 
+    def restart(self) -> None:
+        """Take the next buffers from the beginning on: most buffers were given back, and large ones need bytes side by side."""
+        self._next = self.start
+
     def _found(self, at: int, need: int) -> int | None:
         """The first room at this address or behind it."""
         for start, end in sorted(self._used.items()):

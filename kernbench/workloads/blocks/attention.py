@@ -5,7 +5,8 @@ Keys go through the scratchpad tile by tile, with a softmax of each tile and a c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from kernbench.cmdq.footprint import bytes_of, unpacked_bits
 from kernbench.common.units import ceil_div
@@ -25,6 +26,53 @@ def mix(layer: LayerEmitter, mixer: Attention, normed: int, pieces: Sequence[Pie
             attend(layer, mixer, piece, head, made["q"], out, new)
         layer.arena.give(*new.values())
     return project_output(layer, mixer, made, out, rows)
+
+
+def in_parts(
+    layer: LayerEmitter, mixer: Attention, made: dict[str, int], pieces: Sequence[Piece], most: int
+) -> Iterator[tuple[int, int, int]]:
+    """Attention and output projection of prompts from their first token on, in parts of at most `most` rows; yields the output
+    of each part, its first row and its rows. `made`: the projections of all rows, which are given back.
+
+    The output projection of a part follows its attention. Its weights are loaded once and stay until the last part.
+    """
+    weight, base, _ = layer.memory.weights["wo"]
+    layer.set_phase("OUT_PROJ")
+    (tiles,) = layer.tiles_that_stay((weight, base, weight.rows, weight.cols))
+    group, dims = mixer.heads // mixer.kv_heads, (mixer.head_dim, mixer.value_dim)
+    for piece in pieces:
+        new = store_new_keys(layer, {"k": made["k"], "v": made["v"]}, piece)
+        for first, part in parts_of(piece, most):
+            out = layer.take(part.rows * mixer.out_width)
+            for head in range(mixer.kv_heads):
+                at, _ = head_offsets(layer, mixer, piece, head)
+                q = made["q"] + at + layer.act(first * group * mixer.head_dim)
+                to = out + layer.act(part.rows * head * group * mixer.value_dim)
+                attend_to_new(layer, mixer, part, q, to, new, piece, head, dims)
+            layer.set_phase("OUT_PROJ")
+            found = layer.take(part.rows * weight.cols)
+            layer.multiply_loaded(weight, part.rows, out, found, tiles, weight.rows)
+            layer.add_bias(mixer.out_bias, found, layer.hidden, part.rows)
+            layer.arena.give(out)
+            yield found, piece.row + first, part.rows
+        layer.arena.give(*new.values())
+    layer.arena.give(*made.values())
+
+
+def parts_of(piece: Piece, most: int) -> Iterator[tuple[int, Piece]]:
+    """Parts of at most `most` rows of a piece: the first row of each in the piece, and the rows after those before."""
+    for first in range(0, piece.rows, most):
+        yield first, replace(piece, rows=min(most, piece.rows - first), cached=piece.cached + first)
+
+
+def attend_to_new(
+    layer: LayerEmitter, mixer: Attention, part: Piece, q: int, out: int, new: dict[str, int], piece: Piece, head: int,
+    dims: tuple[int, int],
+) -> None:  # fmt: skip
+    """The query heads of one key and value head of a part of a piece, over the new keys of the piece."""
+    bits, group = layer.shape.kv_bits, mixer.heads // mixer.kv_heads
+    k, v = (new[name] + bytes_of(piece.rows * head * dim, bits) for name, dim in zip(("k", "v"), dims, strict=True))
+    attend_to_tile(layer, mixer, part, group, q, out, (k, v), (piece.cached, piece.rows), dims, head, set())
 
 
 def project(layer: LayerEmitter, mixer: Attention, normed: int, rows: int, names: str) -> dict[str, int]:

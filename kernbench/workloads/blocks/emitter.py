@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import Any
 
 from kernbench.cmdq.footprint import bytes_of, unpacked_bits
@@ -14,6 +15,7 @@ from kernbench.config.kinds import beyond_scratchpad
 from kernbench.config.schema import NpuConfig
 from kernbench.workloads.blocks.arena import Arena
 from kernbench.workloads.blocks.batch import Batch, Piece
+from kernbench.workloads.blocks.division import Blocks
 from kernbench.workloads.blocks.meetings import ALONE, Meeting, Seat
 from kernbench.workloads.blocks.memory import BlockMemory
 from kernbench.workloads.blocks.shape import BlockShape
@@ -22,12 +24,13 @@ from kernbench.workloads.layer.dram import Span
 from kernbench.workloads.layer.kv import PAGE_NUMBER_BITS
 from kernbench.workloads.models.parts import Weight
 from kernbench.workloads.routing import Routing
-from kernbench.workloads.scratchpad import Buffer, Ring
+from kernbench.workloads.scratchpad import Buffer, DoesNotFit, Ring
 from kernbench.workloads.transfers import LAYER_PART, in_flight, setup_bytes, tile_sizes
 
 _PIECE_BYTES = 64 << 10  #: activations and keys go through DMA in pieces of about this
 _TILE_KIB = (256, 128, 64, 32, 16, 8, 4, 2)
-_LOADS_AHEAD = 3  #: loads of weights ahead of the router that are in progress, for each transfer that hides the setup of others
+_LOADS_AHEAD = 3
+Tile = tuple[int, int, int]  #: of a matrix in the scratchpad: its place, its first column and its columns
 
 
 def as_elements(count: int, bits: int) -> tuple[int, int]:
@@ -36,42 +39,47 @@ def as_elements(count: int, bits: int) -> tuple[int, int]:
 
 
 class LayerEmitter(ABC):
-    """A layer of one shard in the making. `rows`: [token] of a block, at most. `ends`: where the layer reads and writes.
+    """A layer of one shard in the making. `ends`: where the layer reads and writes.
 
     `encoded`: the address of the encoder's output. `words`: of the rows of the embedding, for a block that predicts.
     `splits_rows`: shards have rows of their own between products (sequence parallelism). `prefetches`: the weights of all
-    experts are loaded without waiting for the router; on several PEs, those of a prefill then wait for earlier loads. `deep`:
-    half of the scratchpad holds weights. `network_rows`: [token] of a block of the network, which then follows the mixer of all
-    blocks; 0: each block goes through both. `slices`: outputs of experts may be added up over PEs in slices of columns.
+    experts are loaded without waiting for the router; on several PEs, those of a prefill then wait for earlier loads. `blocks`:
+    how the rows and the scratchpad are divided.
     """
 
     def __init__(
-        self, shape: BlockShape, config: NpuConfig, emit: Emitter, memory: BlockMemory, batch: Batch, rows: int,
+        self, shape: BlockShape, config: NpuConfig, emit: Emitter, memory: BlockMemory, batch: Batch, blocks: Blocks,
         ends: tuple[int, int, int], routing: Routing, encoded: int = 0, words: int = 0, seat: Seat = ALONE,
-        splits_rows: bool = False, prefetches: bool = False, deep: bool = False, network_rows: int = 0, slices: bool = False,
+        splits_rows: bool = False, prefetches: bool = False,
     ) -> None:  # fmt: skip
         self.shape, self.config, self.emit, self.memory, self.batch = shape, config, emit, memory, batch
-        self.rows, self.network_rows, self.routing = rows, network_rows, routing
+        self.rows, self.blocks, self.routing = blocks.rows, blocks, routing
         self.source, self.target, self.rope = ends
         self.encoded, self.words = encoded, words
-        self.seat, self.splits_rows, self.prefetches, self.sliced = seat, splits_rows, prefetches, slices
+        self.seat, self.splits_rows, self.prefetches = seat, splits_rows, prefetches
         self.act_bits, self.act = shape.activation_bits, shape.act
         self.hidden = shape.hidden
         self.align = config.dma.alignment_bytes
         self.meta: dict[str, Any] = {}
         self._table: tuple[int, int] | None = None  # of the page table in the scratchpad: address and bytes
         line, size = config.spm.bank_width_bytes, config.spm.size_bytes
-        self._tile_bytes, ring = weight_ring(config, longest_column(shape), deep=deep)
+        self._tile_bytes, of_weights = weight_ring(config, longest_column(shape), blocks.ring)
         self.paces = seat.shards * seat.groups > 1 and any(group.tokens > 1 for group in batch.groups)
         self._in_progress = deque[tuple[int, int]]()  # loads that the latest load does not wait for: their jobs and bytes
         self._ended: list[int] = []  # the load that it waits for
         self._loaded = -1, 0  # matrices that are loaded together: the address of the latest ones in DRAM and in the scratchpad
-        self._weights = Ring(Buffer("weights", 0, ring, 0, 0), line, (config.spm.num_banks // 4 + 1) * line)
-        self.arena = Arena(ceil_div(ring, line) * line, size, line)
+        self._weights = Ring(Buffer("weights", 0, of_weights, 0, 0), line, (config.spm.num_banks // 4 + 1) * line)
+        self.arena = Arena(ceil_div(of_weights, line) * line, size, line)
 
     @abstractmethod
     def emit_all(self) -> Iterator[Meeting]:
         """Emit the whole layer; yield where PEs must exchange data."""
+
+    def extend_weights(self) -> None:
+        """Let the weights of the network also use bytes that the mixer has used, each as soon as the mixer has read it."""
+        if self.blocks.extra:
+            nbytes = self.config.spm.size_bytes * self.blocks.extra // 8
+            self._weights.extend(Buffer("more weights", self.arena.take(nbytes), nbytes, 0, 0))
 
     def load_page_table(self) -> None:
         """The numbers of the pages of all sequences: transfers with the cache wait for them."""
@@ -170,10 +178,13 @@ class LayerEmitter(ABC):
         self.split_vector(self.shape.norm, self.hidden, rows, source, place)
         return place
 
-    def product(self, name: str, rows: int, source: int, copy: int = 0, wait: tuple[int, int] | None = None) -> int:
-        """Rows times a matrix, in a new buffer. `wait`: bytes that must be there before its weights are loaded."""
+    def product(
+        self, name: str, rows: int, source: int, copy: int = 0, wait: tuple[int, int] | None = None, out: int | None = None
+    ) -> int:
+        """Rows times a matrix, at `out` or in a new buffer. `wait`: bytes that must be there before its weights are loaded."""
         weight, base, each = self.memory.weights[name]
-        out = self.take(rows * weight.cols)
+        if out is None:
+            out = self.take(rows * weight.cols)
         if name in self.memory.together:
             slot = self._load_together(name, copy, wait)
             self._gemm(weight, rows, source, slot, out, weight.rows, weight.cols)
@@ -182,11 +193,13 @@ class LayerEmitter(ABC):
         return out
 
     def columns(
-        self, name: str, rows: int, source: int, copy: int, wait: tuple[int, int] | None, first: int, width: int
-    ) -> int:
-        """Rows times some columns of a matrix, in a new buffer."""
+        self, name: str, rows: int, source: int, copy: int, wait: tuple[int, int] | None, first: int, width: int,
+        out: int | None = None,
+    ) -> int:  # fmt: skip
+        """Rows times some columns of a matrix, at `out` or in a new buffer."""
         weight, base, each = self.memory.weights[name]
-        out = self.take(rows * width)
+        if out is None:
+            out = self.take(rows * width)
         begin = bytes_of(self.shape.stored(weight, weight.rows) * first, self.shape.bits_of(weight))
         self.multiply(weight, rows, source, out, base + copy * each + begin, weight.rows, width, wait)
         return out
@@ -232,6 +245,12 @@ class LayerEmitter(ABC):
     def multiply(
         self, weight: Weight, rows: int, source: int, out: int, base: int, k: int, n: int, wait: tuple[int, int] | None = None
     ) -> None:
+        self.multiply_loaded(weight, rows, source, out, self.tiles(weight, base, k, n, wait), k)
+
+    def tiles(
+        self, weight: Weight, base: int, k: int, n: int, wait: tuple[int, int] | None = None
+    ) -> Iterator[Tile]:
+        """Loads the tiles of a matrix in turn; yields the place, the first column and the columns of each."""
         bits = self.shape.bits_of(weight)
         stored = self.shape.stored(weight, k)
         cols = min(n, max(1, self._tile_bytes * 8 // (stored * bits)))
@@ -244,6 +263,29 @@ class LayerEmitter(ABC):
             span = Span(base + bytes_of(stored * col, bits), 1, stored * width, nbytes)
             load = self.emit.load("weight", bits, span, slot, **self.meta)
             self._delay(load, nbytes, wait)
+            yield slot, col, width
+
+    def tiles_that_stay(self, *matrices: tuple[Weight, int, int, int]) -> list[list[Tile]]:
+        """Loads all tiles of matrices, for several products with each. DoesNotFit if the ring of weights has no room for them.
+
+        `matrices`: weight, address, rows and columns of each. No other tile may be loaded before the last of the products.
+        """
+        found, ranges = [], list[tuple[int, int]]()
+        for weight, base, k, n in matrices:
+            tiles = list(self.tiles(weight, base, k, n))
+            column = self.shape.stored(weight, k), self.shape.bits_of(weight)
+            ranges += [(slot, slot + bytes_of(column[0] * width, column[1])) for slot, _, width in tiles]
+            found.append(tiles)
+        for (_, end), (behind, _) in pairwise(sorted(ranges)):
+            if end > behind:
+                raise DoesNotFit(sum(end - begin for begin, end in ranges))
+        return found
+
+    def multiply_loaded(
+        self, weight: Weight, rows: int, source: int, out: int, tiles: Iterable[Tile], k: int
+    ) -> None:
+        """Rows times a matrix whose tiles are loaded, or are loaded in turn."""
+        for slot, col, width in tiles:
             self._gemm(weight, rows, source, slot, out + self.act(rows * col), k, width)
 
     def te(self, op: str, left: int, right: int, out: int, m: int, n: int, k: int, bits: int, head: int) -> None:
@@ -266,10 +308,10 @@ def expert_transfer(shape: BlockShape, config: NpuConfig) -> int:
     return weight_ring(config, longest_column(shape))[0] if setup_bytes(config) and in_flight(config) == 1 else 0
 
 
-def weight_ring(config: NpuConfig, column_bits: int, *, deep: bool = False) -> tuple[int, int]:
+def weight_ring(config: NpuConfig, column_bits: int, eighths: int = 0) -> tuple[int, int]:
     """[byte] of a weight tile and of the ring of tiles: the largest tiles with which the ring is a third of the scratchpad.
 
-    A `deep` ring has as many of these tiles as half of the scratchpad holds.
+    `eighths`: the ring has as many of these tiles as this part of the scratchpad holds, if they are more.
     """
     line = config.spm.bank_width_bytes
     skew = (config.spm.num_banks // 4 + 1) * line
@@ -278,6 +320,6 @@ def weight_ring(config: NpuConfig, column_bits: int, *, deep: bool = False) -> t
         for kib in tile_sizes(config, _TILE_KIB, LAYER_PART):
             slot = ceil_div((kib << 10) + 2 * config.dma.alignment_bytes, line) * line + skew
             if wanted * slot <= most and column_bits <= kib << 13:
-                return kib << 10, max(wanted, config.spm.size_bytes // 2 // slot if deep else 0) * slot
+                return kib << 10, max(wanted, config.spm.size_bytes * eighths // 8 // slot) * slot
     rule = "two tiles of one column of each matrix must fit a third of the scratchpad"
     raise InputError(beyond_scratchpad(config, rule))

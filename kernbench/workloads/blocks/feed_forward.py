@@ -31,12 +31,16 @@ def feed_forward(layer: LayerEmitter, ffn: Mlp | Experts, normed: int, rows: int
     return total
 
 
-def in_slices(layer: LayerEmitter, ffn: Experts, normed: int, rows: int, slices: int) -> Generator[tuple[int, int], None, int]:
-    """The output of experts in slices of columns: the down projections of all experts follow their gate and up projections.
+def in_slices(
+    layer: LayerEmitter, ffn: Mlp | Experts, normed: int, rows: int, slices: int
+) -> Generator[tuple[int, int], None, int]:
+    """The output of a network in slices of columns: the down projections of all experts follow their gate and up projections.
 
     Yields the place and the number of elements of each slice when it is complete, so that its sum over PEs runs beside the next
     slice; returns the place of all of them.
     """
+    if isinstance(ffn, Mlp):
+        return (yield from _plain_in_slices(layer, ffn, normed, rows, slices))
     routes, total, wait = _routed(layer, ffn, normed, rows)
     made = []
     for copy, some in _local(layer, ffn, rows):
@@ -65,6 +69,24 @@ def in_slices(layer: LayerEmitter, ffn: Experts, normed: int, rows: int, slices:
         yield at, rows * width
         first += width
     layer.arena.give(routes, *(place for _, _, place in made))
+    return total
+
+
+def _plain_in_slices(
+    layer: LayerEmitter, mlp: Mlp, normed: int, rows: int, slices: int
+) -> Generator[tuple[int, int], None, int]:
+    """The same without experts."""
+    total = layer.take(rows * layer.hidden)
+    place, *others = inner(layer, mlp, "", rows, normed, 0, None)
+    first = 0
+    for width in even_parts(layer.hidden, slices):
+        at = total + layer.act(rows * first)
+        layer.set_phase("MLP_DOWN")
+        layer.columns("w_down", rows, place, 0, None, first, width, at)
+        layer.add_bias(mlp.down_bias, at, width, rows)
+        yield at, rows * width
+        first += width
+    layer.arena.give(place, *others)
     return total
 
 

@@ -17,10 +17,6 @@ from kernbench.workloads.blocks.meetings import GatheredRows, Meeting, Scattered
 from kernbench.workloads.layer.buffers import chunk_bytes
 from kernbench.workloads.layer.projections import PartialRows
 from kernbench.workloads.models.parts import Attention, Experts, LatentAttention, LinearAttention, Mixer, Mlp
-from kernbench.workloads.transfers import setup_bytes
-
-SLICES = 4, 2  #: slices of columns of experts' outputs, the most if they fit: the sum of each one runs beside the next one
-LEAST = 2  #: a slice of a matrix is so many times as long as what a transfer could move during its setup, at least
 
 
 class BlockLayer(LayerEmitter):
@@ -33,9 +29,9 @@ class BlockLayer(LayerEmitter):
             self.load("weight", self.shape.gain_bits, self.memory.vectors, self.shape.vector_elements)
         self.load_page_table()
         yield from self._first_pass()
-        if self.network_rows:
+        if self.blocks.network_rows:
             yield from self._blocks(self.rows, self._mixer_block)
-            yield from self._blocks(self.network_rows, self._network_block)
+            yield from self._blocks(self.blocks.network_rows, self._network_block)
         else:
             yield from self._blocks(self.rows, self._block)
 
@@ -68,9 +64,12 @@ class BlockLayer(LayerEmitter):
         x = self._input(first, rows)
         if block.predicts:
             x = self._with_words(x, first, rows)
-        out = None
-        normed = yield from self._normed(x, rows)
-        if block.mixer is not None:
+        out, in_parts = None, self._has_parts(pieces)
+        if not in_parts:
+            normed = yield from self._normed(x, rows)
+        if in_parts:
+            normed = yield from self._mixed_in_parts(x, pieces, rows)
+        elif block.mixer is not None:
             out = yield from self._mix(block.mixer, normed, pieces, rows)
         if not block.parallel and out is not None:
             yield from self._reduce(out, rows)
@@ -84,7 +83,7 @@ class BlockLayer(LayerEmitter):
             self.vector("add", hidden, rows, x, x, seen)
             self.arena.give(seen)
         if block.ffn is not None:
-            if not block.parallel or block.norms == 2:
+            if not in_parts and (not block.parallel or block.norms == 2):
                 self.arena.give(normed)
                 normed = yield from self._normed(x, rows)
             network = yield from self._network_of(block.ffn, normed, rows)
@@ -150,6 +149,46 @@ class BlockLayer(LayerEmitter):
         if count:
             self.store("activation", self.act_bits, self.target + self.act(first * self.hidden), count, x)
         self.arena.give(x)
+
+    def _has_parts(self, pieces: Sequence[Piece]) -> bool:
+        """Whether the sums over PEs of parts of a block run beside the attention of the next part."""
+        mixer = self.shape.block.mixer
+        plain = isinstance(mixer, LatentAttention) or (isinstance(mixer, Attention) and not mixer.gated)
+        return plain and self.blocks.part_rows > 0 and not any(piece.cached for piece in pieces)
+
+    def _mixed_in_parts(self, x: int, pieces: Sequence[Piece], rows: int) -> Generator[Meeting, None, int]:
+        """Attention in parts of the rows, each added to the residual stream when all PEs have it; the norm of all rows behind
+        it."""
+        mixer, most = self.shape.block.mixer, self.blocks.part_rows
+        if isinstance(mixer, LatentAttention):
+            made, place = yield from self._latents(mixer, x, rows)
+            parts = latent_attention.in_parts(self, mixer, made, pieces, rows, most)
+        else:
+            assert isinstance(mixer, Attention)
+            place = self.norm(x, rows)
+            made = attention.project(self, mixer, place, rows, "qkv")
+            parts = attention.in_parts(self, mixer, made, pieces, most)
+        for out, first, count in parts:
+            yield from self._reduce(out, count)
+            begin = self.act(first * self.hidden)
+            self._add_to_stream(x + begin, out, count)
+            self.norm(x + begin, count, place + begin)
+        self.arena.restart()
+        return place
+
+    def _latents(self, mixer: LatentAttention, x: int, rows: int) -> Generator[Meeting, None, tuple[dict[str, int], int]]:
+        """Queries and latent vectors of all rows, and a buffer that has room for all rows."""
+        counts, line = even_parts(rows, self.shape.shards), self.config.spm.bank_width_bytes
+        widths = mixer.q_rank, mixer.token_elements
+        lines = all(self.act(count * width) % line == 0 for count in counts for width in widths)
+        if not self.blocks.shares_latents or not mixer.q_rank or not lines:
+            normed = self.norm(x, rows)
+            return latent_attention.project(self, mixer, normed, rows, ("q", "latent")), normed
+        first, count = sum(counts[: self.seat.shard]), counts[self.seat.shard]
+        normed = self.norm(x + self.act(first * self.hidden), count)
+        made = yield from latent_attention.project_shares(self, mixer, normed, rows, (first, count))
+        self.arena.give(normed)
+        return made, self.take(rows * self.hidden)
 
     def _normed(self, x: int, rows: int) -> Generator[Meeting, None, int]:
         """The norm of all rows of a block. With --sp each shard norms its own rows, and an all-gather follows."""
@@ -224,27 +263,25 @@ class BlockLayer(LayerEmitter):
         return recurrences.mix_state_space(self, mixer, normed, pieces, rows)
 
     def _slices(self, rows: int) -> int:
-        """The slices of columns in which the outputs of experts are added up; 0: as a whole.
-
-        Each slice begins at a line. A slice of a matrix takes a load of its own, which must be longer than the setup of a
-        transfer.
-        """
+        """The slices of columns, each from a line on, in which the outputs of the network are added up; 0: as a whole."""
         block, line = self.shape.block, self.config.spm.bank_width_bytes
-        whole = not self.sliced or not self.paces or self.memory.together or block.parallel or block.norms == 4
-        if whole or self.shape.shards == 1 or not isinstance(block.ffn, Experts):
+        whole = not self.blocks.slices or not self.paces or self.memory.together or block.parallel or block.norms == 4
+        if whole or self.shape.shards == 1:
             return 0
-        nbytes, setup = self.shape.matrix_bytes(self.memory.weights["w_down"][0]), setup_bytes(self.config)
         parts = even_parts(rows, self.shape.shards) if self.splits_rows else [rows]
-        for slices in SLICES:
+        slices = self.blocks.slices
+        while slices > 1:
             lines = all(self.act(count * self.hidden) % (slices * line) == 0 for count in parts)
-            if lines and self.hidden % slices == 0 and nbytes >= LEAST * slices * setup:
+            if lines and self.hidden % slices == 0:
                 return slices
+            slices //= 2
         return 0
 
     def _network_of(self, ffn: Mlp | Experts, normed: int, rows: int) -> Generator[Meeting, None, int]:
         """The output of the network; PEs that share experts exchange rows here, and add up the slices of experts' outputs."""
         slices = self._slices(rows)
-        if not slices or not isinstance(ffn, Experts):
+        self.extend_weights()
+        if not slices:
             yield from ()
             return feed_forward.feed_forward(self, ffn, normed, rows)
         running = feed_forward.in_slices(self, ffn, normed, rows, slices)

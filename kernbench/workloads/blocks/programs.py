@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import astuple, replace
+from functools import cached_property, partial
 from math import lcm
+from operator import itemgetter
 from typing import cast
 
 from kernbench.cmdq.footprint import bytes_of
@@ -16,18 +17,22 @@ from kernbench.common.units import ceil_div, even_parts, near_size
 from kernbench.config.kinds import beyond_dram, beyond_scratchpad
 from kernbench.config.schema import NpuConfig
 from kernbench.config.system import SystemConfig
+from kernbench.sim_engine.machine import Machine
 from kernbench.workloads.blocks.batch import Batch, Sequences
 from kernbench.workloads.blocks.context import ContextLayer, ContextShare, check_context, most_cached
+from kernbench.workloads.blocks.division import Blocks, first_blocks, smaller_blocks
 from kernbench.workloads.blocks.emitter import LayerEmitter, expert_transfer
 from kernbench.workloads.blocks.front import Front, FrontStage, stages_of
 from kernbench.workloads.blocks.layer import BlockLayer
 from kernbench.workloads.blocks.meetings import Seat, run_together, seats_of
 from kernbench.workloads.blocks.memory import BlockMemory, place_blocks
+from kernbench.workloads.blocks.search import PART_ROWS, tried_blocks
 from kernbench.workloads.blocks.shape import BlockShape, shard_of_parts, shares_heads
 from kernbench.workloads.blocks.shared_experts import SharedExpertsLayer
 from kernbench.workloads.hazards import Emitter
 from kernbench.workloads.llm.dram import Ends, LlmDram, Table, TooLarge, emit_embedding, emit_head, head_steps
 from kernbench.workloads.llm.exchanges import PHASES, Departure, Sent, send_rows
+from kernbench.workloads.llm.known import Kept
 from kernbench.workloads.llm.model import Model
 from kernbench.workloads.llm.reductions import Rows
 from kernbench.workloads.llm.steps import Job, LlmPrograms, Segment, Step
@@ -37,15 +42,8 @@ from kernbench.workloads.models.precision import Precision
 from kernbench.workloads.routing import EVEN
 from kernbench.workloads.scratchpad import DoesNotFit
 
-
-@dataclass(frozen=True, slots=True)
-class _Blocks:
-    """The blocks of a layer."""
-
-    rows: int  #: of a block, at most
-    deep: bool = False  #: they fit beside a deep ring of weights
-    network_rows: int = 0  #: of a block of the network, if it has larger ones than the mixer; 0: each block goes through both
-    slices: bool = False  #: the sums of experts' outputs over PEs have slices of columns, if that helps
+Tried = tuple[tuple[int, ...], ...]  #: values of `Blocks` and cycles of the divisions that were compared; -1: it does not fit
+SEARCHED = Kept[Tried](1 << 10, "blocks of a layer", Tried)  #: by content
 
 
 class BlockPrograms(LlmPrograms):
@@ -87,7 +85,8 @@ class BlockPrograms(LlmPrograms):
         if job.splits_rows or job.groups > 1:
             option = "sp" if job.splits_rows else "cp" if job.contexts > 1 else "ep"
             check_rows(description.hidden, self.shapes[0].activation_bits, self.machine, option)
-        self._rows: dict[tuple[str, BlockShape, Batch], _Blocks] = {}
+        self._rows: dict[tuple[str, BlockShape, Batch], Blocks] = {}
+        self._searches: dict[Hashable, list[tuple[Blocks, int | None]]] = {}  # blocks that were compared, by segment
         if self._batches:
             starts = range(0, len(self._batches), job.sharers)
             steps = [self._batches[first : first + job.sharers] for first in starts]
@@ -482,33 +481,31 @@ class BlockPrograms(LlmPrograms):
     def _fit(self, segment: Segment, program: Program, emits: list[Emitter], batch: Batch, rows: int) -> int:
         """Emit a layer with blocks of this number of rows, or of half as many, and so on; return the number.
 
-        Where experts are loaded ahead of the router, their sums have slices and the ring of weights is deep if that does not
-        take fewer rows.
+        Where experts are loaded ahead of the router, their sums have slices and half of the scratchpad holds weights if that
+        does not take fewer rows. A search may then divide the layer in another way.
         """
         shape = cast("BlockShape", segment.shape)
         key = segment.kind, shape, batch
         prefetches = self.job.prefetch_experts and isinstance(shape.block.ffn, Experts)
-        blocks = self._rows.get(key) or _Blocks(rows, prefetches, slices=prefetches)
+        blocks = self._rows.get(key) or first_blocks(shape, self.machine, rows, prefetches=prefetches)
         size, collectives = len(program), len(self.reduced)
         while not self._emitted(segment, program, emits, batch, blocks):
-            if blocks.rows == 1 and not blocks.deep and not blocks.slices:
+            if blocks.rows == 1 and not blocks.ring and not blocks.slices:
                 rule = f"one row of a layer of {self.model.name} must fit the scratchpad"
                 raise InputError(beyond_scratchpad(self.machine, rule))
-            blocks = _less(blocks)
+            blocks = smaller_blocks(blocks)
             emits = self._emitters(segment, program)
         if key not in self._rows:
-            self._rows[key] = self._with_network_rows(segment, batch, blocks)
+            self._rows[key] = self._searched(segment, batch, self._with_network_rows(segment, batch, blocks))
             if self._rows[key] != blocks:
                 del program.entries[size:]
                 del self.reduced[collectives:]
                 self._emitted(segment, program, self._emitters(segment, program), batch, self._rows[key])
         return blocks.rows
 
-    def _with_network_rows(self, segment: Segment, batch: Batch, blocks: _Blocks) -> _Blocks:
+    def _with_network_rows(self, segment: Segment, batch: Batch, blocks: Blocks) -> Blocks:
         """The same blocks; the network has larger ones if they fit, so that its weights are loaded less often."""
-        block = cast("BlockShape", segment.shape).block
-        whole = block.mixer is None or block.ffn is None or block.cross is not None or block.parallel or block.predicts
-        if whole or segment.kind != "layer" or self.job.groups > 1:
+        if not self._is_separable(segment):
             return blocks
         rows = batch.tokens
         while rows > blocks.rows:
@@ -522,6 +519,53 @@ class BlockPrograms(LlmPrograms):
                     return tried
             rows = ceil_div(rows, 2)
         return blocks
+
+    def _searched(self, segment: Segment, batch: Batch, blocks: Blocks) -> Blocks:
+        """The blocks with which the layer takes the fewest simulated cycles, of those that `tried_blocks` tries."""
+        if not self._is_searched(segment, batch, blocks):
+            return blocks
+        shape = cast("BlockShape", segment.shape)
+
+        def tried() -> Tried:
+            cycles = partial(self._cycles, segment, batch)
+            parts = self.job.shards > 1 and not self.job.splits_rows
+            found = tried_blocks(blocks, shape, cycles, parts=parts)
+            return tuple((*astuple(one), -1 if cost is None else cost) for one, cost in found)
+
+        found = SEARCHED.of(self.target, (self.content(segment), astuple(blocks)), tried)
+        self._searches[segment.key] = [(Blocks(*values), None if cost < 0 else cost) for *values, cost in found]
+        *values, _ = min((one for one in found if one[-1] >= 0), key=itemgetter(-1))
+        return Blocks(*values)
+
+    def compared_blocks(self, segment: Segment) -> tuple[Blocks, list[tuple[Blocks, int | None]]]:
+        """The blocks of a layer, and those that were compared by simulation, each with its cycles; None if it does not fit."""
+        self.segment_program(segment)
+        key = segment.kind, cast("BlockShape", segment.shape), self.batch_of(segment.step)
+        return self._rows[key], self._searches.get(segment.key, [])
+
+    def _is_searched(self, segment: Segment, batch: Batch, blocks: Blocks) -> bool:
+        """Whether blocks are compared by simulation: in a prefill of one block, if experts are loaded ahead of the router."""
+        asked = self.job.prefetch_experts and not self._batches
+        prompt = all(group.tokens >= 2 * PART_ROWS and not group.context for group in batch.groups)
+        return asked and prompt and self._is_separable(segment) and blocks.rows >= batch.tokens
+
+    def _cycles(self, segment: Segment, batch: Batch, blocks: Blocks) -> int | None:
+        """The simulated cycles of a layer with these blocks; None if they do not fit."""
+        program, collectives = Program("a layer"), len(self.reduced)
+        fits = self._emitted(segment, program, self._emitters(segment, program), batch, blocks)
+        del self.reduced[collectives:]
+        if not fits:
+            return None
+        program.end(**self._fields(segment))
+        machine = Machine(self.target, program)
+        machine.run()
+        return machine.cycle
+
+    def _is_separable(self, segment: Segment) -> bool:
+        """Whether mixer and network of a layer can go one after the other, each with blocks of its own."""
+        block = cast("BlockShape", segment.shape).block
+        whole = block.mixer is None or block.ffn is None or block.cross is not None or block.parallel or block.predicts
+        return not whole and segment.kind == "layer" and self.job.groups == 1
 
     def _kept_rows(self, batch: Batch, most: int) -> list[int]:
         """How many rows each shard has between products, in blocks of at most `most` rows; with --sp a part of each block."""
@@ -537,7 +581,7 @@ class BlockPrograms(LlmPrograms):
         common = self._fields(segment)
         return [Emitter("", self.machine, common, program, place.node, place.dram_base) for place in self.places]
 
-    def _emitted(self, segment: Segment, program: Program, emits: list[Emitter], batch: Batch, blocks: _Blocks) -> bool:
+    def _emitted(self, segment: Segment, program: Program, emits: list[Emitter], batch: Batch, blocks: Blocks) -> bool:
         """Emit a layer, or nothing if these blocks do not fit."""
         size, collectives = len(program), len(self.reduced)
         try:
@@ -548,13 +592,13 @@ class BlockPrograms(LlmPrograms):
             return False
         return True
 
-    def _layers(self, segment: Segment, emits: list[Emitter], batch: Batch, blocks: _Blocks) -> list[LayerEmitter]:
+    def _layers(self, segment: Segment, emits: list[Emitter], batch: Batch, blocks: Blocks) -> list[LayerEmitter]:
         number = segment.layer
         self.dram  # noqa: B018  # places everything
         if segment.kind == "draft":
             return self._draft_layers(segment, emits, blocks)
         if segment.kind != "layer":
-            return self._encoder_layers(segment, emits, blocks.rows)
+            return self._encoder_layers(segment, emits, blocks)
         memory, encoded = self._memories[segment.layer], 0
         ends = self.dram.input_of(number), self.dram.input_of(number + 1), self._tables
         if self.sources:
@@ -570,15 +614,15 @@ class BlockPrograms(LlmPrograms):
         return seat.shard if self.job.sharers == 1 else seat.group * seat.shards + seat.shard
 
     def _layer(
-        self, shape: BlockShape, emit: Emitter, memory: BlockMemory, step: Step, seat: Seat, blocks: _Blocks,
+        self, shape: BlockShape, emit: Emitter, memory: BlockMemory, step: Step, seat: Seat, blocks: Blocks,
         ends: tuple[int, int, int], **other: int,
     ) -> BlockLayer:  # fmt: skip
         """A layer on one PE."""
         job, batch = self.job, self.group_batch(step, seat.group)
         kind = ContextLayer if job.contexts > 1 else SharedExpertsLayer if job.sharers > 1 else BlockLayer
         made = kind(
-            shape, self.machine, emit, memory, batch, blocks.rows, ends, job.routing, seat=seat, splits_rows=job.splits_rows,
-            prefetches=job.prefetch_experts, deep=blocks.deep, network_rows=blocks.network_rows, slices=blocks.slices, **other
+            shape, self.machine, emit, memory, batch, blocks, ends, job.routing, seat=seat, splits_rows=job.splits_rows,
+            prefetches=job.prefetch_experts, **other
         )  # fmt: skip
         if isinstance(made, ContextLayer):
             made.share, made.prefill = self.share(seat.group), step.phase == "prefill"
@@ -591,7 +635,7 @@ class BlockPrograms(LlmPrograms):
             made.replica_rows = [[sum(piece.rows for piece in pieces) for pieces in some] for some in cut]
         return made
 
-    def _draft_layers(self, segment: Segment, emits: list[Emitter], blocks: _Blocks) -> list[LayerEmitter]:
+    def _draft_layers(self, segment: Segment, emits: list[Emitter], blocks: Blocks) -> list[LayerEmitter]:
         """A block that predicts a further token on each shard: it reads the output of the last layer or of the block before."""
         number = segment.layer - self.layers
         source = self._draft_stream[(number - 1) % 2] if number else self.dram.input_of(self.layers)
@@ -603,7 +647,7 @@ class BlockPrograms(LlmPrograms):
             for shape, seat, emit in zip(shapes, self.seats, emits, strict=True)
         ]
 
-    def _encoder_layers(self, segment: Segment, emits: list[Emitter], rows: int) -> list[LayerEmitter]:
+    def _encoder_layers(self, segment: Segment, emits: list[Emitter], blocks: Blocks) -> list[LayerEmitter]:
         """A layer of the encoder, or the convolutions before it, on each shard."""
         number, kind = segment.layer, Front if segment.kind == "source" else BlockLayer
         ends = self._encoder_stream[number % 2], self._encoder_stream[(number + 1) % 2], self._tables
@@ -611,19 +655,12 @@ class BlockPrograms(LlmPrograms):
         for shard, emit in enumerate(emits):
             shape, memory = self._encoder(shard)[number], self._encoder_memories[number]
             made = kind(
-                shape, self.machine, emit, memory, self.source_batch, rows, ends, self.job.routing, seat=self.seats[shard]
+                shape, self.machine, emit, memory, self.source_batch, blocks, ends, self.job.routing, seat=self.seats[shard]
             )
             if isinstance(made, Front):
                 made.stages = tuple(self._front)
             found.append(made)
         return found
-
-
-def _less(blocks: _Blocks) -> _Blocks:
-    """Blocks that need less of the scratchpad: first without slices, then without a deep ring, then with half as many rows."""
-    if blocks.slices:
-        return replace(blocks, slices=False)
-    return _Blocks(blocks.rows if blocks.deep else ceil_div(blocks.rows, 2))
 
 
 def _check_grid(description: Description, name: str, job: Job) -> None:

@@ -1,0 +1,45 @@
+"""How the rows of a layer and the scratchpad are divided: the first choice, and smaller ones for what does not fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from kernbench.common.units import ceil_div
+from kernbench.config.schema import NpuConfig
+from kernbench.workloads.blocks.shape import BlockShape
+from kernbench.workloads.transfers import setup_bytes
+
+HALF = 4  #: eighths of the scratchpad that hold weights which are loaded ahead, before a search
+SLICES = 4, 2  #: slices of columns of a network's output before a search
+LEAST = 2  #: before a search, a slice of a matrix is so many times as long as what a transfer could move during its setup
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """The blocks of a layer."""
+
+    rows: int  #: [token] of a block, at most
+    ring: int = 0  #: eighths of the scratchpad that hold weights; 0: a few tiles of weights
+    network_rows: int = 0  #: [token] of a block of the network, if larger than those of the mixer; 0: each goes through both
+    slices: int = 0  #: of columns in which outputs of the network are added up over PEs, at most; 0: as a whole
+    #: 1: each PE makes the latent vectors of attention of a part of the rows, which all PEs gather; 0: each makes all of them
+    shares_latents: int = 0
+    extra: int = 0  #: further eighths of the scratchpad that hold weights from the network on
+    part_rows: int = 0  #: [token] of a part of a block, whose sum over PEs runs beside the attention of the next; 0: no parts
+
+
+def first_blocks(shape: BlockShape, config: NpuConfig, rows: int, *, prefetches: bool) -> Blocks:
+    """The blocks that need most of the scratchpad. `prefetches`: experts are loaded ahead of the router."""
+    if not prefetches:
+        return Blocks(rows)
+    down = next(weight for weight in shape.block.weights(shape.hidden) if weight.name == "w_down")
+    most = shape.matrix_bytes(down) // max(1, LEAST * setup_bytes(config))
+    return Blocks(rows, HALF, slices=next((some for some in SLICES if some <= most), 0))
+
+
+def smaller_blocks(blocks: Blocks) -> Blocks:
+    """Blocks that need less of the scratchpad: first without slices, then without a large ring of weights, then with half
+    as many rows."""
+    if blocks.slices:
+        return replace(blocks, slices=0)
+    return Blocks(blocks.rows if blocks.ring else ceil_div(blocks.rows, 2))

@@ -1,0 +1,65 @@
+"""A search for the best division of a layer that is lowered part by part, by simulated cycles.
+
+Where experts are loaded ahead of the router, the weights that fit the scratchpad are loaded while the mixer runs. DRAM is idle
+from then on until the PEs have added up the output of the mixer. So a larger ring of weights saves time, and so do sums that
+run beside other work. Both need room that other buffers then lack, and jobs that wait for room cost more than they save. Small
+messages and small transfers take longer than their share. The best division depends on the machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from kernbench.workloads.blocks.batch import QUERY_TOKENS
+from kernbench.workloads.blocks.division import Blocks
+from kernbench.workloads.blocks.shape import BlockShape
+from kernbench.workloads.models.parts import Experts, LatentAttention
+
+RINGS = 7, 6, 5  #: eighths of the scratchpad that hold weights which are loaded ahead, most first
+EXTRAS = 5, 4, 3, 2, 1  #: further eighths of the scratchpad that hold weights from the network on, most first
+SLICES = 4, 8  #: slices of columns of a network's output
+PART_ROWS = QUERY_TOKENS  #: [token] of a part of a block
+
+
+def tried_blocks(
+    blocks: Blocks, shape: BlockShape, cycles: Callable[[Blocks], int | None], *, parts: bool
+) -> Iterator[tuple[Blocks, int | None]]:
+    """The divisions that are compared, with their cycles, beginning with `blocks`: one value after another is kept if it saves
+    cycles. The cycles are None for a division that does not fit.
+
+    `cycles`: of a layer with some blocks; None if they do not fit. `parts`: whether sums over PEs can have parts of the rows.
+    """
+    best, least = blocks, cycles(blocks)
+    assert least is not None, "the blocks to begin with fit"
+    yield best, least
+    for kind in _kinds(shape, parts=parts):
+        for value in kind(best):
+            tried = replace(best, **value)
+            if tried == best:
+                continue
+            found = cycles(tried)
+            yield tried, found
+            if found is None:
+                continue
+            if found >= least:
+                break
+            best, least = tried, found
+
+
+Kind = Callable[[Blocks], list[dict[str, int]]]  #: from the best division to values: those that fit, until one costs cycles
+
+
+def _kinds(shape: BlockShape, *, parts: bool) -> Iterator[Kind]:
+    """The kinds of values, in the order in which they are tried."""
+    block = shape.block
+    if parts:
+        yield lambda _: [{"part_rows": PART_ROWS}]
+    if isinstance(block.ffn, Experts):
+        yield lambda _: [{"ring": ring} for ring in RINGS]
+        yield lambda _: [{"extra": some} for some in EXTRAS]
+        yield lambda best: [{"ring": best.ring - 1, "extra": some} for some in EXTRAS if best.ring in RINGS]
+    if parts and isinstance(block.mixer, LatentAttention) and block.mixer.q_rank:
+        yield lambda _: [{"shares_latents": 1}]
+    if parts:
+        yield lambda _: [{"slices": some} for some in SLICES]

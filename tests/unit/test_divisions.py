@@ -1,0 +1,276 @@
+"""Divisions of a layer on several PEs: parts of the rows, slices of columns, shares of latent vectors, and more weights."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import astuple, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kernbench.cmdq import check_program
+from kernbench.cmdq.dependencies import predecessors
+from kernbench.cmdq.entries import DmaEntry, PairEntry, TeEntry, VeEntry
+from kernbench.cmdq.footprint import flat_address, regions_of, transfer_of, work_of
+from kernbench.cmdq.program import Program
+from kernbench.common.dtypes import Array
+from kernbench.config import load_config
+from kernbench.sim_engine.data_executor import DataExecutor
+from kernbench.sim_engine.machine import Machine
+from kernbench.sim_engine.memory_store import MemoryStore
+from kernbench.sim_engine.op_log import OpRecord
+from kernbench.workloads.blocks.division import Blocks
+from kernbench.workloads.blocks.programs import BlockPrograms
+from kernbench.workloads.blocks.search import tried_blocks
+from kernbench.workloads.llm.run import run_program
+from kernbench.workloads.llm.steps import Job, Segment
+from kernbench.workloads.models.files import load_model
+from kernbench.workloads.models.precision import Precision
+from kernbench.workloads.parallel.layout import Layout
+from kernbench.workloads.parallel.programs import grid_job
+from tests.model_cases import SMALL
+
+MACHINE = load_config("single_cube", ["pe.spm.check_overlap=error", "pe.spm.bank_size_bytes=262144"])
+ROWS = 64
+MODELS = {"heads": SMALL["qwen3"], "experts": {**SMALL["sinks"], "num_local_experts": 8}, "latent": SMALL["deepseek"]}
+PLAIN = Blocks(ROWS)
+DIVISIONS = [
+    Blocks(ROWS, part_rows=16),
+    Blocks(ROWS, part_rows=24, slices=4),
+    Blocks(ROWS, ring=4, extra=2, slices=2),
+    Blocks(ROWS, ring=4, extra=1, slices=8, part_rows=16, shares_latents=1),
+]
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Any:
+    """Programs of a prefill whose layers have given blocks; and its last layer."""
+
+    def programs(name: str, tp: int, blocks: Blocks, bits: int = 8) -> tuple[BlockPrograms, Segment]:
+        path = tmp_path / "config.json"
+        path.write_text(json.dumps(MODELS[name]))
+        job = Job(prompt=ROWS, tokens=1, phases=("prefill",), prefetch_experts=name != "heads")
+        bits_of_all = Precision(w=bits, a=bits, kv=bits)
+        found = BlockPrograms(load_model(str(path)), bits_of_all, MACHINE, grid_job(job, Layout(tp)))
+        (step,) = found.steps
+        layers = [segment for segment in found.segments(step) if segment.kind == "layer"]
+        for segment in layers:
+            found._rows[segment.kind, segment.shape, found.batch_of(step)] = blocks  # type: ignore[index]
+        return found, layers[-1]
+
+    return programs
+
+
+@pytest.mark.parametrize("blocks", DIVISIONS, ids=lambda one: ",".join(map(str, astuple(one))))
+@pytest.mark.parametrize("tp", [2, 4])
+@pytest.mark.parametrize("name", MODELS)
+def test_divisions_do_the_same_work_without_races(made: Any, name: str, tp: int, blocks: Blocks) -> None:
+    """`check_overlap` ends a run in which jobs use the same bytes at the same time. PEs that share latent vectors multiply
+    less, because each makes those of its own rows. Parts of fewer than 128 rows compute fewer scores that are masked."""
+    found = []
+    for one in (PLAIN, blocks):
+        programs, segment = made(name, tp, one)
+        program = programs.segment_program(segment)
+        check_program(program, programs.target)
+        products = [entry for entry in program.entries if isinstance(entry, TeEntry)]
+        macs = sum(work_of(entry) for entry in products if not entry.meta["phase"].startswith("ATTENTION"))
+        found.append((run_program(program, programs).bytes, macs))
+    (plain, macs), (divided, fewer) = found
+    saved = 0
+    if name == "latent" and blocks.shares_latents:
+        keys = MODELS[name]
+        each = keys["q_lora_rank"] + keys["kv_lora_rank"] + keys["qk_rope_head_dim"]
+        saved = (tp - 1) * ROWS * keys["hidden_size"] * each
+    assert (divided, fewer) == (plain, macs - saved)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_attention_of_a_part_does_not_wait_for_the_sum_of_an_earlier_part(made: Any, name: str) -> None:
+    programs, segment = made(name, 4, Blocks(ROWS, part_rows=16))
+    program = programs.segment_program(segment)
+    before, node = ancestors(program), programs.places[0].node
+    found: dict[str, list[int]] = {"ATTENTION_APPLY": [], "OUT_PROJ": [], "ALL_REDUCE": [], "MLP_GATE_UP": [], "MLP_ROUTER": []}
+    for i, entry in enumerate(program.entries):
+        if getattr(entry, "node", None) == node and isinstance(entry, TeEntry | PairEntry) and entry.meta["phase"] in found:
+            found[entry.meta["phase"]].append(i)
+    sums = set(found["ALL_REDUCE"][: len(found["ALL_REDUCE"]) * 4 // 5])  # of the parts, before that of the network
+    assert not any(before[i] >> send & 1 for i in found["ATTENTION_APPLY"] for send in sums)
+    products = [sum(before[send] >> i & 1 for i in found["OUT_PROJ"]) for send in sorted(sums)]
+    assert products[0] == len(found["OUT_PROJ"]) // 4  # the first sum waits for the products of the first part only
+    network = found["MLP_ROUTER"] or found["MLP_GATE_UP"]
+    assert all(before[network[0]] >> i & 1 for i in found["OUT_PROJ"])
+
+
+def ancestors(program: Program) -> list[int]:
+    """For each entry, the set of those that end before it begins, as bits."""
+    found: list[int] = []
+    for waits in predecessors(program.entries):
+        found.append(0)
+        for i in waits:
+            found[-1] |= found[i] | 1 << i
+    return found
+
+
+def test_later_weights_use_the_bytes_of_the_mixer(made: Any) -> None:
+    """With more weights, those of experts lie behind the ring too, where queries and keys were."""
+    ends = {}
+    for extra in (0, 2):
+        programs, segment = made("experts", 2, Blocks(ROWS, ring=4, extra=extra))
+        entries = programs.segment_program(segment).entries
+        loads = [one for one in entries if isinstance(one, DmaEntry) and one.tensor_role == "weight"]
+        places = [transfer_of(one, programs.machine).spm_addr for one in loads if one.meta["phase"] == "MLP_GATE_UP"]
+        ends[extra] = max(places) / programs.machine.spm.size_bytes
+    assert ends[0] < 0.51 < ends[2]
+
+
+def test_a_matrix_that_does_not_stay_in_the_ring_of_weights_does_not_fit(made: Any) -> None:
+    """Tiles of the output projection are used by all parts, so the ring must hold all of them."""
+    programs, segment = made("heads", 2, Blocks(ROWS, part_rows=16))
+    small = programs.machine.spm.model_copy(update={"bank_size_bytes": 4096})
+    programs.machine = programs.machine.model_copy(update={"spm": small})
+    assert programs._cycles(segment, programs.batch_of(segment.step), Blocks(ROWS, part_rows=16)) is None
+
+
+def test_a_search_keeps_each_value_that_saves_cycles(made: Any) -> None:
+    """Of each kind of value, the first ones that fit are tried until one costs cycles."""
+    _, segment = made("latent", 4, PLAIN)
+    costs = {
+        Blocks(ROWS, ring=4): 100, Blocks(ROWS, ring=4, part_rows=128): 90, Blocks(ROWS, ring=6, part_rows=128): 85,
+        Blocks(ROWS, ring=5, part_rows=128): 88, Blocks(ROWS, ring=6, part_rows=128, extra=2): 86,
+        Blocks(ROWS, ring=5, part_rows=128, extra=3): 80, Blocks(ROWS, ring=5, part_rows=128, extra=2): 85,
+        Blocks(ROWS, ring=5, part_rows=128, extra=3, shares_latents=1): 80,
+        Blocks(ROWS, ring=5, part_rows=128, extra=3, slices=4): 75, Blocks(ROWS, ring=5, part_rows=128, extra=3, slices=8): 70,
+    }  # fmt: skip
+    found = dict(tried_blocks(Blocks(ROWS, ring=4), segment.shape, costs.get, parts=True))
+    assert {blocks: cycles for blocks, cycles in found.items() if cycles is not None} == costs
+    assert next(blocks for blocks, cycles in found.items() if cycles is None) == Blocks(ROWS, ring=7, part_rows=128)
+    alone = dict(tried_blocks(Blocks(ROWS, ring=4), segment.shape, costs.get, parts=False))
+    assert all(cycles is None for blocks, cycles in alone.items() if blocks != Blocks(ROWS, ring=4))
+
+
+class Numbers:
+    """The records of a program with numbers, for Phase 2: products, additions and transfers of the phases behind attention and
+    activation, whose results are random numbers.
+
+    Each PE has a scratchpad of its own, at a multiple of 2 ** 32 in one space. A tile of weights has its columns one after the
+    other, as in DRAM.
+    """
+
+    PHASES = "OUT_PROJ", "MLP_DOWN", "ALL_REDUCE"
+    MADE = "ATTENTION_APPLY", "MLP_ACTIVATION"
+
+    def __init__(self, programs: BlockPrograms, program: Program) -> None:
+        self.random, self.store, self.records = np.random.default_rng(7), MemoryStore(), list[OpRecord]()
+        self.config, self._scratch = programs.machine, 1 << 50
+        self._weights: dict[int, Array] = {}
+        self.sums: dict[tuple[int, int], dict[str, Array]] = {}
+        self._shadow: dict[str, Array] = {}
+        self.base = {place.node: at << 32 for at, place in enumerate(programs.places)}
+        for node in self.base:
+            self._shadow[str(node)] = np.zeros(self.config.spm.size_bytes, np.uint8)
+        machine = Machine(programs.target, program)
+        machine.run()
+        times = machine.time_table()
+        self.products: list[tuple[str, str, int, Array]] = []  # node, phase, place and values of each product, in program order
+        for entry, (_, _, start, end) in zip(program.entries, times.tolist(), strict=True):
+            if getattr(entry, "node", None) is not None:
+                self._record(entry, float(start), float(end))
+
+    def _record(self, entry: Any, start: float, end: float) -> None:
+        phase, node = entry.meta.get("phase"), str(entry.node)
+        at, config = self.base[entry.node], self.config
+        if phase in self.MADE and isinstance(entry, TeEntry | VeEntry):
+            if entry.op == "softmax":
+                return
+            written = regions_of(entry, config)[-1]
+            values = self.random.integers(-2, 3, written.nbytes // 2).astype(np.float16)
+            self._shadow[node][written.addr : written.addr + written.nbytes] = values.view(np.uint8)
+            self._copy(start, end, "hbm", self._new(values), "tcm", at + written.addr, values.size)
+        elif phase not in self.PHASES:
+            return
+        elif isinstance(entry, TeEntry):
+            ifm, wgt, ofm = regions_of(entry, config)
+            sizes = {"shape_a": (entry.m, entry.k), "shape_b": (entry.n, entry.k), "shape_out": (entry.m, entry.n)}
+            places = {"src_a_addr": at + ifm.addr, "src_b_addr": at + wgt.addr, "dst_addr": at + ofm.addr}
+            spaces = {"src_a_space": "tcm", "src_b_space": "tcm", "dst_space": "tcm"}
+            dtypes = {"dtype_in": "f16", "dtype_out": "f16", "transpose_b": True}
+            self._add(start, end, "gemm", "gemm_f16", {**sizes, **places, **spaces, **dtypes})
+            x, w = (self._shadow[node][one.addr : one.addr + one.nbytes].view(np.float16) for one in (ifm, wgt))
+            product = x.reshape(entry.m, entry.k).astype(np.float64) @ w.reshape(entry.n, entry.k).T.astype(np.float64)
+            self.products.append((node, str(phase), ofm.addr, product))
+        elif isinstance(entry, VeEntry):
+            first, second, out = regions_of(entry, config)
+            shape, places = (first.nbytes // 2,), [at + first.addr, at + second.addr]
+            given = {
+                "input_addrs": places,
+                "input_shapes": [shape] * 2,
+                "input_spaces": ["tcm"] * 2,
+                "input_dtypes": ["f16"] * 2,
+            }
+            self._add(
+                start,
+                end,
+                "math",
+                "add",
+                {**given, "dst_addr": at + out.addr, "dst_space": "tcm", "shape_out": shape, "dtype": "f16"},
+            )
+        elif isinstance(entry, PairEntry):
+            spm = config.spm
+            source = at + flat_address(entry.spm_bank, entry.spm_offset, spm)
+            target = self.base[entry.peer] + flat_address(entry.peer_bank, entry.peer_offset, spm)
+            self._copy(start, end, "tcm", source, "tcm", target, entry.num_elements)
+        elif isinstance(entry, DmaEntry) and entry.tensor_role == "weight":
+            moved = transfer_of(entry, config)
+            count = moved.bytes_total // 2
+            if entry.dram_addr not in self._weights:
+                self._weights[entry.dram_addr] = self.random.integers(-2, 3, count).astype(np.float16)
+            values = self._weights[entry.dram_addr]
+            self._shadow[node][moved.spm_addr : moved.spm_addr + 2 * count] = values.view(np.uint8)
+            self._copy(start, end, "hbm", self._new(values), "tcm", at + moved.spm_addr, count)
+
+    def _new(self, values: Array) -> int:
+        """The address of these values in a memory of their own."""
+        self._scratch += 1 << 24
+        self.store.write("hbm", self._scratch, values)
+        return self._scratch
+
+    def _copy(self, start: float, end: float, space: str, source: int, to: str, target: int, count: int) -> None:
+        params = {
+            "src_space": space,
+            "src_addr": source,
+            "dst_space": to,
+            "dst_addr": target,
+            "shape": (count,),
+            "dtype": "f16",
+        }
+        self._add(start, end, "memory", "dma_read", params)
+
+    def _add(self, start: float, end: float, kind: str, name: str, params: dict[str, Any]) -> None:
+        self.records.append(OpRecord(start, end, "pe", kind, name, params, op_id=len(self.records)))
+
+    def sums_of(self, phase: str) -> Iterator[tuple[int, Array]]:
+        """The place of each product of a phase, and the sum of the products of all PEs there."""
+        by_node = [[one for one in self.products if one[0] == str(node) and one[1] == phase] for node in self.base]
+        for some in zip(*by_node, strict=True):
+            assert len({place for _, _, place, _ in some}) == 1
+            yield some[0][2], sum(product for *_, product in some)  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    "blocks", [PLAIN, *DIVISIONS[:2], replace(DIVISIONS[1], slices=8)], ids=lambda one: ",".join(map(str, astuple(one)))
+)
+@pytest.mark.parametrize("tp", [2, 4])
+def test_numbers_of_slices_are_the_sums_over_all_pes(made: Any, tp: int, blocks: Blocks) -> None:
+    """Phase 2 replays the products, transfers and additions of a program at their simulated times."""
+    programs, segment = made("heads", tp, blocks, bits=16)
+    program = programs.segment_program(segment)
+    numbers = Numbers(programs, program)
+    after = DataExecutor(numbers.records, numbers.store).run().store
+    sums = list(numbers.sums_of("MLP_DOWN"))
+    assert len(sums) >= max(1, blocks.slices)
+    for place, expected in sums:
+        for at in numbers.base.values():
+            assert (after.read("tcm", at + place, expected.shape, "f16") == expected.astype(np.float16)).all()

@@ -53,7 +53,7 @@ cdef void run_until(Sim* s, cycle_t limit, bint skip, Tracer* trace) noexcept no
     catch_up(s)
     s.share.touch = NULL
     s.share.repace = NULL
-    s.share.repace_members = NULL
+    s.share.set_rates = NULL
     s.share.sim = NULL
     s.trace = NULL
     if s.status == RUNNING and finished(s):

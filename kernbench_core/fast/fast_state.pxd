@@ -16,7 +16,8 @@ cdef struct Lookahead:
     cycle_t last_lookahead    # flows to other scratchpads: the cycle of the last look-ahead
     int32_t step  # 1 + its index among the scratchpads that are run cycle by cycle for their pairs; 0: none of them (fast/pair_cycles.pyx)
     bint rolls                # whether it is run up to its next event, so that it has no horizon (fast/rolling.pyx)
-    bint has_lanes            # whether the table of lanes has its requesters; false again after a requester was added
+    bint has_lanes            # whether the requesters in the table of lanes have valid lanes; false after other code ran the scratchpad
+    bint lacks_lanes          # whether requesters were added after the table of lanes was filled
     slot_t* due               # requesters that have work in a block, if one word has all banks (fast/block.pyx)
     uint64_t* denied          # masks of denials that are not counted yet, while the scratchpad is being simulated
     uint64_t[7] saved_denials  # copy of the masks in `denied`, while another scratchpad uses `Sim.denials`
@@ -28,8 +29,7 @@ cdef inline void requests_changed(Lookahead* x) noexcept nogil:
 
 cdef inline void requesters_changed(Lookahead* x) noexcept nogil:
     """A requester was inserted into the order."""
-    x.recheck = True
-    x.has_lanes = False
+    x.recheck = x.lacks_lanes = True
 
 cdef inline void requester_left(Lookahead* x) noexcept nogil:
     """A requester, which makes no more requests, was removed from the order."""

@@ -91,6 +91,8 @@ cdef uint8_t most_asked(uint8_t* asked, int32_t cycles) noexcept nogil:
 cdef int32_t granted_cycles(uint8_t* asked, int32_t cycles, int32_t ports) noexcept nogil:
     """The number of cycles before the first one in which a bank has fewer ports than are asked for, at most `cycles`."""
     cdef int32_t k
+    if vectors.level:
+        return vectors.granted_cycles(asked, cycles, ports)
     if most_asked(asked, cycles) <= ports:
         return cycles
     for k in range(cycles):
@@ -104,6 +106,9 @@ cdef void count_grants(uint8_t* asked, int32_t cycles, Spm* p) noexcept nogil:
     cdef uint8_t[BANKS] grants
     cdef int32_t begin, _k, b
     for begin in range(0, cycles, 32):          # a byte can count seven ports in so many cycles
+        if vectors.level:
+            vectors.count_grants(asked + begin * BANKS, min(32, cycles - begin), p.grants.count, p.banks)
+            continue
         memset(grants, 0, sizeof(grants))
         for _k in range(min(32, cycles - begin)):
             for b in range(BANKS):
@@ -117,6 +122,9 @@ cdef void count_grants(uint8_t* asked, int32_t cycles, Spm* p) noexcept nogil:
 cdef inline void copy_lanes(Lanes* to, Lanes* lanes, int32_t n) noexcept nogil:
     """Copy the fields that a window changes."""
     cdef int32_t k
+    if vectors.level:
+        vectors.copy_lanes(to.num, lanes.num, n, NUMBERS)
+        return
     for k in range(n):
         memcpy(to[k].at, lanes[k].at, 5 * LANES * sizeof(int32_t))
 
@@ -135,7 +143,8 @@ cdef bint run_window(Sim* s, Spm* p, cycle_t to) noexcept nogil:
                 granted = granted_cycles(x.asked[side][0], granted, p.ports[side])
     if granted < cycles:
         copy_lanes(s.lane, before, x.blocks)
-        memset(x.asked, 0, sizeof(x.asked))
+        for side in range(2):
+            memset(x.asked[side], 0, cycles * BANKS)
         run_lanes(s, 0, x.blocks, begin, begin + granted)
         x.window = granted
     else:

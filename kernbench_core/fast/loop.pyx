@@ -12,7 +12,8 @@ from kernbench_core.fast.conflict_free cimport save_back_offs, restore_back_offs
 from kernbench_core.fast.group_layout cimport reset_horizons
 from kernbench_core.fast.groups cimport groups_next, groups_run, groups_until
 from kernbench_core.fast.horizon cimport find_horizons, scratchpad_phase, touch_flow
-from kernbench_core.fast.lanes cimport repace_lane, repace_members
+from kernbench_core.fast.lane_rates cimport set_lane_rates
+from kernbench_core.fast.lanes cimport repace_lane
 from kernbench_core.fast.pair_cycles cimport reset_stepping
 from kernbench_core.fast.paths cimport scratchpad_advance, scratchpad_touch
 from kernbench_core.fast.rolling cimport roll
@@ -22,7 +23,7 @@ from kernbench_core.model.loop cimport begin_cycle, end_cycle, goes_on, only_com
 from kernbench_core.model.sim cimport next_body_cycle
 from kernbench_core.plugin.component cimport component_next
 from kernbench_core.trace.events cimport TRACE_FULL
-from kernbench_core.types cimport DEADLOCK, NEVER, NONE, RUNNING, int32_t, int64_t
+from kernbench_core.types cimport CHANNELS, DEADLOCK, NEVER, NONE, RUNNING, SHARED_BW, int32_t, int64_t
 
 
 cdef cycle_t first_event(Sim* s) noexcept nogil:
@@ -83,6 +84,18 @@ cdef inline bint rolls_on(Sim* s, cycle_t now) noexcept nogil:
     return s.spm[0].lookahead.rolls and s.horizon[1] > now
 
 
+cdef bint equal_weights(Sim* s) noexcept nogil:
+    """Whether all flows belong to DMA engines, and have the weight 1, so that flows of one route have one rate."""
+    cdef int32_t k, j
+    if s.share.rule != SHARED_BW or s.plugs != NULL or s.caches != NULL or not s.own_routes:
+        return False
+    for k in range(s.n_dma):
+        for j in range(CHANNELS):
+            if s.dma[k].limit[j].weight > 1:
+                return False
+    return True
+
+
 cdef void begin_fast(Sim* s, bint skip) noexcept nogil:
     """A run continues. A snapshot may have been restored, so all data computed ahead are invalid."""
     cdef int32_t k
@@ -90,8 +103,8 @@ cdef void begin_fast(Sim* s, bint skip) noexcept nogil:
     s.share.touch = touch_flow
     if s.n_spm == 1:
         s.share.repace = repace_lane
-        if s.plugs == NULL:         # a flow of a component may be on several channels
-            s.share.repace_members = repace_members
+        if equal_weights(s):
+            s.share.set_rates = set_lane_rates
     s.share.whole = s.groups.n == 1
     s.share.sim = s
     s.changing = scratchpad_touch

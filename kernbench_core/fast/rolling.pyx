@@ -31,7 +31,7 @@ from kernbench_core.model.sim cimport Sim
 from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 from kernbench_core.fast.paths cimport ROLLING_PATH, paths
 from kernbench_core.fast.block_ports cimport Walk, take
-from kernbench_core.fast.lane_table cimport DUE_WORDS, EPOCH, LANES, TURN_WORDS, WINDOW, WORDS, Lanes, LaneTable, next_line
+from kernbench_core.fast.lane_table cimport DUE_WORDS, EPOCH, LANES, TURN_WORDS, WINDOW, WORDS, Lanes, LaneTable, block_of, next_line
 from kernbench_core.fast.lane_windows cimport find_due, first_other_request, first_request, run_window
 from kernbench_core.fast.lanes cimport close_lane, close_lanes, count_ports, fill_lanes, open_lane, place_moved, place_requester
 
@@ -141,7 +141,7 @@ cdef inline bint other_request(Sim* s, Spm* p, Walk* w, slot_t requester, nbytes
     if traced and not a.compute:
         usual = request_traced(s, p, w, requester, a, gap, hop)
     if not usual:
-        if s.lane[k // LANES].opened[k & (LANES - 1)]:
+        if s.lane[block_of(k)].opened[k & (LANES - 1)]:
             close_lane(s, requester, w.begin)
         walk_requester(s, p, w, requester, traced)
     place_requester(s, p, requester)
@@ -157,7 +157,7 @@ cdef inline void sort_due(Sim* s, LaneTable* x) noexcept nogil:
         while due:
             k = 64 * r + trailing_zeros(due)
             due &= due - 1
-            position = s.lane[k // LANES].position[k & (LANES - 1)]
+            position = s.lane[block_of(k)].position[k & (LANES - 1)]
             x.turn[position >> 6] |= <uint64_t>1 << (position & 63)
 
 
@@ -181,8 +181,8 @@ cdef inline bint requests_due(Sim* s, Spm* p, Walk* w, int32_t ports, nbytes_t g
             due &= due - 1
             k = s.lane_of[requester]
             j = k & (LANES - 1)
-            g = &s.lane[k // LANES]
-            if g.lines[j] or not traced and open_lane(s, p, requester):
+            g = &s.lane[block_of(k)]
+            if g.lines[j] or not traced and requester < s.n_flows and open_lane(s, p, requester):
                 if ports == 0:
                     each = w.ports[g.side[j]]
                 of_cycle = w.taken[g.side[j]]
@@ -217,10 +217,10 @@ cdef inline cycle_t roll_to(Sim* s, Spm* p, cycle_t to, int32_t ports, bint trac
     open_walk(&w, p, 1)
     if traced:
         open_notes(s, &w)
-    if p.lookahead.has_lanes and x.any_moved:
+    if p.lookahead.has_lanes and not p.lookahead.lacks_lanes and x.any_moved:
         place_moved(s, p)
     while p.done < to and not over:
-        if not p.lookahead.has_lanes or p.done - x.epoch >= EPOCH:
+        if not p.lookahead.has_lanes or p.lookahead.lacks_lanes or p.done - x.epoch >= EPOCH:
             fill_lanes(s, p)
         if clear:
             other_at = min(to, first_other_request(s))

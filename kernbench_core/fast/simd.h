@@ -89,6 +89,7 @@ __attribute__((target("avx2"))) static int64_t kb_take_two_avx2(uint64_t* taken,
 
 /* Fields of eight lanes (`Lanes` of fast/lane_table.pxd). */
 enum { KB_NUM, KB_REST = 8, KB_EVERY = 16, KB_AT = 24, KB_CARRY = 32, KB_LINES = 40, KB_BANK = 48, KB_RUN = 56, KB_SIDE = 64 };
+enum { KB_UNTIL = 72, KB_DEN = 80, KB_ROUTE = 88, KB_FAR = 1 << 30 };
 enum { KB_BANKS = 64, KB_WINDOW = 64 };
 
 __attribute__((target("avx2"))) static inline __m256i kb_field_avx2(const int32_t* field) {
@@ -135,6 +136,91 @@ __attribute__((target("avx2"))) static int32_t kb_run_lanes_avx2(int32_t* g, int
     }
     return (_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_slli_epi32(sides, 30))) ? 1 : 0)
         | (_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_slli_epi32(sides, 31))) ? 2 : 0);
+}
+
+/* `copy_lanes` of fast/lane_windows.pyx: the fields that a window changes. */
+__attribute__((target("avx2"))) static void kb_copy_lanes_avx2(int32_t* to, const int32_t* g, int64_t n, int64_t size) {
+    for (; n; n--, to += size, g += size)
+        for (int field = KB_AT; field <= KB_RUN; field += 8) _mm256_storeu_si256((__m256i*)(to + field), kb_field_avx2(g + field));
+}
+
+/* `granted_cycles`: rows of KB_BANKS bytes. */
+__attribute__((target("avx2"))) static int32_t kb_granted_cycles_avx2(const uint8_t* asked, int32_t cycles, int32_t ports) {
+    const __m256i limit = _mm256_set1_epi8((char)ports);
+    __m256i low = _mm256_setzero_si256(), high = low;
+    for (int32_t k = 0; k < cycles; k++) {
+        low = _mm256_max_epu8(low, _mm256_loadu_si256((const __m256i*)(asked + KB_BANKS * k)));
+        high = _mm256_max_epu8(high, _mm256_loadu_si256((const __m256i*)(asked + KB_BANKS * k + 32)));
+    }
+    low = _mm256_subs_epu8(_mm256_max_epu8(low, high), limit);
+    if (_mm256_testz_si256(low, low)) return cycles;
+    for (int32_t k = 0; k < cycles; k++) {
+        low = _mm256_loadu_si256((const __m256i*)(asked + KB_BANKS * k));
+        high = _mm256_loadu_si256((const __m256i*)(asked + KB_BANKS * k + 32));
+        low = _mm256_subs_epu8(_mm256_max_epu8(low, high), limit);
+        if (!_mm256_testz_si256(low, low)) return k;
+    }
+    return cycles;
+}
+
+/* `count_grants`: as many cycles as bytes can count. */
+__attribute__((target("avx2"))) static void kb_count_grants_avx2(uint8_t* asked, int32_t cycles, int64_t* count, int32_t banks) {
+    const __m256i none = _mm256_setzero_si256();
+    __m256i low = none, high = none;
+    uint8_t grants[KB_BANKS];
+    for (int32_t k = 0; k < cycles; k++, asked += KB_BANKS) {
+        low = _mm256_add_epi8(low, _mm256_loadu_si256((const __m256i*)asked));
+        high = _mm256_add_epi8(high, _mm256_loadu_si256((const __m256i*)(asked + 32)));
+        _mm256_storeu_si256((__m256i*)asked, none);
+        _mm256_storeu_si256((__m256i*)(asked + 32), none);
+    }
+    _mm256_storeu_si256((__m256i*)grants, low);
+    _mm256_storeu_si256((__m256i*)(grants + 32), high);
+    for (int32_t b = 0; b < banks; b++) count[b] += grants[b];
+}
+
+/* a / b for integers below 2^52, rounded down. */
+__attribute__((target("avx2"))) static inline __m256d kb_quotient_avx2(__m256d a, __m256d b) {
+    return _mm256_floor_pd(_mm256_div_pd(a, b));
+}
+
+/* `repace_eight` of fast/lane_rates.pyx, for the first four lanes from `g` on. `terms` has the terms of each route, `size` numbers apart. All
+   numbers are integers below 2^52, which are exact as doubles. */
+__attribute__((target("avx2"))) static inline void kb_repace_four_avx2(int32_t* g, __m128i which, int32_t now, int32_t line,
+                                                                       const int32_t* terms, int64_t size) {
+#define KB_FOUR(field) _mm256_cvtepi32_pd(_mm_loadu_si128((const __m128i*)(g + (field))))
+#define KB_TERMS(lane) _mm_loadu_si128((const __m128i*)(terms + g[KB_ROUTE + lane] * size))
+#define KB_SET_FOUR(field, to) \
+    _mm_storeu_si128((__m128i*)(g + (field)), _mm_blendv_epi8(_mm_loadu_si128((const __m128i*)(g + (field))), to, which))
+    const __m128i r0 = KB_TERMS(0), r1 = KB_TERMS(1), r2 = KB_TERMS(2), r3 = KB_TERMS(3);
+    const __m128i a = _mm_unpacklo_epi32(r0, r1), b = _mm_unpacklo_epi32(r2, r3);
+    const __m128i c = _mm_unpackhi_epi32(r0, r1), d = _mm_unpackhi_epi32(r2, r3);
+    const __m128i new_num = _mm_unpacklo_epi64(a, b), new_den = _mm_unpackhi_epi64(a, b);
+    const __m256d one = _mm256_set1_pd(1), begin = _mm256_set1_pd(now), bytes = _mm256_set1_pd(line);
+    const __m256d num = _mm256_cvtepi32_pd(new_num), den = _mm256_cvtepi32_pd(new_den), before = KB_FOUR(KB_DEN), cost = bytes * den;
+    const __m256d spent = (KB_FOUR(KB_AT) + one - begin) * KB_FOUR(KB_NUM);
+    const __m256d credit = kb_quotient_avx2((KB_FOUR(KB_CARRY) + bytes * before - spent) * den, before);
+    const __m256d waits = kb_quotient_avx2(cost - credit - one, num), carry = credit + (waits + one) * num - cost;
+    const __m256d until = begin + waits + one + kb_quotient_avx2(KB_FOUR(KB_LINES) * cost - carry - one, num);
+    KB_SET_FOUR(KB_AT, _mm256_cvttpd_epi32(begin + waits));
+    KB_SET_FOUR(KB_CARRY, _mm256_cvttpd_epi32(carry));
+    KB_SET_FOUR(KB_UNTIL, _mm256_cvttpd_epi32(_mm256_min_pd(until, _mm256_set1_pd(KB_FAR))));
+    KB_SET_FOUR(KB_NUM, new_num);
+    KB_SET_FOUR(KB_DEN, new_den);
+    KB_SET_FOUR(KB_EVERY, _mm_unpacklo_epi64(c, d));
+    KB_SET_FOUR(KB_REST, _mm_unpackhi_epi64(c, d));
+#undef KB_FOUR
+#undef KB_TERMS
+#undef KB_SET_FOUR
+}
+
+/* The same for those of eight lanes that have a bit in `which`. */
+__attribute__((target("avx2"))) static void kb_repace_avx2(int32_t* g, uint8_t which, int32_t now, int32_t line, const int32_t* terms,
+                                                           int64_t size) {
+    const __m256i bits = _mm256_set_epi32(128, 64, 32, 16, 8, 4, 2, 1);
+    const __m256i lanes = _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32(which), bits), bits);
+    if (which & 15) kb_repace_four_avx2(g, _mm256_castsi256_si128(lanes), now, line, terms, size);
+    if (which & 240) kb_repace_four_avx2(g + 4, _mm256_extracti128_si256(lanes, 1), now, line, terms, size);
 }
 
 /* A byte for each eight lanes: those whose cycle is `now` or earlier. Fields of `n` structs, `size` numbers apart. */

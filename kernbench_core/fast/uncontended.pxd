@@ -37,21 +37,30 @@ cdef inline bint reserve(Spm* p, uint64_t* reads, uint64_t* writes) noexcept nog
         writes[w] = 0
     return ok
 
+cdef inline nbytes_t bytes_ahead(Sim* s, slot_t flow) noexcept nogil:
+    """The bytes that a flow may still request, and those between them: all bytes of its transfer from the flow's next byte on."""
+    cdef Flow* f = &s.share.flow[flow]
+    cdef DmaJob* j = &s.dma_job[f.job]
+    return j.extent.spm_addr + j.nbytes - f.at.addr
+
 cdef inline bint crowded(Sim* s, Spm* p) noexcept nogil:
     """Whether more flows than a bank has ports access every bank: a quick test that a request may be denied."""
-    cdef int32_t k, ports = p.ports[0]
+    cdef int32_t[2] ports
+    cdef int32_t k, side
     cdef Requester* a
-    cdef Flow* f
-    if p.blocked or p.split:
+    ports[0] = p.ports[0]
+    ports[1] = p.ports[1]
+    if p.blocked:
         return False
     for k in range(p.n_order):
         a = &s.requester[p.order[k]]
         if a.compute:
             return False
-        f = &s.share.flow[p.order[k]]
-        ports -= may_request(a) and f.at.run_left >= p.row
-        if ports < 0:
-            return True
+        if may_request(a) and bytes_ahead(s, p.order[k]) >= p.row:
+            side = p.split and a.to_writes
+            ports[side] -= 1
+            if ports[side] < 0:
+                return True
     return False
 
 cdef inline void compute_footprint(Sim* s, Spm* p, Compute* e, uint64_t* reads, uint64_t* writes) noexcept nogil:
@@ -62,10 +71,8 @@ cdef inline void compute_footprint(Sim* s, Spm* p, Compute* e, uint64_t* reads, 
         footprint(p, writes if p.split and writes_to(j, i) else reads, j.region[i].addr, j.region[i].nbytes)
 
 cdef inline void flow_footprint(Sim* s, Spm* p, slot_t flow, uint64_t* mask) noexcept nogil:
-    """Add the banks of the bytes that a flow may still request: all bytes of its transfer from the flow's next byte on."""
-    cdef Flow* f = &s.share.flow[flow]
-    cdef DmaJob* j = &s.dma_job[f.job]
-    footprint(p, mask, f.at.addr, j.extent.spm_addr + j.nbytes - f.at.addr)
+    """Add the banks of the bytes that a flow may still request."""
+    footprint(p, mask, s.share.flow[flow].at.addr, bytes_ahead(s, flow))
 
 cdef inline bint scratchpad_uncontended(Sim* s, int32_t spm) noexcept nogil:
     """Whether no bank can have more requesters than ports, in whatever cycle they make requests: no request is then ever denied."""

@@ -70,7 +70,7 @@ cdef struct Spm:  # a scratchpad; the fields before `banks` are state, the other
     Lookahead lookahead       # data of fast paths about the scratchpad; not part of the state
 
 cdef void order_insert(Spm* p, TieBreak* tie_break, slot_t requester) noexcept nogil
-cdef void order_remove(Spm* p, slot_t requester) noexcept nogil
+cdef void order_remove(Spm* p, TieBreak* tie_break, slot_t requester) noexcept nogil
 
 cdef inline void nobody_held(Spm* p) noexcept nogil:
     """Called when the last held request has been served."""

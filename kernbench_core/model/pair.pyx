@@ -39,7 +39,7 @@ cdef void leave(Sim* s, int32_t spm, cycle_t now) noexcept nogil:
 cdef void pair_close(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
     """The flow's last byte has moved in the cycle before `now`: remove its far requester."""
     cdef slot_t far = far_requester(s, flow)
-    order_remove(&s.spm[s.requester[far].spm], far)
+    order_remove(&s.spm[s.requester[far].spm], s.tie_break, far)
     leave(s, s.requester[flow].spm, now)
     leave(s, s.requester[far].spm, now)
 

@@ -365,7 +365,7 @@ cdef void finish_flow(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
     cdef DmaEngine* e = &s.dma[j.engine]
     cdef nbytes_t carried = on_resources(f, f.total)
     cdef int32_t h
-    order_remove(&s.spm[s.requester[flow].spm], flow)
+    order_remove(&s.spm[s.requester[flow].spm], s.tie_break, flow)
     s.tie_break[flow].seq = 0
     if j.peer != NONE:
         pair_close(s, flow, now + 1)
@@ -438,7 +438,7 @@ cdef void finish_compute(Sim* s, int32_t c, cycle_t now) noexcept nogil:
     cdef Compute* e = &s.compute[c]
     cdef int32_t entry = s.compute_job[e.job].entry
     if e.streams:
-        order_remove(&s.spm[s.compute_spm[c]], s.n_flows + c)
+        order_remove(&s.spm[s.compute_spm[c]], s.tie_break, s.n_flows + c)
     if e.queue_first != NONE:
         want(s, s.n_dma + c)
     if e.overlaps:

@@ -14,7 +14,7 @@ from kernbench_core.model.perturbed cimport Perturbed
 from kernbench_core.plugin.component_tables cimport PluggedArbiter, Plugs
 from kernbench_core.model.share.membership cimport Flow, Route, Routes, Share
 from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
-from kernbench_core.fast.lane_table cimport Lanes, LaneTable
+from kernbench_core.fast.lane_table cimport Lanes, LaneTable, RouteRate
 
 cdef struct Stops:            # the conditions that stop a run early (`kbsim step --until`)
     int32_t start_of          # entry, or NONE: the run stops when the entry starts
@@ -99,6 +99,9 @@ cdef struct Sim:
     int32_t leaves            # [i] is the smaller of [2 * i] and [2 * i + 1], so [1] is the smallest of all
     LaneTable* lanes          # what the lanes of a machine with one scratchpad have in common
     Lanes* lane  # the lanes of all requesters of a machine with one scratchpad, and behind them room for a copy (fast/lane_windows.pyx)
+    RouteRate* route_rate     # [routes.n] the rate of the open lanes of a route
+    uint64_t* routes_over     # [n_res][LaneTable.route_words] a bit for each route over the resource
+    uint64_t* lanes_of_route  # [routes.n][LaneTable.lane_words] a bit for each open lane of a flow of the route
     int32_t* lane_of          # [n_flows + n_compute] the lane of each requester, if it is the `Lanes.owner` of this lane
     int32_t* paired  # scratchpads with requesters of flows between scratchpads, which are run cycle by cycle (model/pair.pyx)
     slot_t* pair              # the flows between scratchpads

@@ -317,7 +317,7 @@ cdef void tell_served(Sim* s) noexcept nogil:
     cdef slot_t requester
     for k in range(p.n_served):
         requester = p.first_requester + p.served[k]
-        order_remove(&s.spm[s.requester[requester].spm], requester)
+        order_remove(&s.spm[s.requester[requester].spm], s.tie_break, requester)
         s.spm[s.requester[requester].spm].n_component_requests -= 1
         plug_notify(p, p.bank_request[p.served[k]].by, KB_BANKS, p.bank_request[p.served[k]].id)
     p.n_served = 0

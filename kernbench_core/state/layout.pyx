@@ -34,7 +34,7 @@ from kernbench_core.model.sim cimport Sim, memory_of
 from kernbench_core.model.bank_counters cimport Tally
 from kernbench_core.types cimport (
     CHANNELS, COMM, NEVER, NONE, OP_BARRIER, OP_END, cycle_t, int8_t, int32_t, int64_t, slot_t, uint64_t)
-from kernbench_core.fast.lane_table cimport LANES, Lanes, LaneTable
+from kernbench_core.fast.lane_table cimport LANES, Lanes, LaneTable, RouteRate
 
 
 cdef int lay_out_routes(Sim* s, Arena a, dict m) except -1:
@@ -283,7 +283,6 @@ cdef int lay_out_compute_engines(Sim* s, Arena a, dict m) except -1:
     a.keep_before(&s.compute[0].period)
     a.own(<void**>&s.compute_spm, s.n_compute, sizeof(int32_t), False)
     a.own(<void**>&s.ahead, s.n_compute, sizeof(RequestTable), False)
-    a.own(<void**>&s.lanes, 1, sizeof(LaneTable), False)
     a.own(<void**>&s.kept, 2 * len(m["spm"]) + 1, sizeof(int64_t), False)
     for k in range(s.n_compute):
         e = &s.compute[k]
@@ -488,6 +487,23 @@ cdef int lay_out_scratchpads(Sim* s, Arena a, list specs, list flows, list far) 
     return 0
 
 
+cdef int lay_out_lanes(Sim* s, Arena a) except -1:
+    """The tables of lanes, for machines with one scratchpad."""
+    cdef int32_t k, h, routes = s.routes.n if s.n_spm == 1 else 0
+    a.own(<void**>&s.lanes, 1, sizeof(LaneTable), False)
+    a.own(<void**>&s.lane, 2 * ((s.n_flows + s.n_compute) // LANES + 1) if s.n_spm == 1 else 0, sizeof(Lanes), False)
+    a.own(<void**>&s.lane_of, s.n_flows + s.n_compute if s.n_spm == 1 else 0, sizeof(int32_t), False)
+    s.lanes.route_words = routes // 64 + 1
+    s.lanes.lane_words = (s.n_flows + s.n_compute) // 64 + 1
+    a.own(<void**>&s.route_rate, routes, sizeof(RouteRate), False)
+    a.own(<void**>&s.routes_over, <size_t>s.share.n_res * s.lanes.route_words if routes else 0, sizeof(uint64_t), False)
+    a.own(<void**>&s.lanes_of_route, <size_t>routes * s.lanes.lane_words, sizeof(uint64_t), False)
+    for k in range(routes):
+        for h in range(s.route[k].length):
+            s.routes_over[s.share.path[s.route[k].first + h] * s.lanes.route_words + (k >> 6)] |= <uint64_t>1 << (k & 63)
+    return 0
+
+
 cdef int lay_out_requesters(Sim* s, Arena a) except -1:
     """The tables of requesters: flows, TEs and VEs, requests of components, and the second requesters of flows between scratchpads."""
     cdef int32_t k, requesters
@@ -496,8 +512,6 @@ cdef int lay_out_requesters(Sim* s, Arena a) except -1:
     a.keep_before(&s.requester[0].ends_at)
     a.own(<void**>&s.tie_break, requesters, sizeof(TieBreak))
     a.own(<void**>&s.paired, s.far_requesters * s.n_spm, sizeof(int32_t), False)
-    a.own(<void**>&s.lane, 2 * ((s.n_flows + s.n_compute) // LANES + 1) if s.n_spm == 1 else 0, sizeof(Lanes), False)
-    a.own(<void**>&s.lane_of, s.n_flows + s.n_compute if s.n_spm == 1 else 0, sizeof(int32_t), False)
     a.own(<void**>&s.pair, s.far_requesters * s.n_flows, sizeof(slot_t), False)
     a.alias(<void**>&s.share.requester, s.requester)
     a.own(<void**>&s.mask, <size_t>requesters * 2 * s.mask_words if s.mask_words > 1 else 0, sizeof(uint64_t))
@@ -552,6 +566,7 @@ cdef int lay_out(Sim* s, Arena a, dict machine, dict program) except -1:
     lay_out_share(s, a, machine)
     lay_out_scratchpads(s, a, machine["spm"], flows, far)
     lay_out_requesters(s, a)
+    lay_out_lanes(s, a)
     if machine.get("caches"):
         lay_out_caches(s, a, machine["caches"], sum(flows))
     lay_out_interfaces(s, a, machine)

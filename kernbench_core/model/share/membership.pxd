@@ -88,6 +88,7 @@ cdef struct Flow:  # the bytes of one transfer on one DRAM channel; a block chan
 
 ctypedef void (*touch_fn)(void* sim, slot_t flow, cycle_t now) noexcept nogil
 ctypedef bint (*repace_fn)(void* sim, slot_t flow, cycle_t now) noexcept nogil
+ctypedef bint (*rates_fn)(void* sim, int32_t n, cycle_t now) noexcept nogil
 
 cdef struct Share:
     int32_t rule              # Allocation: the rule that sets the rates
@@ -109,8 +110,10 @@ cdef struct Share:
     cycle_t devices_next      # none of these DRAM channels has work in an earlier cycle; P4 writes this field
     touch_fn touch            # called with `sim` before the state of a flow changes in a cycle; NULL: no callback
     repace_fn repace  # a fast path that gives a flow the rate `pace`, or returns false, and has changed nothing; NULL: no fast path
-    repace_fn repace_members  # the same for all members of a channel, if their rates are their equal shares of it; NULL with components
-    void* sim                 # the run: the first argument of `touch`, `repace` and `repace_members`
+    # A fast path of shared_bw_v1 that sets the rates of all members of the first `n` resources in `dirty`, or returns false, and has
+    # changed no rate; NULL: no fast path
+    rates_fn set_rates
+    void* sim                 # the run: the first argument of `touch`, `repace` and `set_rates`
     Pace pace                 # the pace that was computed last
     bint whole                # whether all resources belong to one group of a fast run: nothing else changes them (fast/groups.pyx)
     bint plain                # whether the plain model runs: flows test their carry in every cycle
@@ -127,7 +130,7 @@ cdef void share_enter(Share* s, slot_t flow, cycle_t now) noexcept nogil
 cdef void share_quit(Share* s, slot_t flow, cycle_t now) noexcept nogil
 cdef void share_accrue(Resource* r, cycle_t now) noexcept nogil
 cdef void share_rebuild(Share* s) noexcept nogil
-cdef void find_pace(Pace* t, int64_t num, int64_t den, Flow* f) noexcept nogil
+cdef void find_pace(Pace* t, int64_t num, int64_t den, nbytes_t line, nbytes_t row) noexcept nogil
 cdef void pace_rebuild(Flow* f) noexcept nogil
 cdef void set_rate(Share* s, slot_t flow, int64_t num, int64_t den, cycle_t now) noexcept nogil
 

@@ -10,7 +10,7 @@ from libc.string cimport memset
 
 from kernbench_core.model.division cimport gcd, quotient, reciprocal
 from kernbench_core.model.bank cimport BOUNDED_CYCLES, Requester
-from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t, int64_t, slot_t, uint64_t
+from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 
 
 cdef void share_accrue(Resource* r, cycle_t now) noexcept nogil:
@@ -137,13 +137,13 @@ cdef void share_quit(Share* s, slot_t flow, cycle_t now) noexcept nogil:
         share_touch(s, f.bus)
 
 
-cdef void find_pace(Pace* t, int64_t num, int64_t den, Flow* f) noexcept nogil:
+cdef void find_pace(Pace* t, int64_t num, int64_t den, nbytes_t line, nbytes_t row) noexcept nogil:
     """The values that follow from a rate; the divisions are shared, because most flows of a resource have the same rate."""
-    cdef int64_t g = gcd(num, den), line = f.line
+    cdef int64_t g = gcd(num, den)
     t.raw_num = num
     t.raw_den = den
     t.line = line
-    t.row = f.row
+    t.row = row
     t.num = quotient(num, g)
     t.den = quotient(den, g)
     t.inverse = reciprocal(t.num)
@@ -153,7 +153,7 @@ cdef void find_pace(Pace* t, int64_t num, int64_t den, Flow* f) noexcept nogil:
     t.rounds = 0
     t.span = (<uint64_t>1 << min(quotient(BOUNDED_CYCLES * t.num, t.cost) + 2, 63)) - 1 if line else 0
     if line:  # the bytes that it earns, rounded up, a line that it was denied, and parts of lines at both ends
-        t.rounds = <int32_t>min(quotient((quotient((BOUNDED_CYCLES + 1) * t.num, t.cost) + 4) * line - 1, f.row) + 1, MANY)
+        t.rounds = <int32_t>min(quotient((quotient((BOUNDED_CYCLES + 1) * t.num, t.cost) + 4) * line - 1, row) + 1, MANY)
 
 
 cdef void pace_rebuild(Flow* f) noexcept nogil:
@@ -162,7 +162,7 @@ cdef void pace_rebuild(Flow* f) noexcept nogil:
     memset(&t, 0, sizeof(t))
     t.den = 1                           # never had a rate
     if f.raw_den:
-        find_pace(&t, f.raw_num, f.raw_den, f)
+        find_pace(&t, f.raw_num, f.raw_den, f.line, f.row)
     take_pace(f, &t)
     f.rated = -1
 
@@ -195,7 +195,7 @@ cdef void set_rate(Share* s, slot_t flow, int64_t num, int64_t den, cycle_t now)
     if num == f.raw_num and den == f.raw_den:
         return
     if num != t.raw_num or den != t.raw_den or f.line != t.line or f.row != t.row:
-        find_pace(t, num, den, f)
+        find_pace(t, num, den, f.line, f.row)
     if s.repace != NULL and s.repace(s.sim, flow, now):
         return
     settle(s, flow, now)

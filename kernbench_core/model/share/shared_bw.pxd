@@ -6,7 +6,7 @@ the largest share of a channel.
 """
 from libc.string cimport memset
 
-from kernbench_core.model.share.membership cimport Flow, Resource, Share, set_rate
+from kernbench_core.model.share.membership cimport Flow, Resource, Route, Share, set_rate
 from kernbench_core.types cimport NONE, cycle_t, int32_t, int64_t, slot_t
 
 cdef enum:
@@ -19,15 +19,15 @@ cdef struct KnownRate:        # flows of one route and one weight have the same 
     int64_t num               # numerator of the rate [B/cycle]
     int64_t den               # denominator of the rate
 
-cdef inline void find_rate(Share* s, Flow* f, KnownRate* rate) noexcept nogil:
+cdef inline void find_rate(Share* s, Route* route, int32_t weight, KnownRate* rate) noexcept nogil:
     """The smallest num * w / (den * W) along the route."""
     cdef int64_t num = 0, den = 1, n, d
     cdef int32_t h
     cdef Resource* r
     cdef Resource* least = NULL
-    for h in range(f.route.length):
-        r = &s.res[s.path[f.route.first + h]]
-        n = r.num * f.weight
+    for h in range(route.length):
+        r = &s.res[s.path[route.first + h]]
+        n = r.num * weight
         d = r.den * r.weight
         if h == 0 or n * den < num * d:     # both sides are below 2**62: the terms are checked when the machine is loaded
             num = n
@@ -35,9 +35,9 @@ cdef inline void find_rate(Share* s, Flow* f, KnownRate* rate) noexcept nogil:
             least = r
     if least != NULL:
         least.binds = True
-    rate.first = f.route.first
-    rate.length = f.route.length
-    rate.weight = f.weight
+    rate.first = route.first
+    rate.length = route.length
+    rate.weight = weight
     rate.num = num
     rate.den = den
 
@@ -49,7 +49,7 @@ cdef inline void equal_share(Share* s, slot_t flow, cycle_t now, KnownRate* know
         return
     f.rated = now
     if rate.first != f.route.first or rate.length != f.route.length or rate.weight != f.weight:
-        find_rate(s, f, rate)
+        find_rate(s, &f.route, f.weight, rate)
     set_rate(s, flow, rate.num, rate.den, now)
 
 cdef inline Resource* widest_channel(Share* s) noexcept nogil:
@@ -69,32 +69,12 @@ cdef inline bint may_limit(Resource* r, Resource* channel) noexcept nogil:
         return True
     return r.num * (channel.den * channel.weight) < channel.num * (r.den * r.weight)
 
-cdef inline Resource* narrowest_link(Share* s) noexcept nogil:
-    """The link whose share for each unit of weight is the smallest; NULL if no link has members."""
-    cdef Resource* least = NULL
-    cdef Resource* r
-    cdef int32_t k
-    for k in range(s.channels, s.n_res):
-        r = &s.res[k]
-        if r.members and (least == NULL or r.num * (least.den * least.weight) < least.num * (r.den * r.weight)):
-            least = r
-    return least
-
-cdef inline bint limits_all(Resource* channel, Resource* link) noexcept nogil:
-    """Whether all members of a channel have equal shares of the channel as rates: their weights are 1, and no link has a smaller share.
-    They are on no other channel: only a flow of a component can be."""
-    if channel.members == 0 or channel.weight != channel.members:
-        return False
-    return link == NULL or link.num * (channel.den * channel.weight) >= channel.num * (link.den * link.weight)
-
 cdef inline void shared_bw_rates(Share* s, cycle_t now) noexcept nogil:
     """Set the rates of all flows on resources whose membership changed."""
     cdef KnownRate[KNOWN] known
     cdef int32_t i, n = 0
     cdef slot_t node, res
-    cdef Resource* link
     cdef Resource* channel = widest_channel(s) if s.whole and s.devices == NULL and s.channels <= KNOWN else NULL
-    memset(known, -1, sizeof(known))
     for i in range(s.n_dirty):              # those whose members are visited come first
         res = s.dirty[i]
         if res < s.channels or s.res[res].members and may_limit(&s.res[res], channel):
@@ -102,14 +82,11 @@ cdef inline void shared_bw_rates(Share* s, cycle_t now) noexcept nogil:
             s.dirty[i] = s.dirty[n]
             s.dirty[n] = res
             n += 1
-    link = narrowest_link(s) if n and channel != NULL and s.repace_members != NULL else NULL
+    if s.set_rates != NULL and s.set_rates(s.sim, n, now):
+        return
+    memset(known, -1, sizeof(known))
     for i in range(n):
-        res = s.dirty[i]
-        if res < s.channels and channel != NULL and s.repace_members != NULL and limits_all(&s.res[res], link):
-            if s.repace_members(s.sim, res, now):
-                s.res[res].binds = True
-                continue
-        node = s.res[res].first
+        node = s.res[s.dirty[i]].first
         while node != NONE:
             equal_share(s, node >> s.hop_shift, now, known)
             node = s.node_next[node]

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 REFUSED, INTERRUPTED = 2, 130  #: exit codes, as `output` has them
-WIDEST = 5  # digits of the number of columns or lines of a terminal
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -60,9 +59,10 @@ def exit_code(arguments: Sequence[str]) -> int:
     """Run one command; every error becomes a message and an exit code."""
     # Plug-ins of pydantic change no model of ours, and looking for them among all installed packages takes time.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-    for name in ("COLUMNS", "LINES"):  # int() refuses some texts of digits, such as \u00b2 and very long ones
-        given = os.environ.get(name, "")
-        if given and not (given.isascii() and given.isdigit() and len(given) <= WIDEST):
+    for name in {"COLUMNS", "LINES"} & os.environ.keys():
+        from kernbench.cli.output import is_size
+
+        if not is_size(os.environ[name]):
             del os.environ[name]
     as_json = "--json" in arguments
     debug = "--debug" in arguments or os.environ.get("KBSIM_DEBUG", "") not in ("", "0")

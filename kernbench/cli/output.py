@@ -18,9 +18,15 @@ if TYPE_CHECKING:
 OK, WRONG, REFUSED, STOPPED, INTERRUPTED = 0, 1, 2, 3, 130
 ENDINGS = {"running": 0, "done": 0, "aborted": STOPPED, "deadlock": 4, "failed": 5}  #: status of a run: exit code
 
+MOST_DIGITS = 5  #: of the number of columns or lines of a terminal
 NARROWEST = 8  # [column] below, tables have no room for a character
 #: replacements of characters in bars, frames and cuts if they cannot be shown
 ASCII = str.maketrans("█▒·╭╮╰╯─│…▏▎▍▌▋▊▉", "#=.++++-|~----+++")
+
+
+def is_size(given: str) -> bool:
+    """Whether COLUMNS or LINES has a number: int() refuses some texts of digits, such as a superscript 2 and very long ones."""
+    return given.isascii() and given.isdigit() and len(given) <= MOST_DIGITS
 
 
 def console(stream: TextIO, like: Console | None = None) -> Console:
@@ -33,7 +39,8 @@ def console(stream: TextIO, like: Console | None = None) -> Console:
     as_it: dict[str, Any] = {}
     if like is not None:
         as_it = {"force_terminal": like.is_terminal, "width": like.width, "no_color": like.no_color}
-    made = Console(file=stream, highlight=False, emoji=False, markup=False, **as_it)
+    environment = {name: given for name, given in os.environ.items() if name not in ("COLUMNS", "LINES") or is_size(given)}
+    made = Console(file=stream, highlight=False, emoji=False, markup=False, _environ=environment, **as_it)
     made.width = max(NARROWEST, made.width)
     return made
 
@@ -54,7 +61,7 @@ def width() -> int:
     if not is_file(sys.stdout):
         return console(sys.stdout).width
     given = os.environ.get("COLUMNS", "")
-    if given.isdigit():
+    if is_size(given):
         return max(NARROWEST, int(given) or 80)
     for number in range(3):
         try:

@@ -172,8 +172,8 @@ def test_refusals(config: list[str], form: SwitchQueueForm, said: str) -> None:
 
 @pytest.mark.parametrize(("direction", "members"), [(REDUCE, (0, 3)), (REDUCE, (1, 2, 3)), (MULTICAST, (1, 2, 3))])
 def test_a_switch_is_on_the_routes_of_all_members(direction: str, members: tuple[int, ...]) -> None:
-    """Two nodes of two SIPs: the routes to the other SIP of the root's node and to the one on its rail have no common switch, and
-    those to and from the fourth SIP pass through different ones."""
+    """Two nodes of two SIPs: the routes to the other SIP of the root's node and to the one on its rail have no common switch.
+    Those to and from the fourth SIP pass through different ones."""
     config = load_config("two_sips", ["system.sips=4", "system.kind=rails", "system.rows=2", "system.switch.reduce=true"])
     with pytest.raises(InputError, match=r"no switch is on the routes between sip3\.cube0\.pe0 and all other members"):
         run(config, summed, SwitchQueueForm(0, direction, 3, members))

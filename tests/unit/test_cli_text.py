@@ -1,13 +1,16 @@
-"""How numbers are written for people."""
+"""How numbers are written for people, and in how many columns."""
 
 from __future__ import annotations
 
+import os
+import sys
 from fractions import Fraction
 from io import StringIO
 
 import pytest
 from rich.console import Console
 
+from kernbench.cli import output
 from kernbench.cli.text import BUSY, STALLED, Bar, digits_apart, duration, ids, percent, rational, scaled, short, table, unit
 from kernbench.common.json_shapes import counted
 
@@ -124,3 +127,19 @@ def test_bars_fill_their_width(busy: float, stalled: float, drawn: str) -> None:
     with console.capture() as capture:
         console.print(Bar([(busy, BUSY, "green"), (stalled, STALLED, "red")], 10), end="")
     assert capture.get().strip() == drawn
+
+
+@pytest.mark.parametrize("given", ["²", "", "9" * 5000, "-3", "wide"])
+@pytest.mark.parametrize("terminal", [False, True])
+def test_a_width_that_is_no_number_is_as_none(given: str, terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also in a script or a notebook, where no command has looked at the variable."""
+    stream = StringIO()
+    monkeypatch.setattr(stream, "isatty", lambda: terminal)
+    monkeypatch.setattr(sys, "stdout", stream)
+    monkeypatch.setattr(os, "get_terminal_size", lambda number=1: os.terminal_size((70, 20)))
+    monkeypatch.delenv("COLUMNS", raising=False)
+    without = output.width()
+    monkeypatch.setenv("COLUMNS", given)
+    assert output.width() == without
+    monkeypatch.setenv("COLUMNS", "44")
+    assert output.width() == 44

@@ -307,7 +307,7 @@ class TlMath(TlProducts):
         line = line_at(frame)
         x = self._value(x, line)
         if not isinstance(x, KernelTensor):
-            raise KernelError(f"{line}: {op} needs a tensor of tl, not a {type(x).__name__}")
+            raise KernelError(f"{line}: {op} needs a tensor of tl, and x is of type {type(x).__name__}")
         axis = None if axis is None else self._axis(x, axis, op, line)
         check_acc(dtype_acc, line)
         dtype = "bool" if op in TO_BOOL else "i32" if op in TO_INDEX or x.dtype == "bool" else x.dtype
@@ -374,7 +374,7 @@ class TlMath(TlProducts):
         line = line_at(frame)
         x = self._value(x, line)
         if not isinstance(x, KernelTensor):
-            raise KernelError(f"{line}: {op} needs a tensor of tl, not a {type(x).__name__}")
+            raise KernelError(f"{line}: {op} needs a tensor of tl, and x is of type {type(x).__name__}")
         along = self._axis(x, axis, op, line)
         dtype = "i32" if x.dtype == "bool" else x.dtype
         if reverse:
@@ -415,7 +415,7 @@ class TlMath(TlProducts):
         line = line_at(frame)
         x = self._value(x, line)
         if not isinstance(x, KernelTensor):
-            raise KernelError(f"{line}: {op} needs a tensor of tl, not a {type(x).__name__}")
+            raise KernelError(f"{line}: {op} needs a tensor of tl, and x is of type {type(x).__name__}")
         dtype = x.dtype if dtype_of(x.dtype).kind == "float" else "f32"
         how = {"axis": self._axis(x, axis, op, line)}
         return self.computed(op, (x, *scalars), x.shape, dtype, line, None, how, False)

@@ -128,6 +128,7 @@ class Schedule:
     stores: Sequence[Blocks]
     vector: bool = False  #: a buffer of the elements of a rank; else one of blocks
     far: bool = False  #: messages cross SIPs
+    abreast: int = WIDTH  #: lanes that run at a time, if their messages have slots
 
     @cached_property
     def widest(self) -> int:
@@ -329,7 +330,7 @@ def run_schedule(memory: Memory, schedule: Schedule, count: int) -> None:
     most = schedule.lane_bytes(tl.slots, tl.slot_bytes, tl.limits().scratchpad_bytes)
     number = schedule.lanes(count, itemsize, tl.slot_bytes, most)
     lane_bytes = -(-(count if schedule.vector else count * schedule.positions) * itemsize // number)
-    at_once = max(1, min(WIDTH, tl.slots, most.together // max(1, lane_bytes)))
+    at_once = max(1, min(schedule.abreast, tl.slots, most.together // max(1, lane_bytes)))
     program = schedule.programs[tl.rank]
     lanes = (_Buffer(memory, program, Lane(schedule, part, count)).slices() for part in cut((0, count), number) if part[1])
     run(tl, in_turn(lanes, at_once))

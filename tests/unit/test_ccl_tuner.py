@@ -471,3 +471,14 @@ def test_a_slow_link_takes_its_own_time_in_a_ring(monkeypatch: pytest.MonkeyPatc
     # 14 chunks: the link between SIPs, less two passes of the link of a PE (128 bytes per cycle)
     assert waits["ring"] == pytest.approx(14 / 8 * (12.8 - 2))
     assert waits["bidirectional"] == pytest.approx(14 / 8 * (6.4 - 2))
+
+
+def test_the_time_of_a_tree_does_not_jump_between_neighbouring_sizes() -> None:
+    """With only four lanes at a time, ranks waited for each other in one of two rhythms, whose times were 15 % apart."""
+    config = load_config("pod_8sip", ["system.kind=switch"], kind=SystemConfig)
+    entry, group = REGISTRY.find("broadcast", "tree"), group_of(config, Shape(8, 1, 1))
+    queues = queues_of(REGISTRY, entry, config=config, group=group)
+    counts = (1_048_448, 1_048_576)
+    made = [row(CclRequest(config, group, entry, "f16", queues, check=False), count)[0] for count in counts]
+    cycles = [one.cycles for one in made if one is not None]
+    assert len(cycles) == 2 and max(cycles) <= 1.03 * min(cycles)

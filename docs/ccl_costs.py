@@ -7,10 +7,9 @@
     python docs/ccl_costs.py --networks   # simulates only the networks between SIPs again
 
 The times are those of `GROUPS`, and the rows of more than 8 ranks in the table of all-reduces (`ccl_tables.py` simulates them).
-Weights minimise the mean and the largest relative error of each algorithm over all its times. What is left of the error is
-written beside each time: the tuner corrects its estimates by it. The times of `BOARDS` correct estimates for groups of
-chips only. They do not change the weights, and the estimates for other machines do not depend on them. The times of `NETWORKS`
-are for these groups alone.
+Weights minimise the mean relative error of each algorithm over all its times, those of `NETWORKS` included. What is left of the
+error is written beside each time: the tuner corrects its estimates by it. The times of `BOARDS` correct estimates for groups of
+chips only. They do not change the weights, and the estimates for other machines do not depend on them.
 """
 
 from __future__ import annotations
@@ -88,7 +87,7 @@ RING_AND_SWITCH = (
     "{kind: switch, size: 2, link: {bytes_per_cycle: 25, cycles: 300}, switch: {cycles: 70}}]",
 )
 BETWEEN_SIPS = (64, KIB, 4 * KIB, 16 * KIB, 48 * KIB, 160 * KIB, 512 * KIB, 2 * MIB, 8 * MIB, 32 * MIB)
-#: Machine, overrides and shape of groups whose times have no part in the weights.
+#: Machine, overrides and shape of networks between SIPs, and of more groups of cubes.
 NETWORKS = (
     *(
         ("pod_8sip", overrides, (8, 1, pes))
@@ -119,7 +118,6 @@ MORE_NETWORKS: tuple[tuple[str, tuple[str, ...], tuple[int, int, int], tuple[int
     ("pod_8sip", ("system.kind=fat_tree", ROWS), (8, 1, 2), tuple(sorted((*BELOW_MIB, *MIDDLE, 2 * MIB))), MOVING[:5]),
 )
 DIGITS = (1, 3, 2, 3, 3, 2, 2)  #: of the weights, as they are written
-LARGEST = 0.5  #: weight of the largest error beside the mean
 
 
 PARTS = ("groups", "boards", "networks")  #: of the file of times
@@ -228,17 +226,17 @@ def together(groups: Iterable[Simulated]) -> list[Simulated]:
 
 
 def fitted(features: np.ndarray, cycles: np.ndarray) -> np.ndarray:
-    """Weights of at least 0 with the smallest relative errors."""
+    """Weights of at least 0 with the smallest mean relative error."""
     scaled = features / cycles[:, None]
     rows, columns = scaled.shape
     each, one = np.eye(rows), np.ones(rows)
-    cost = np.r_[np.zeros(columns), LARGEST, one / rows]
-    above = np.r_[
-        np.c_[scaled, np.zeros((rows, 1)), -each],
-        np.c_[-scaled, np.zeros((rows, 1)), -each],
-        np.c_[np.zeros((rows, columns)), -one[:, None], each],
-    ]
-    made = linprog(cost, A_ub=above, b_ub=np.r_[one, -one, np.zeros(rows)], bounds=(0, None), method="highs")
+    made = linprog(
+        np.r_[np.zeros(columns), one / rows],
+        A_ub=np.r_[np.c_[scaled, -each], np.c_[-scaled, -each]],
+        b_ub=np.r_[one, -one],
+        bounds=(0, None),
+        method="highs",
+    )
     return np.asarray(made.x[:columns])
 
 
@@ -303,17 +301,17 @@ def kept(which: str = "groups") -> list[Simulated]:
 def fit(groups: Sequence[Simulated], boards: Sequence[Simulated], networks: Sequence[Simulated]) -> None:
     """Write the weights, and the times with the errors that the model has then."""
     whole = together([*groups, *tabled()])
-    features = [features_of(one) for one in whole]
+    features, on_networks = [features_of(one) for one in whole], [features_of(one) for one in networks]
     by_name: dict[str, Rows] = {}
-    for some in features:
+    for some in (*features, *on_networks):
         for name, rows in some.values():
             by_name.setdefault(name, []).extend(rows)
     made = weights(by_name)
     write(made)
     made = {name: np.array([np.round(w, digits) for w, digits in zip(one, DIGITS, strict=True)]) for name, one in made.items()}
     named = [json.dumps(with_errors(one, rows, made)) for one, rows in zip(whole, features, strict=True)]
-    others = ([json.dumps(with_errors(one, features_of(one), made)) for one in some] for some in (boards, networks))
-    put(named, *others)
+    there = [json.dumps(with_errors(one, features_of(one), made)) for one in boards]
+    put(named, there, [json.dumps(with_errors(one, rows, made)) for one, rows in zip(networks, on_networks, strict=True)])
 
 
 def put(groups: Sequence[str], boards: Sequence[str], networks: Sequence[str]) -> None:

@@ -1,4 +1,8 @@
-"""Outlines in closed form, for algorithms without a schedule: rings, levels, grids, halving and doubling, chains, barriers."""
+"""Outlines in closed form, for algorithms without a schedule: rings, levels, grids, halving and doubling, chains, barriers.
+
+The share of a lane is a sum over all that passes the link of the busiest PE: elements that the PE loads, sends, receives and
+stores. A step has the elements that it sends and receives.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,9 @@ from kernbench.ccl.rings import Levels, Ring, flat_ring, grid_rings, level_rings
 Form = Callable[[Shape, int, Routes], Outline]
 
 
+IN_AND_OUT = 2.0  #: elements that a rank of an all-reduce loads and stores, as a share of `n_elem`
+
+
 def _hops_of(rings: Sequence[Ring]) -> Iterator[tuple[int, int]]:
     """Return all ranks of the rings, each with the next rank in its ring."""
     return ((a, b) for ring in rings for a, b in pairwise((*ring.members, ring.members[0])))
@@ -27,6 +34,14 @@ def _waits(share: float, far: float) -> float:
     `share` are the elements of a PE, and `far` those on the link between SIPs, in the time of the link of a PE.
     """
     return max(0.0, far - PASSES * share)
+
+
+def _outline(
+    steps: Sequence[Step], messages: int, memory: float, widest: float, far: bool, adds: bool, sending: float = 0.0, **how: Any
+) -> Outline:
+    """Return the outline of steps of a rank that also loads and stores `memory` elements, as a share of `n_elem`."""
+    share, waits = sum(one.share for one in steps) + memory, sum(one.waits for one in steps)
+    return Outline(steps, messages, share, widest, far, adds, sending, **{"waits": waits, **how})
 
 
 def _both_ways(ring: Ring) -> list[tuple[int, int]]:
@@ -44,10 +59,13 @@ def _latency(ring: Ring, routes: Routes) -> tuple[float, float]:
     return sum(hops) / len(hops), max(hops) / routes.times.at_once
 
 
-def _ring(turns: int, share: Callable[[int], float], adds: bool = True, both: bool = False) -> Form:
-    """Return the outline of `turns` rounds of `n - 1` steps along the flat ring; `share` gives the elements of each step.
+def _ring(
+    turns: int, share: Callable[[int], float], memory: Callable[[int], float], adds: bool = True, both: bool = False
+) -> Form:
+    """Return the outline of `turns` rounds of `n - 1` steps along the flat ring.
 
-    With `adds`, the messages of the first round are added. With `both`, half of the elements travel in each direction.
+    `share` gives the elements of each step, and `memory` those that a rank loads and stores. With `adds`, the messages of the
+    first round are added. With `both`, half of the elements travel in each direction.
     """
 
     def made(shape: Shape, kind: int, routes: Routes) -> Outline:
@@ -56,8 +74,8 @@ def _ring(turns: int, share: Callable[[int], float], adds: bool = True, both: bo
         waits = _waits(moved, routes.times.shared * routes.loads(hops) * moved / (1 + both))
         (latency, sending), count = _latency(ring, routes), turns * (n - 1)
         steps = [Step(latency, 1, PASSES * moved, waits)] * count
-        how: dict[str, Any] = {"worked": (n - 1) * moved if adds else 0.0, "waits": count * waits}
-        return Outline(steps, count, count * PASSES * moved, moved, shape.sips > 1, adds, count * sending, **how)
+        how: dict[str, Any] = {"worked": (n - 1) * moved if adds else 0.0}
+        return _outline(steps, count, memory(n), moved, shape.sips > 1, adds, count * sending, **how)
 
     return made
 
@@ -78,7 +96,6 @@ class _Level:
     rings: Sequence[Ring]
     latency: float  #: of a step
     share: float  #: of `n_elem` in each message
-    sending: float  #: [cycle] of a step in which the rank with the longest hop has its limit of messages in flight
 
 
 def _in_sequence(levels: Sequence[Sequence[Ring]], share: float, routes: Routes) -> list[_Level]:
@@ -89,8 +106,7 @@ def _in_sequence(levels: Sequence[Sequence[Ring]], share: float, routes: Routes)
         if size > 1:
             share /= size  # the remaining elements go to the next level
             some = rings[:: max(1, len(rings) // SOME_RINGS)]
-            latency, sending = (max(one) for one in zip(*(_latency(ring, routes) for ring in some), strict=True))
-            found.append(_Level(rings, latency, share, sending))
+            found.append(_Level(rings, max(_latency(ring, routes)[0] for ring in some), share))
     return found
 
 
@@ -104,21 +120,22 @@ def _outline_of_levels(parts: Sequence[Sequence[_Level]], form: str, routes: Rou
         if key not in made:
             made[key] = _step(some, routes)
         steps.append(made[key])
-    share, messages = sum(one.share for one in steps), sum(one.messages for one in steps)
+    messages = sum(one.messages for one in steps)
     widest = max((level.share for part in parts for level in part), default=1.0)
-    sending = sum(2 * (level.rings[0].size - 1) * level.sending for level in parts[0])
     turns = 2 if len(parts[0]) > 1 else 1  # over several rings, messages of the all-gather are copied
     worked = sum(turns * (level.rings[0].size - 1) * level.share for part in parts for level in part)
-    how: dict[str, Any] = {"form": form, "worked": worked, "waits": sum(one.waits for one in steps)}
-    return Outline(steps, messages, share, widest, False, True, sending, **how)
+    return _outline(steps, messages, IN_AND_OUT, widest, False, True, form=form, worked=worked)
 
 
 def _step(some: Sequence[_Level], routes: Routes) -> Step:
-    """Return a step in which parts of the elements travel over their own rings at the same time."""
+    """Return a step in which parts of the elements travel over their own rings at the same time.
+
+    All parts use the same queues in one order, so each waits for the slowest ring.
+    """
     share, (first, *others) = sum(one.share for one in some), some
     more = [(_hops_of(one.rings), one.share / first.share) for one in others]
     far = routes.times.shared * first.share * routes.loads(_hops_of(first.rings), *more)
-    return Step(sum(one.latency for one in some) / len(some), len(some), PASSES * share, _waits(share, far))
+    return Step(max(one.latency for one in some), len(some), PASSES * share, _waits(share, far))
 
 
 def _grid(shape: Shape, kind: int, routes: Routes) -> Outline:
@@ -151,14 +168,14 @@ def _halves(shape: Shape, kind: int, routes: Routes) -> Outline:
         moved = 1 / (2 << k)
         steps += [Step(latency, 1, PASSES * moved, _waits(moved, routes.times.shared * routes.loads(pairs) * moved))] * 2
         sending += 2 * latency / routes.times.at_once
-    if spare:
-        steps += [Step(routes.times.pe, 1, float(PASSES))] * 2
-    total = sum(one.share for one in steps)
+    if spare:  # a rank sends all elements to its neighbour, and gets the sums back
+        steps += [Step(routes.times.pe, 1, PASSES / 2)] * 2
     widest, at_once = 1.0 if spare else 0.5, routes.times.at_once
     worked = 2.0 - 2.0 / (n - spare) + bool(spare)  # halves are added, and halves of the sums are copied
-    how: dict[str, Any] = {"full": True, "window": ACTIVE, "abreast": at_once, "worked": worked}
-    how["waits"] = sum(one.waits for one in steps)
-    return Outline(steps, len(steps), total, widest, shape.sips > 1, True, sending, **how)
+    how: dict[str, Any] = {"full": True, "window": ACTIVE, "abreast": at_once, "in_turn": True, "worked": worked}
+    # While a PE loads and stores other lanes, the links between SIPs carry bytes for which the steps wait.
+    how["waits"] = max(0.0, sum(one.waits for one in steps) - IN_AND_OUT)
+    return _outline(steps, len(steps), IN_AND_OUT, widest, shape.sips > 1, True, sending, **how)
 
 
 def _chain(adds: bool) -> Form:
@@ -173,7 +190,9 @@ def _chain(adds: bool) -> Form:
         far = routes.times.shared * routes.loads(_both_ways(ring))
         steps = [Step(latency, 1, PASSES, _waits(1.0, far))] * half
         how: dict[str, Any] = {"worked": float(min(2, half)), "chained": float(half)} if adds else {}
-        return Outline(steps, 2, 2 * PASSES, 1.0, shape.sips > 1, True, sending, waits=_waits(2.0, far), **how)
+        busy = IN_AND_OUT + min(2, shape.ranks - 1)  # rank 0 loads and stores, and has one or two neighbours
+        how["waits"] = max(0.0, far - busy)
+        return Outline(steps, 2, busy, 1.0, shape.sips > 1, True, sending, **how)
 
     return made
 
@@ -181,11 +200,17 @@ def _chain(adds: bool) -> Form:
 def _around(shape: Shape, kind: int, routes: Routes) -> Outline:
     """Return the outline of an exchange along the flat ring, in which elements travel the distance to their destination."""
     n, ring = shape.ranks, flat_ring(kind, shape)
-    hops = sum(range(1, n // 2 + 1))
-    waits = _waits(1.0, routes.times.shared * routes.loads(_both_ways(ring)))
-    latency, sending = _latency(ring, routes)
-    steps = [Step(latency, 1, PASSES, waits)] * min(hops, 2 * n)
-    return Outline(steps, hops, hops * PASSES, 1.0, False, False, hops * sending, waits=hops * waits)
+    far = routes.times.shared * routes.loads(_both_ways(ring))
+    (latency, longest), at_once = _latency(ring, routes), routes.times.at_once
+    # The blocks of a rank that travel in each step: those that have to go further, east and west.
+    travelling = [max(0, n // 2 - step) + max(0, (n - 1) // 2 - step) for step in range(n // 2)]
+    steps = [
+        Step(latency * max(1.0, many / at_once), many, PASSES * float(many), _waits(many, many * far / 2))
+        for many in travelling
+    ]
+    hops = sum(travelling)
+    sending = hops * (latency / at_once + longest) / 2  # half of the messages of a rank beside the longest hop cross it
+    return _outline(steps, hops, 2.0 * n, 1.0, False, False, sending)
 
 
 def _shift(shape: Shape, kind: int, routes: Routes) -> Outline:
@@ -198,13 +223,13 @@ def _signals(shape: Shape, kind: int, routes: Routes) -> Outline:
 
 
 FORMS: Mapping[str, Form] = {
-    "all_reduce_ring": _ring(2, lambda n: 1 / n),
-    "all_reduce_bidirectional": _ring(2, lambda n: 1 / n, both=True),
+    "all_reduce_ring": _ring(2, lambda n: 1 / n, lambda n: IN_AND_OUT),
+    "all_reduce_bidirectional": _ring(2, lambda n: 1 / n, lambda n: IN_AND_OUT, both=True),
     "all_reduce_halving_doubling": _halves,
     "all_reduce_torus": _grid,
     "all_reduce_hierarchical": _levels(level_rings),
-    "all_gather_ring": _ring(1, lambda n: 1.0, adds=False),
-    "reduce_scatter_ring": _ring(1, lambda n: 1.0),
+    "all_gather_ring": _ring(1, lambda n: 1.0, lambda n: 1.0 + n, adds=False),
+    "reduce_scatter_ring": _ring(1, lambda n: 1.0, lambda n: n + 1.0),
     "broadcast_ring": _chain(adds=False),
     "reduce_ring": _chain(adds=True),
     "all_to_all_ring": _around,

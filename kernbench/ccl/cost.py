@@ -54,6 +54,7 @@ class Outline:
     full: bool = False  #: as few lanes as the slots allow
     window: int = LIMIT  #: lanes at a time, if their messages have slots
     abreast: int = 0  #: lanes in lockstep whose messages are on their way at a time; 0: lanes follow each other closely
+    pipelined: bool = False  #: whether lanes follow each other from the root or to it, as soon as messages can be on their way
     lockstep: bool = False  #: whether lanes at a time end together, so that the bytes of all steps count for the next lanes
     in_turn: bool = False  #: whether they also wait for each other in each step
     at_once: float = inf  #: in a schedule, messages of a rank that can be on their way at a time
@@ -86,10 +87,15 @@ class Outline:
         window = min(self.window, slots)
         # There and back: a slot is free when its credit has come. The first lanes have free slots.
         waits = (2 * self.once[0] + flags) * lanes / window - self.once[0] if lanes > window else 0.0
-        # A message is on its way for its latency and for the time of its bytes.
-        sending = max(waits, max(lanes * self.sending, self.turns) + busy / self.at_once) - MESSAGE * messages - busy
+        # A message is on its way for its latency and for the time of its bytes. Half of the link's time is for bytes that the
+        # rank sends, which are counted among these messages.
+        sending = max(waits, max(lanes * self.sending, self.turns) + busy / self.at_once) - MESSAGE * messages - busy / 2
         done = float(lanes * self.operations[lanes > 1])
-        latency = max((self.once[0] + flags) * self._rounds(lanes, window), sending) + far
+        first_lane = self.once[0] + flags
+        if self.pipelined:
+            latency = max(first_lane + (lanes - 1) * self.sending, self.turns) + far
+        else:
+            latency = max(first_lane * self._rounds(lanes, window), sending) + far
         return 1.0, latency, messages, first, others, sqrt(messages * (first + others)), done
 
     def _rounds(self, lanes: int, window: int) -> float:
@@ -101,7 +107,8 @@ class Outline:
         if not self.abreast:
             return 1
         whole, rest = divmod(lanes, window)
-        return whole * ceil(window / self.abreast) * self._turn(window) + ceil(rest / self.abreast) * self._turn(rest)
+        rounds = whole * max(1.0, window / self.abreast) * self._turn(window)
+        return rounds + (max(1.0, rest / self.abreast) * self._turn(rest) if rest else 0.0)
 
     def _turn(self, lanes: int) -> float:
         """Return how much longer the latencies of a lane are that runs in turn with others.

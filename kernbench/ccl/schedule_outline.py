@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from heapq import heapreplace
 from typing import Any
 
-from kernbench.ccl.contract import WIDTH
 from kernbench.ccl.cost import PASSES, Outline, Step
 from kernbench.ccl.group_routes import Link, Routes
 from kernbench.ccl.schedule import Message, Program, Schedule, SwitchMessage
@@ -78,15 +77,15 @@ def outline_of(schedule: Schedule, routes: Routes, scratchpad: int = 0, slots: i
     buffer = 1 if schedule.vector else schedule.positions
     far, adds = schedule.far, schedule.adds
     busiest = max(sending, default=0.0)
-    # If only the root gets results, the other ranks continue with the next lane as soon as they have sent.
-    abreast = times.at_once if all(schedule.stores) else 0
-    # A root that has sent continues with the next lane too.
+    # A root that has sent or received a lane, and a rank without results, continue with the next lane at once.
     lockstep = all(schedule.stores) and all(schedule.loads)
+    abreast = times.at_once if lockstep else 0
     worked = max(_worked(schedule.programs[rank]) for rank in ranks) * unit
     chained = sum(_most_added(step) for step in schedule.steps) * unit
-    how: dict[str, Any] = {"operations": (done, cut), "window": WIDTH, "buffer": buffer, "worked": worked, "chained": chained}
+    how: dict[str, Any] = {"operations": (done, cut), "window": schedule.abreast, "buffer": buffer}
+    how |= {"worked": worked, "chained": chained}
     how |= {"space": schedule.space, "scratchpad": scratchpad, "waits": waits, "at_once": times.at_once}
-    how |= {"lockstep": lockstep, "in_turn": lockstep and schedule.vector}
+    how |= {"lockstep": lockstep, "pipelined": not lockstep, "in_turn": lockstep and schedule.vector}
     return Outline(steps, each[0] // 2, share, widest, far, adds, busiest, abreast=abreast, turns=turns.latest, **how)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import astuple, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,8 @@ from tests.model_cases import SMALL
 
 MACHINE = load_config("single_cube", ["pe.spm.check_overlap=error", "pe.spm.bank_size_bytes=262144"])
 ROWS = 64
-MODELS = {"heads": SMALL["qwen3"], "experts": {**SMALL["sinks"], "num_local_experts": 8}, "latent": SMALL["deepseek"]}
+KEYS = SMALL["qwen3"]
+MODELS = {"heads": KEYS, "experts": {**SMALL["sinks"], "num_local_experts": 8}, "latent": SMALL["deepseek"]}
 PLAIN = Blocks(ROWS)
 DIVISIONS = [
     Blocks(ROWS, part_rows=16),
@@ -271,6 +273,11 @@ def test_numbers_of_slices_are_the_sums_over_all_pes(made: Any, tp: int, blocks:
     after = DataExecutor(numbers.records, numbers.store).run().store
     sums = list(numbers.sums_of("MLP_DOWN"))
     assert len(sums) >= max(1, blocks.slices)
+    loads = [entry for entry in program.entries if isinstance(entry, DmaEntry) and entry.meta["phase"] == "MLP_DOWN"]
+    for node in numbers.base:  # the slices are all columns of the matrix, in order
+        moved = [transfer_of(entry, programs.machine) for entry in loads if entry.node == node]
+        assert all(one.dram_end == other.dram_start for one, other in pairwise(moved))
+        assert sum(one.bytes_total for one in moved) == 2 * KEYS["hidden_size"] * KEYS["intermediate_size"] // tp
     for place, expected in sums:
         for at in numbers.base.values():
             assert (after.read("tcm", at + place, expected.shape, "f16") == expected.astype(np.float16)).all()

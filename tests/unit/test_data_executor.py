@@ -370,7 +370,7 @@ def test_the_first_op_that_cannot_be_computed_is_named_by_every_number_of_thread
     shape = (128, 128)
     store = holding(tcm={0: np.ones(shape, np.float32)})
     log = OpLogger(store)
-    for i in range(6):  # ops of one level: each of its own PE
+    for i in range(6):  # ops of one stage: each of its own PE
         wrong = i in (3, 4)  # the thread of op 4 comes before that of op 3
         out = TensorHandle("", (i + 1) << 20, (64, 128) if wrong else shape, "f32")
         cmd = MathCmd("neg", [TensorHandle("", 0, shape, "f32")], out)

@@ -78,7 +78,7 @@ cdef class Tasks:
 
 
 @cython.locals(op=ReplayOp, row=OpRow, math=Math, threads="bint", computing="Py_ssize_t", components=set, times=set)
-cpdef bint in_sequence(object window) except -1
+cpdef bint in_sequence(object ops) except -1
 
 
 @cython.locals(plans=dict)

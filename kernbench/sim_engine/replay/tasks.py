@@ -1,4 +1,4 @@
-"""The work of a level of a replay: bytes are moved here, and computations become tasks for threads."""
+"""The work of the stages of a replay: bytes are moved here, and computations become tasks for threads."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MATMUL, _ADD = np.matmul, np.add
 LEAST_WORK = 1 << 24  # multiplications of a task of several products
 MOST_RESULTS = 4 << 20  # [B] of sums of such a task
 SMALL = 1 << 15  # [B] of operands; a smaller task is computed without starting a thread
-# smallest number of components that must compute in a window, so that its levels have more than one or two ops each
+# smallest number of components that must compute, so that stages have more than one or two ops each
 SIDE_BY_SIDE = 4
 
 
@@ -297,7 +297,7 @@ def shares(count: int, threads: int, least: int, most: int) -> list[tuple[int, i
 
 
 class Tasks:
-    """Turns levels of a replay into moved bytes and tasks, with one plan a template."""
+    """Turns stages of a replay into moved bytes and tasks, with one plan a template."""
 
     def __init__(self, store: MemoryStore, batching: bool, threads: int) -> None:
         self._store = store
@@ -335,7 +335,7 @@ class Tasks:
                 self._moved(op)
 
     def run(self, op: ReplayOp) -> tuple[Sequence[Array], Array] | None:
-        """Run one op alone; returns the data that it read and wrote, or None. InputError as `of_level`."""
+        """Run one op alone; returns the data that it read and wrote, or None. InputError as `of_ops`."""
         kind = op.row.op_kind
         if kind == "memory":
             inputs, written = self._moved(op)
@@ -392,12 +392,12 @@ class Tasks:
                 self._put(op, _plan(op, Math).target, result, 0, None)
 
 
-def in_sequence(window: Sequence[ReplayOp]) -> bool:
-    """Whether sorting ops into levels is not worth its time, because few components compute, or no thread would be started."""
+def in_sequence(ops: Sequence[ReplayOp]) -> bool:
+    """Whether sorting ops into stages is not worth its time, because few components compute, or no thread would be started."""
     threads, computing, last = False, 0, None
     components: set[str] = set()
     times: set[float] = set()
-    for op in window:
+    for op in ops:
         row = op.row
         kind = row.op_kind
         if kind == "gemm":

@@ -129,3 +129,14 @@ def test_a_core_takes_as_many_bytes_for_a_multiply_add_as_other_cores() -> None:
     kept = with_constants(a100, constants_of(rtx), measured=True)
     assert kept.chip is not None and kept.chip.cache_bytes_per_cycle == a100.chip.cache_bytes_per_cycle
     assert all(getattr(found.chip, name) == getattr(rtx.chip, name) for name in TAKEN_OVER)
+
+
+@pytest.mark.parametrize(("name", "other"), [("a100", "mi210"), ("mi210", "a100"), ("rtx4090", "a6000"), ("a6000", "rtx4090")])
+def test_a_new_chip_has_the_dram_latency_of_chips_with_its_kind_of_dram(name: str, other: str) -> None:
+    machine, like = load_config(name), load_config(other)
+    table = Table("own.csv", name, "kernel_only", "operations", machine, [], 0)
+    new = as_new(table)
+    assert new is not None
+    taken, given = (float(one.dram.t_setup_cycles / one.freq_ghz) for one in (new, like))
+    assert taken == pytest.approx(given, rel=0.005)
+    assert float(memory_share(new)) == pytest.approx(float(memory_share(like)), rel=1e-4)

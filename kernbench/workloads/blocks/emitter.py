@@ -29,7 +29,7 @@ from kernbench.workloads.transfers import LAYER_PART, in_flight, setup_bytes, ti
 
 _PIECE_BYTES = 64 << 10  #: activations and keys go through DMA in pieces of about this
 _TILE_KIB = (256, 128, 64, 32, 16, 8, 4, 2)
-_LOADS_AHEAD = 3
+_LOADS_AHEAD = 3  #: loads of weights ahead of the router that are in progress, for each transfer that hides the setup of others
 Tile = tuple[int, int, int]  #: of a matrix in the scratchpad: its place, its first column and its columns
 
 

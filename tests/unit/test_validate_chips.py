@@ -13,7 +13,7 @@ from kernbench.analysis.chips.baselines import three_number_errors, three_number
 from kernbench.analysis.chips.calibrate import calibrate
 from kernbench.analysis.chips.columns import class_of
 from kernbench.analysis.chips.leave_out import left_out
-from kernbench.analysis.chips.tables import Table, read_tables
+from kernbench.analysis.chips.tables import Table, other_tables, read_tables
 from kernbench.common.errors import InputError
 from kernbench.config import load_config
 from kernbench.config.runtime import load_runtime
@@ -372,6 +372,80 @@ def test_a_table_of_two_times_names_both(tmp_path: Path) -> None:
     file.write_text("class,op,m,n,k,mean_us,median_us\nmatmul,mm,1,2,3,4,5\n", encoding="utf-8")
     with pytest.raises(InputError, match="measured is not there; rename one of mean_us, median_us to measured"):
         calibrate(file, load_config("h100"), load_runtime("kernel_only"))
+
+
+HEADS = "class,op,batch,kv_cache,heads,kv_heads,n_decode,n_big,kv_small,kv_big,measured"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "op,tokens,rows,time_us\nrms_norm,64,64,5\n",
+            "m = nothing, but it must be at least 1; rename one of tokens, rows to m",
+        ),
+        ("op,time_us\nsilu,5\n", "m = nothing, but it must be at least 1"),
+        ("op,m,n,time_us\ngemm,64,64,5\n", "k = nothing, but a product needs at least 1"),
+        ("op,ranks,time_us\nAllReduce,8,40\n", "size_bytes = nothing, but it must be at least 1"),
+        ("op,ranks,size,bytes,time_us\nAllReduce,8,64,128,40\n", "rename one of size, bytes to size_bytes"),
+        ("op,size,time_us\nAllGather,64,40\n", "workers = nothing, but a collective needs the number of chips"),
+        ("op,batch,time_us\nflash_attn,4,5\n", "kv_cache = nothing, but attention of 4 sequences needs their keys"),
+        (f"{HEADS}\nattention,decode,4,512,7,3,,,,,5\n", "kv_heads = 3, but it must divide heads = 7"),
+        (f"{HEADS}\nattention,decode,,,,,1,9,4,4,5\n", "n_big = 9, but it must be at most n_decode = 1"),
+        ("op,m,n,k,time_us\ngemm,1,1,1,1e-300\n", "measured = 1e-300, but it must be above 0"),
+    ],
+)
+def test_a_row_that_says_too_little_is_not_guessed(text: str, said: str, tmp_path: Path) -> None:
+    table = rows_read(tmp_path, text)
+    assert said in table.notes[0] and not table.cases
+
+
+@pytest.mark.parametrize(
+    ("head", "said"),
+    [
+        ("class,op,m,n,k,measured,measured", "own.csv:1: two columns have the name measured; remove or rename one of them"),
+        ("class,op,m,n,k,unit,time_us", "own.csv:1: time_us names a unit, and so does the column unit; remove that column"),
+    ],
+)
+def test_columns_that_contradict_each_other_are_refused(head: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=re.escape(said)):
+        rows_read(tmp_path, f"{head}\n")
+    with pytest.raises(InputError, match=re.escape(said)):
+        calibrate(tmp_path / "h100" / "own.csv", load_config("h100"), load_runtime("none"))
+
+
+@pytest.mark.parametrize(("separator", "name"), [(";", "semicolons"), ("\t", "tabs")])
+def test_values_that_are_not_separated_by_commas_are_named(separator: str, name: str, tmp_path: Path) -> None:
+    file = tmp_path / "h100" / "own.csv"
+    file.parent.mkdir()
+    file.write_text(separator.join(("class", "op", "measured\nmatmul", "mm", "4\n")), encoding="utf-8")
+    said = f"separate the values by commas instead of {name}"
+    assert list(other_tables(tmp_path)) == [("h100/own.csv", 1, said)]
+    with pytest.raises(InputError, match=said):
+        calibrate(file, load_config("h100"), load_runtime("none"))
+
+
+def test_a_length_is_no_time(tmp_path: Path) -> None:
+    """A column `s` may have the length of a sequence."""
+    (tmp_path / "h100").mkdir()
+    (tmp_path / "h100" / "own.csv").write_text("op,b,s,h,time\nrms_norm,1,2048,4096,12\n", encoding="utf-8")
+    assert not list(read_tables(tmp_path)) and len(list(other_tables(tmp_path))) == 1
+
+
+def test_lines_are_counted_as_in_an_editor(tmp_path: Path) -> None:
+    """Empty lines and lines within a cell count."""
+    text = 'class,op,m,n,k,measured,note\n\nmatmul,mm,64,64,64,5,"two\nlines"\n\nmatmul,mm,64,64,x,6,\n'
+    assert rows_read(tmp_path, text).notes[0].startswith("line 6 cannot be read: k = 'x'")
+    with pytest.raises(InputError, match=re.escape("own.csv:6: the row cannot be read: k = 'x'")):
+        calibrate(tmp_path / "h100" / "own.csv", load_config("h100"), load_runtime("none"))
+
+
+def test_a_rate_of_whole_requests_without_a_batch_is_that_of_one(tmp_path: Path) -> None:
+    head = "model,batch,input_tokens,output_tokens,measured,unit"
+    table = rows_read(tmp_path, f"{head}\nLlama-3.1-8B,1,64,8,10,tokens/s\nLlama-3.1-8B,,64,8,10,tokens/s\n")
+    timer = OperationTimer(load_config("h100"), load_runtime("vllm"), simulate=False)
+    one, other = (case.ask(timer) for case in table.cases)
+    assert one == other > 0
 
 
 def test_columns_give_the_heads_of_attention(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ import yaml
 from kernbench.analysis.chips.choice import FEWEST, Choice, Decision, Held, chosen_fit
 from kernbench.analysis.chips.columns import columns_of, times_among
 from kernbench.analysis.chips.fit import Constant, Fit, launch_key, ops_key, predictions, relative_errors, value_at
-from kernbench.analysis.chips.tables import Case, Context, read_row, rows_of, table_text
+from kernbench.analysis.chips.tables import LINE, Case, Context, read_row, rows_of, separator_meant, table_text
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.json_shapes import counted
 from kernbench.config import NpuConfig
@@ -122,7 +122,7 @@ def calibrate(path: Path, machine: NpuConfig, runtime: Runtime) -> Calibration:
 
 def _cases(path: Path, text: str, machine: NpuConfig) -> tuple[list[Case], list[str], list[str]]:
     rows = rows_of(path, text)
-    head = list(rows[0]) if rows else columns_of(next(csv.reader(text.splitlines()[:1]), []))[0]
+    head = [name for name in rows[0] if name != LINE] if rows else columns_of(next(csv.reader(text.splitlines()[:1]), []))[0]
     missing = [name for name in COLUMNS if name not in head]
     if missing and "model" in head and "measured" in head:
         rule = "it has times of whole models, which are not fitted"
@@ -131,12 +131,13 @@ def _cases(path: Path, text: str, machine: NpuConfig) -> tuple[list[Case], list[
     if missing:
         are = "is" if len(missing) == 1 else "are"
         rule = f"its first line must name the columns {', '.join(COLUMNS)}, and {', '.join(missing)} {are} not there"
-        raise InputError(Problem(f"{path}:1", rule, remedy=_columns_meant(head, missing)))
+        raise InputError(Problem(f"{path}:1", rule, remedy=separator_meant(rows) or _columns_meant(head, missing)))
     context = Context(machine, "", rows, path.name)
     cases: list[Case] = []
     kinds: list[str] = []
     unread: list[str] = []
-    for number, row in enumerate(rows, 2):
+    for row in rows:
+        number = row[LINE]
         try:
             case = read_row(row, context)
         except ValueError as error:
@@ -153,8 +154,6 @@ def _cases(path: Path, text: str, machine: NpuConfig) -> tuple[list[Case], list[
 
 def _columns_meant(head: Sequence[str], missing: Sequence[str]) -> str:
     """The remedy for a first line without some columns: the columns to rename and to add."""
-    if len(head) == 1 and ";" in head[0]:
-        return "separate the values by commas instead of semicolons"
     times = times_among(head) if "measured" in missing else []
     if len(times) > 1:
         return f"rename one of {', '.join(times)} to measured"

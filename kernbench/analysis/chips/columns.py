@@ -7,7 +7,7 @@ names of model configurations. Names are changed only if the table does not have
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
 from kernbench.workloads.ops.operation import COLLECTIVES
 
@@ -65,8 +65,13 @@ _WORDS = (
 
 
 def columns_of(head: Sequence[str]) -> tuple[list[str], str]:
-    """The names of columns for a first line, and the unit that the name of the measured time has, or ''."""
+    """The names of columns for a first line, and the unit that the name of the measured time has, or ''.
+
+    Raises ValueError if two columns have the same name, or if two columns give the unit.
+    """
     names = [name.strip() for name in head]
+    if twice := next((name for name in names if name and names.count(name) > 1), ""):
+        raise ValueError(f"two columns have the name {twice}; remove or rename one of them")
     for known in (*ALIKE, "measured", "unit", "workers", "size_bytes"):
         names = _renamed(names, known, {known}, str.lower)
     for known, others in ALIKE.items():
@@ -74,17 +79,28 @@ def columns_of(head: Sequence[str]) -> tuple[list[str], str]:
     times = times_among(names)
     if "measured" in names or len(times) != 1:
         return names, ""
-    return ["measured" if name == times[0] else name for name in names], _time_and_unit(times[0])[1]
+    unit = _time_and_unit(times[0])[1]
+    if "unit" in names:
+        raise ValueError(
+            f"{times[0]} names a unit, and so does the column unit; remove that column, or rename {times[0]} to measured"
+        )
+    return ["measured" if name == times[0] else name for name in names], unit
 
 
 def times_among(head: Sequence[str]) -> list[str]:
-    """The columns whose names are those of a measured time with its unit."""
-    return [name for name in head if _time_and_unit(name)[1] and _time_and_unit(name)[0] in TIMES]
+    """The columns whose names are those of a measured time with its unit. A column `s` may be a length."""
+    return [name for name in head if name != "s" and _time_and_unit(name)[1] and _time_and_unit(name)[0] in TIMES]
+
+
+def alike(row: Iterable[str], known: str) -> list[str]:
+    """The columns of a table that could be the known column, under other names."""
+    others = ALIKE.get(known) or OF_COLLECTIVES.get(known, ())
+    return [name for name in row if _letters(name) in others]
 
 
 def completed(row: dict[str, str], unit: str) -> dict[str, str]:
     """A row with the unit of its column, and a class if its operation shows one."""
-    if unit and not row.get("unit"):
+    if unit:
         row["unit"] = unit
     of_model = row.get("input_tokens") or row.get("prompt_tokens")
     if of_model or row.get("measured") is None or not ("op" in row or row.get("k")):
@@ -93,11 +109,10 @@ def completed(row: dict[str, str], unit: str) -> dict[str, str]:
     row["class"] = row.get("class") or class_of(row)
     if row["class"] == "collective":
         row["op"] = _COLLECTIVE_NAMES.get(_letters(row["op"]).removeprefix("nccl"), row["op"])
-        for known, others in OF_COLLECTIVES.items():
-            if not row.get(known):
-                found = next((name for name in row if _letters(name) in others), "")
-                if found:
-                    row[known] = row[found]
+        for known in OF_COLLECTIVES:
+            found = alike(row, known)
+            if not row.get(known) and len(found) == 1:
+                row[known] = row[found[0]]
     return row
 
 

@@ -14,7 +14,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar
 
-from kernbench.analysis.chips.columns import columns_of, completed
+from kernbench.analysis.chips.columns import alike, columns_of, completed
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.files import read_bounded
 from kernbench.common.spelling import meant, nearest
@@ -106,7 +106,7 @@ def other_tables(folder: Path) -> Iterator[tuple[str, int, str]]:
         name, rows = path.relative_to(folder).as_posix(), rows_of(path, table_text(path))
         if _entry(settings, name, rows) is None:
             found = (one["why"] for one in settings["elsewhere"] if fnmatch.fnmatch(name, one["match"]))
-            yield name, len(rows), next(found, "no reader is known for its name or its columns")
+            yield name, len(rows), next(found, separator_meant(rows) or "no reader is known for its name or its columns")
 
 
 def _entry(settings: Mapping[str, Any], name: str, rows: Sequence[Cells]) -> Mapping[str, Any] | None:
@@ -117,6 +117,14 @@ def _entry(settings: Mapping[str, Any], name: str, rows: Sequence[Cells]) -> Map
             found: Mapping[str, Any] = one
             return found
     return None
+
+
+def separator_meant(rows: Sequence[Cells]) -> str:
+    """What to do with a table whose values are not separated by commas, or ''."""
+    names = [name for name in rows[0] if name != LINE] if rows else []
+    names_of = {";": "semicolons", "\t": "tabs"}
+    found = next((other for one, other in names_of.items() if len(names) == 1 and one in names[0]), "")
+    return f"separate the values by commas instead of {found}" if found else ""
 
 
 def _settings() -> dict[str, Any]:
@@ -135,18 +143,23 @@ def table_text(path: Path) -> str:
 
 
 def rows_of(path: Path, text: str) -> list[Cells]:
-    """The rows of a table by the names of columns that readers know; InputError if a row has more cells than there are columns.
+    """The rows of a table by the names of columns that readers know.
+
+    Raises InputError if a row has more cells than there are columns, or if two columns have the same meaning.
     """
     rows: list[Cells] = []
     try:
         stream = csv.DictReader(io.StringIO(text))
-        names, unit = columns_of(stream.fieldnames or [])
-        stream.fieldnames = names
-        for number, row in enumerate(stream, 2):
+        try:
+            stream.fieldnames, unit = columns_of(stream.fieldnames or [])
+        except ValueError as error:
+            raise InputError(Problem(f"{path}:1", str(error))) from None
+        for row in stream:
+            number = str(stream.line_num)
             if None in row:
                 raise InputError(Problem(f"{path}:{number}", "the row has more cells than the first line has columns"))
             cells = {name: (cell or "").strip() for name, cell in row.items()}
-            rows.append(completed(cells, unit) | {LINE: str(number)})
+            rows.append(completed(cells, unit) | {LINE: number})
     except csv.Error as error:
         raise InputError(Problem(str(path), f"it is not comma-separated text: {error}")) from None
     return rows
@@ -237,7 +250,7 @@ class Context:
         """The number of query heads and KV heads, and the width of a head: as columns say, or else derived from the work and
         traffic of the first decode step, or of the first prefill, of the same model and division."""
         if row.get("heads"):
-            heads, kv_heads = _at_least_1(row, "heads"), _whole(row, "kv_heads") or _whole(row, "heads")
+            heads, kv_heads = _at_least_1(row, "heads"), _kv_heads(row)
             return heads, kv_heads, _whole(row, "head_dim") or LLM_HEAD
         key = tuple(row.get(name) or "" for name in ("model", "tp", "head_dim"))
         if key not in self._heads:
@@ -289,20 +302,39 @@ def _shape(row: Cells, names: str) -> list[int]:
     sizes = [_whole(row, name) for name in names]
     for name, size in zip(names, sizes, strict=True):
         if size < 1:
-            raise ValueError(f"{name} = {row.get(name) or 'nothing'}, but a product needs at least 1")
+            raise ValueError(f"{_given(row, name)}, but a product needs at least 1{_meant_column(row, name)}")
     return sizes
 
 
 def _at_least_1(row: Cells, name: str) -> int:
     value = _whole(row, name)
     if value < 1:
-        raise ValueError(f"{name} = {row.get(name) or 'nothing'}, but it must be at least 1")
+        raise ValueError(f"{_given(row, name)}, but it must be at least 1{_meant_column(row, name)}")
     return value
+
+
+def _kv_heads(row: Cells) -> int:
+    """The KV heads of queries with the heads of a row; without the column, each query head has its own."""
+    heads = _whole(row, "heads")
+    kv_heads = _whole(row, "kv_heads") or heads
+    if heads % kv_heads:
+        raise ValueError(f"kv_heads = {kv_heads}, but it must divide heads = {heads}")
+    return kv_heads
+
+
+def _given(row: Cells, name: str) -> str:
+    return f"{name} = {row.get(name) or 'nothing'}"
+
+
+def _meant_column(row: Cells, name: str) -> str:
+    """The remedy for a missing column of which several other columns could have the values."""
+    found = [] if name in row else alike(row, name)
+    return f"; rename one of {', '.join(found)} to {name}" if found else ""
 
 
 def _measured(row: Cells) -> float:
     value = _number(row, "measured")
-    if not value:
+    if value < 1 / LIMIT:
         raise ValueError(f"measured = {row.get('measured') or 'nothing'}, but it must be above 0")
     return value
 
@@ -390,7 +422,11 @@ def _operation(row: Cells, context: Context) -> Case | None:
     op: Operation
     times = 1
     if kind == "collective":
-        op = Collective("all_reduce", LAYER_CHIPS, int(_number(row, "bytes")))
+        if not name.lower().replace("_", "").startswith("allreduce"):
+            raise ValueError(
+                f"{_given(row, 'workers')}, but a collective needs the number of chips{_meant_column(row, 'workers')}"
+            )
+        op = Collective("all_reduce", LAYER_CHIPS, _at_least_1(row, "bytes"))
     elif kind == "moe":
         op = _experts(row, name)
     elif kind == "matmul" and k:
@@ -407,7 +443,9 @@ def _operation(row: Cells, context: Context) -> Case | None:
             return None
         return (_batch_attention if row.get("kv_cache") else _attention)(row, context)
     else:
-        moved = _number(row, "bytes") or 4.0 * m * (n or 1)
+        if kind == "matmul" and not row.get("bytes"):
+            _shape(row, "k")
+        moved = _number(row, "bytes") or 4.0 * _at_least_1(row, "m") * (n or 1)
         op = Vector(name, kind, m, n or 1, moved, _number(row, "flops"))
     label = f"{name} {m} {n or ''} {k or ''}".strip()
     return _single(row, context, op, times, label=label)
@@ -474,7 +512,7 @@ def _collective(row: Cells, context: Context) -> Case | None:
     if workers < 2:
         return None
     names: dict[str, Any] = {name: name for name in COLLECTIVES}
-    op = Collective(_choice(row, "op", names), workers, _whole(row, "size_bytes"), node=_node(row) if _crosses(row) else 0)
+    op = Collective(_choice(row, "op", names), workers, _at_least_1(row, "size_bytes"), node=_node(row) if _crosses(row) else 0)
     memory = _number(row, "roofline") if op.crosses else _number(row, "bytes") / context.links
     return _single(row, context, op, label=f"{op.name} {workers} x {op.nbytes} B", memory_us=memory)
 
@@ -525,12 +563,16 @@ def _batch_attention(row: Cells, context: Context) -> Case:
     Times of its prefills are the same for 32 and 128 new tokens, and whole waves of blocks that each read `kv_cache` keys.
     """
     new, keys, many = _tokens(row, "prefill_chunk") or 1, _tokens(row, "kv_cache"), _tokens(row, "batch")
+    if many and not (keys or row.get("prefill_chunk")):
+        raise ValueError(f"{_given(row, 'kv_cache')}, but attention of {many} sequences needs their keys")
     op = replace(_attention_op(row, context, [Sequences(many, new, max(0, keys - new))]), causal=False)
     return _single(row, context, op, label=f"{many} x {new} in {keys}")
 
 
 def _skewed_attention(row: Cells, context: Context) -> Case:
     big, many = _tokens(row, "n_big"), _tokens(row, "n_decode")
+    if big > many:
+        raise ValueError(f"n_big = {big}, but it must be at most n_decode = {many}")
     chunk, before = _tokens(row, "prefill_chunk"), _tokens(row, "kv_prefill")
     groups = [
         Sequences(big, 1, _tokens(row, "kv_big")),
@@ -556,11 +598,9 @@ def _model(row: Cells) -> Description:
 def _described(row: Cells) -> Description:
     """A decoder of layers that are alike, by the sizes in its columns; those of `config.json` have the same names."""
     layers, hidden, heads, mlp, vocab = (_at_least_1(row, name) for name in ("layers", "hidden", "heads", "mlp", "vocab"))
-    kv_heads, width = _whole(row, "kv_heads") or heads, _whole(row, "head_dim") or max(1, hidden // heads)
+    kv_heads, width = _kv_heads(row), _whole(row, "head_dim") or max(1, hidden // heads)
     if layers > MAX_LAYERS:
         raise ValueError(f"layers = {layers}, but a model has at most {MAX_LAYERS}")
-    if heads % kv_heads:
-        raise ValueError(f"kv_heads = {kv_heads}, but it must divide heads = {heads}")
     experts, active = _whole(row, "experts") or 1, _whole(row, "active") or 1
     if active > experts:
         raise ValueError(f"active = {active}, but the model has {experts} experts")
@@ -620,7 +660,7 @@ def _decode_rate(row: Cells, context: Context) -> Case:
 
 def _static_batch(row: Cells, context: Context) -> Case:
     model, widths = _model(row), _widths(row)
-    batch = _whole(row, "batch") or _whole(row, "concurrency")
+    batch = _whole(row, "batch") or _whole(row, "concurrency") or 1
     tp = _whole(row, "tp") or _whole(row, "chips") or 1
     copies, sequences = 1, batch  # one host serves the requests of all chips
     if _has_one_kv_head(model) and not row.get("tp"):  # with one KV head, each chip serves its own requests

@@ -32,3 +32,17 @@ def test_a_missing_choice_is_said_in_one_line(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().err.endswith(
         "error: kbsim topology draw: --view is missing: one of system, sip, cube, pe; see kbsim topology draw --help\n"
     )
+
+
+@pytest.mark.parametrize("extra", [[""], [" "], ["1 2"], ["x", ""]])
+@pytest.mark.parametrize("command", [["llm"], ["run", "gemm"], ["config", "list"], ["ccl", "run", "all_reduce"]])
+def test_an_extra_argument_that_is_blank_or_quoted_is_a_usage_error(
+    command: list[str], extra: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert exit_code([*command, *extra]) == 2
+    assert 'unexpected argument "' in capsys.readouterr().err
+
+
+def test_several_values_of_an_option_are_compared_whatever_they_equal(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code(["llm", "--batch", "8", "8"]) == 2
+    assert capsys.readouterr().err.endswith('unexpected argument "8"; to compare runs: --compare batch=8,8\n')

@@ -10,7 +10,9 @@ from kernbench.cli.mistakes.names import TRACES
 
 
 def place_of_extra(text: str, line: CommandLine) -> str:
-    """What to write for the superfluous arguments `text`, separated by blanks; empty if nothing fits."""
+    """What to write for the superfluous arguments `text`, separated by blanks; empty if nothing fits, and for blank arguments."""
+    if not text.strip():
+        return ""
     return next((remedy for place in PLACES if (remedy := place(text, line))), "")
 
 
@@ -31,8 +33,11 @@ def _more_values(text: str, line: CommandLine) -> str:
     """`--batch 1 8 16`."""
     if "--compare" not in line.options or not re.fullmatch(r"[\dkM ]+", text):
         return ""
-    option, value = ["", "", *line.arguments[: list(line.arguments).index(text.split()[0])]][-2:]
-    return line.compared(option, ",".join([value, *text.split()])) if option.startswith("--") else ""
+    words = text.split()
+    for option, value, word in zip(line.arguments, line.arguments[1:], line.arguments[2:], strict=False):
+        if word == words[0] and option.startswith("--"):
+            return line.compared(option, ",".join([value, *words]))
+    return ""
 
 
 def _shape(text: str, line: CommandLine) -> str:

@@ -10,7 +10,7 @@ from kernbench.cli.mistakes.names import TRACES
 
 
 def place_of_extra(text: str, line: CommandLine) -> str:
-    """What to write for the superfluous arguments `text`, separated by blanks; empty if nothing fits, and for blank arguments."""
+    """What to write for the superfluous arguments `text`, separated by blanks; empty if nothing fits or all are blank."""
     if not text.strip():
         return ""
     return next((remedy for place in PLACES if (remedy := place(text, line))), "")

@@ -141,17 +141,21 @@ cdef inline void set_other_rates(Sim* s, int32_t n, cycle_t now) noexcept nogil:
 
 
 cdef bint set_lane_rates(void* sim, int32_t n, cycle_t now) noexcept nogil:
-    """Set the rates of all members of the first `n` resources in `Share.dirty`; false if it may not, with all lanes closed and no rate
-    changed. The scratchpad must have been run up to this cycle, and must be known to change in it: `set_rate` does this otherwise."""
+    """Set the rates of all members of the first `n` resources in `Share.dirty`; false if it may not, with all lanes closed, and the rates of
+    some of them set. The scratchpad must have been run up to this cycle, and must be known to change in it: `set_rate` does this
+    otherwise."""
     cdef Sim* s = <Sim*>sim
     cdef Spm* p = &s.spm[0]
+    cdef bint fit
     if not s.lanes.any_open:
         return False
     if (p.done == now and p.lookahead.touched and p.lookahead.conflict_free == 0 and p.lookahead.has_lanes
-            and now - s.lanes.epoch < FAR >> 2 and find_route_rates(s, n)):
-        repace_lanes(s, <int32_t>(now - s.lanes.epoch))
-        set_other_rates(s, n, now)
-        return True
+            and now - s.lanes.epoch < FAR >> 2):
+        fit = find_route_rates(s, n)
+        repace_lanes(s, <int32_t>(now - s.lanes.epoch))     # in any case: `RouteRate.pace` is already the new rate of the marked lanes
+        if fit:
+            set_other_rates(s, n, now)
+            return True
     stop_rolling(s, p)
     p.lookahead.has_lanes = False
     return False

@@ -111,7 +111,7 @@ cdef struct Share:
     touch_fn touch            # called with `sim` before the state of a flow changes in a cycle; NULL: no callback
     repace_fn repace  # a fast path that gives a flow the rate `pace`, or returns false, and has changed nothing; NULL: no fast path
     # A fast path of shared_bw_v1 that sets the rates of all members of the first `n` resources in `dirty`, or returns false, and has
-    # changed no rate; NULL: no fast path
+    # set the rates of some of them; NULL: no fast path
     rates_fn set_rates
     void* sim                 # the run: the first argument of `touch`, `repace` and `set_rates`
     Pace pace                 # the pace that was computed last

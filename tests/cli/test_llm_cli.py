@@ -150,6 +150,14 @@ def test_divisions_of_layers_of_parts_are_shown_with_the_one_that_is_used(kbsim:
     assert [one["verdict"] for one in plain] == ["used: the most rows that fit"]
 
 
+@pytest.mark.parametrize(
+    "option", [("--compare", "batch=1,2"), ("--trace", "run.jsonl"), ("--plot", "p.svg"), ("--live-map", "l.svg")]
+)
+def test_plans_run_nothing(option: tuple[str, str], kbsim: Kbsim) -> None:
+    found = kbsim("llm", "--layers", "1", "--plan", *option)
+    assert found.code == 2 and f"{option[0]}: --plan runs nothing; leave out --plan or {option[0]}" in found.err
+
+
 def test_a_comparison_is_drawn_the_same_each_time(kbsim: Kbsim) -> None:
     pytest.importorskip("matplotlib")
     once = ("llm", "--layers", "1", "--tokens", "1", "--phase", "decode")

@@ -26,6 +26,7 @@ from kernbench.sim_engine.op_log import OpRecord
 from kernbench.workloads.blocks.division import Blocks
 from kernbench.workloads.blocks.programs import BlockPrograms
 from kernbench.workloads.blocks.search import tried_blocks
+from kernbench.workloads.limit import StoppedError
 from kernbench.workloads.llm.run import run_program
 from kernbench.workloads.llm.steps import Job, Segment
 from kernbench.workloads.models.files import load_model
@@ -134,6 +135,14 @@ def test_a_matrix_that_does_not_stay_in_the_ring_of_weights_does_not_fit(made: A
     small = programs.machine.spm.model_copy(update={"bank_size_bytes": 4096})
     programs.machine = programs.machine.model_copy(update={"spm": small})
     assert programs._cycles(segment, programs.batch_of(segment.step), Blocks(ROWS, part_rows=16)) is None
+
+
+def test_a_search_stops_at_the_limit_of_cycles(made: Any) -> None:
+    """Before, all divisions took the limit, and the first one was used."""
+    programs, segment = made("experts", 2, PLAIN)
+    programs.target = programs.target.model_copy(update={"max_cycles": 1000})
+    with pytest.raises(StoppedError, match="layer 1, prefill of 64 tokens after 0: stopped at max_cycles = 1,000"):
+        programs._cycles(segment, programs.batch_of(segment.step), PLAIN)
 
 
 def test_a_search_keeps_each_value_that_saves_cycles(made: Any) -> None:

@@ -151,6 +151,9 @@ def llm(
     if parallel is not None:
         return search_layouts(options, compared=bool(compare) or plot is not None, files=files, as_json=as_json, quiet=quiet)
     if plan:
+        unused = {"--compare": compare, "--plot": plot, **{f"--{name.replace('_', '-')}": path for name, path in files.items()}}
+        if option := next((name for name, value in unused.items() if value), ""):
+            raise InputError(Problem("kbsim llm", "--plan runs nothing", option, remedy=f"leave out --plan or {option}"))
         return show_plans(options.programs(), as_json=as_json)
     if compare or plot is not None:
         return compare_runs(options, compare or [], plot, theme, as_json=as_json, quiet=quiet)

@@ -30,6 +30,7 @@ from kernbench.workloads.blocks.search import PART_ROWS, tried_blocks
 from kernbench.workloads.blocks.shape import BlockShape, shard_of_parts, shares_heads
 from kernbench.workloads.blocks.shared_experts import SharedExpertsLayer
 from kernbench.workloads.hazards import Emitter
+from kernbench.workloads.limit import StoppedError
 from kernbench.workloads.llm.dram import Ends, LlmDram, Table, TooLarge, emit_embedding, emit_head, head_steps
 from kernbench.workloads.llm.exchanges import PHASES, Departure, Sent, send_rows
 from kernbench.workloads.llm.known import Kept
@@ -550,8 +551,8 @@ class BlockPrograms(LlmPrograms):
         return asked and prompt and self._is_separable(segment) and blocks.rows >= batch.tokens
 
     def _cycles(self, segment: Segment, batch: Batch, blocks: Blocks) -> int | None:
-        """The simulated cycles of a layer with these blocks; None if they do not fit."""
-        program, collectives = Program("a layer"), len(self.reduced)
+        """The simulated cycles of a layer with these blocks; None if they do not fit. StoppedError beyond `max_cycles`."""
+        program, collectives = Program(self._name(segment)), len(self.reduced)
         fits = self._emitted(segment, program, self._emitters(segment, program), batch, blocks)
         del self.reduced[collectives:]
         if not fits:
@@ -559,6 +560,8 @@ class BlockPrograms(LlmPrograms):
         program.end(**self._fields(segment))
         machine = Machine(self.target, program)
         machine.run()
+        if machine.status == "aborted":
+            raise StoppedError(program.name, machine.cycle)
         return machine.cycle
 
     def _is_separable(self, segment: Segment) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import replace
+from threading import Event
 from typing import Any
 
 import ml_dtypes
@@ -20,7 +21,8 @@ from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.op_log import OpLogger, OpRecord
 from kernbench.sim_engine.replay import schedule
 from kernbench.sim_engine.replay.gemm import GemmForm, run_products
-from kernbench.sim_engine.replay.tasks import shares
+from kernbench.sim_engine.replay.tasks import Task, shares
+from kernbench.sim_engine.replay.workers import Workers
 from tests.op_logs import holding, tile
 
 A = np.array([[1, 2, 3], [4, 5, 6]], np.float16)
@@ -378,6 +380,25 @@ def test_the_first_op_that_cannot_be_computed_is_named_by_every_number_of_thread
         log.record_end(2.0, f"pe{i}", cmd)
     with pytest.raises(InputError, match=r"^op 3 \(neg at pe3\): it cannot be computed"):
         DataExecutor(log, threads=threads).run()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_an_error_of_any_kind_in_another_thread_ends_the_replay(threads: int) -> None:
+    began = Event()
+
+    def first() -> list[Array]:
+        began.set()
+        raise MemoryError
+
+    def last() -> list[Array]:
+        assert threads == 1 or began.wait(10)  # the other thread computes the first task
+        return []
+
+    large = np.ones(1 << 16, np.float32)
+    with Workers(threads) as workers:
+        work = workers.start([Task([], [[large]], first), Task([], [[large]], last)])
+        with pytest.raises(MemoryError):
+            list(workers.results(work))
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])

@@ -11,7 +11,6 @@ from types import TracebackType
 import numpy as np
 
 from kernbench.common.dtypes import Array
-from kernbench.common.errors import InputError
 from kernbench.sim_engine.replay.tasks import SMALL, Task
 
 
@@ -20,7 +19,7 @@ class Work:
 
     def __init__(self, tasks: Sequence[Task]) -> None:
         self.tasks = tasks
-        self.done: list[Sequence[Array] | InputError | None] = [None] * len(tasks)
+        self.done: list[Sequence[Array] | Exception | None] = [None] * len(tasks)
         self.todo = deque(range(len(tasks)))  #: places of tasks that no thread has taken
 
 
@@ -56,8 +55,8 @@ class Workers:
         return work
 
     def results(self, work: Work) -> Iterator[tuple[Task, Sequence[Array]]]:
-        """The tasks of the earliest work in order, with their results, as soon as they are known. Raises the InputError of a
-        task that cannot be computed, but computes all tasks: the error does not depend on the number of threads.
+        """The tasks of the earliest work in order, with their results, as soon as they are known. Raises the error of the first
+        task that has one: an InputError if it cannot be computed. The error does not depend on the number of threads.
         """
         for place, task in enumerate(work.tasks):
             found = work.done[place]
@@ -65,7 +64,7 @@ class Workers:
                 if not self._compute_one(last=True):
                     self._ended.get()
                 found = work.done[place]
-            if isinstance(found, InputError):
+            if isinstance(found, Exception):
                 raise found
             yield task, found
         self._works = self._works[1:]
@@ -85,7 +84,7 @@ class Workers:
                 continue
             try:
                 work.done[place] = work.tasks[place].run()
-            except InputError as error:
+            except Exception as error:  # of any kind, as the calling thread waits until the task is done
                 work.done[place] = error
             return True
         return False

@@ -24,7 +24,7 @@ from kernbench.sim_engine.machine import Machine
 from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.op_log import OpRecord
 from kernbench.workloads.blocks.division import Blocks
-from kernbench.workloads.blocks.programs import BlockPrograms
+from kernbench.workloads.blocks.programs import SEARCHED, BlockPrograms
 from kernbench.workloads.blocks.search import tried_blocks
 from kernbench.workloads.limit import StoppedError
 from kernbench.workloads.llm.run import run_program
@@ -143,6 +143,23 @@ def test_a_search_stops_at_the_limit_of_cycles(made: Any) -> None:
     programs.target = programs.target.model_copy(update={"max_cycles": 1000})
     with pytest.raises(StoppedError, match="layer 1, prefill of 64 tokens after 0: stopped at max_cycles = 1,000"):
         programs._cycles(segment, programs.batch_of(segment.step), PLAIN)
+
+
+def test_a_search_says_when_it_has_compared_a_division(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search may take half a minute, in which the command shows that it works."""
+    programs, segment = made("experts", 2, PLAIN)
+    programs._rows.clear()
+    SEARCHED.clear()
+    monkeypatch.setattr(programs, "_is_searched", lambda *_: True)
+    monkeypatch.setattr("kernbench.workloads.llm.known.kept_result", lambda kind, key, form, make: make())
+    seen: list[int] = []
+    programs.on_compared = lambda: seen.append(1)
+    _, compared = programs.compared_blocks(segment)
+    assert len(seen) == len(compared) > 1
+    seen.clear()
+    programs._rows.clear()
+    programs.segment_program(segment)
+    assert not seen  # the result is known
 
 
 def test_a_search_keeps_each_value_that_saves_cycles(made: Any) -> None:

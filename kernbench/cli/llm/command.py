@@ -154,7 +154,7 @@ def llm(
         unused = {"--compare": compare, "--plot": plot, **{f"--{name.replace('_', '-')}": path for name, path in files.items()}}
         if option := next((name for name, value in unused.items() if value), ""):
             raise InputError(Problem("kbsim llm", "--plan runs nothing", option, remedy=f"leave out --plan or {option}"))
-        return show_plans(options.programs(), as_json=as_json)
+        return show_plans(options.programs(), as_json=as_json, quiet=quiet)
     if compare or plot is not None:
         return compare_runs(options, compare or [], plot, theme, as_json=as_json, quiet=quiet)
     report = run_job(options, files, traced, theme, reuse=not no_reuse, as_json=as_json, quiet=quiet)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kernbench.cli import output
@@ -12,18 +13,18 @@ from kernbench.common.errors import InputError, Problem
 
 if TYPE_CHECKING:
     from kernbench.workloads.blocks.programs import BlockPrograms
-    from kernbench.workloads.llm.steps import LlmPrograms
+    from kernbench.workloads.llm.steps import LlmPrograms, Segment
     from kernbench.workloads.parallel.programs import ParallelPrograms
 
 
-def show_plans(programs: LlmPrograms | ParallelPrograms, *, as_json: bool) -> int:
+def show_plans(programs: LlmPrograms | ParallelPrograms, *, as_json: bool, quiet: bool = False) -> int:
     """Show the plans that the planner compared for the first layer of each phase's first step."""
     from kernbench.workloads.blocks.programs import BlockPrograms
     from kernbench.workloads.planner import TENSORS, Candidate, compared_plans
 
     programs = first_stage(programs)
     if isinstance(programs, BlockPrograms):
-        return _show_divisions(programs, as_json=as_json)
+        return _show_divisions(programs, as_json=as_json, quiet=quiet)
     job, shape = programs.job, programs.shapes[0]
     summed = programs.sums_of(shape)
     steps = {step.phase: step for step in reversed(programs.steps)}
@@ -62,22 +63,23 @@ def show_plans(programs: LlmPrograms | ParallelPrograms, *, as_json: bool) -> in
     return output.OK
 
 
-def _show_divisions(programs: BlockPrograms, *, as_json: bool) -> int:
+def _show_divisions(programs: BlockPrograms, *, as_json: bool, quiet: bool) -> int:
     """Show how layers that are lowered part by part are divided, and the divisions that were compared by simulation: for each
     kind of layer in the first step of each phase."""
-    plans: dict[str, list[dict[str, Any]]] = {}
+    from kernbench.cli.progress import counting_bar
+
+    kinds: dict[Hashable, Segment] = {}
     for step in {step.phase: step for step in reversed(programs.steps)}.values():
-        known = set[Hashable]()
-        rows = plans.setdefault(step.phase, [])
         for segment in programs.segments(step):
-            if segment.kind == "layer" and segment.key not in known:
-                known.add(segment.key)
-                used, compared = programs.compared_blocks(segment)
-                least = min((cycles for _, cycles in compared if cycles is not None), default=0)
-                for blocks, cycles in compared or [(used, None)]:
-                    verdict = _division_verdict(cycles, least) if compared else "used: the most rows that fit"
-                    verdict = "used" if compared and blocks == used else verdict
-                    rows.append({"layer": segment.layer, **asdict(blocks), "cycles": cycles, "verdict": verdict})
+            if segment.kind == "layer":
+                kinds.setdefault(segment.key, segment)
+    plans: dict[str, list[dict[str, Any]]] = {}
+    with counting_bar(not (quiet or as_json), "kinds of layers") as progress:
+        for done, segment in enumerate(kinds.values()):
+            if progress is not None:
+                programs.on_compared = partial(progress, done, len(kinds))
+            plans.setdefault(segment.step.phase, []).extend(_divisions(programs, segment))
+        programs.on_compared = None
     plans = {phase: plans[phase] for phase in ("prefill", "decode") if phase in plans}
     if as_json:
         output.show_json({"model": programs.model.name, "machine": programs.machine.source, "plans": plans})
@@ -97,6 +99,16 @@ def _show_divisions(programs: BlockPrograms, *, as_json: bool) -> int:
             made.add_row(str(row["layer"]), tokens, parts, weights, slices, latents, number, row["verdict"])
         output.show([made])
     return output.OK
+
+
+def _divisions(programs: BlockPrograms, segment: Segment) -> Iterator[dict[str, Any]]:
+    """The divisions of a layer that were compared, each with its cycles and why it is not used."""
+    used, compared = programs.compared_blocks(segment)
+    least = min((cycles for _, cycles in compared if cycles is not None), default=0)
+    for blocks, cycles in compared or [(used, None)]:
+        verdict = _division_verdict(cycles, least) if compared else "used: the most rows that fit"
+        verdict = "used" if compared and blocks == used else verdict
+        yield {"layer": segment.layer, **asdict(blocks), "cycles": cycles, "verdict": verdict}
 
 
 def _division_verdict(cycles: int | None, least: int) -> str:

@@ -530,8 +530,12 @@ class BlockPrograms(LlmPrograms):
         def tried() -> Tried:
             cycles = partial(self._cycles, segment, batch)
             parts = self.job.shards > 1 and not self.job.splits_rows
-            found = tried_blocks(blocks, shape, cycles, parts=parts)
-            return tuple((*astuple(one), -1 if cost is None else cost) for one, cost in found)
+            found = []
+            for one, cost in tried_blocks(blocks, shape, cycles, parts=parts):
+                found.append((*astuple(one), -1 if cost is None else cost))
+                if self.on_compared is not None:
+                    self.on_compared()
+            return tuple(found)
 
         found = SEARCHED.of(self.target, (self.content(segment), astuple(blocks)), tried)
         self._searches[segment.key] = [(Blocks(*values), None if cost < 0 else cost) for *values, cost in found]

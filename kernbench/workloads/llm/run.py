@@ -103,7 +103,10 @@ def run_llm(programs: LlmPrograms, *, reuse: bool = True, progress: Progress | N
         for segment in programs.segments(step) if reuse else ():
             first.setdefault(segment.key, segment)
         for key, segment in first.items():
+            if progress is not None:
+                programs.on_compared = partial(progress, done, total)  # a search may take much longer than the segment itself
             tally = segment_tally(programs, segment)
+            programs.on_compared = None
             whole.add(tally, keys[key])
             kinds.setdefault(segment.kind, Tally()).add(tally, keys[key])
             done += 1

@@ -187,6 +187,7 @@ class LlmPrograms:
         self.machine: NpuConfig = with_staging(machine, job.staging).model_copy(update=endless)
         self.target: NpuConfig | SystemConfig = config.model_copy(update=endless)
         self.reduced: list[Sent] = []  #: collectives that were lowered so far
+        self.on_compared: Callable[[], None] | None = None  #: called after each simulation of a search for a plan
         self._plans: dict[tuple[ModelShape, Step], LayerPlan] = {}
         self.shapes = self._made_shapes()
 

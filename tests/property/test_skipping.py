@@ -259,8 +259,8 @@ def test_as_many_flows_as_a_byte_counts_ask_for_one_bank(engines: int) -> None:
 
 
 def loads(rows: list[tuple[int, int, int, list[int]]], setup: int) -> Tables:
-    """Transfers on a machine of two DRAM channels of 20 B/cycle. A row has the engine of a transfer, its only channel, its bytes and the
-    transfers that it waits for."""
+    """Transfers on a machine of two DRAM channels of 20 B/cycle. A row has the engine of a transfer, its only channel, its
+    bytes and the transfers that it waits for."""
     machine = npu_machine(LOADS["compute"], 4)
     del machine["noc"]
     machine["spm"] |= {"max_wait_cycles": 1000, "backpressure_cycles": 1000}
@@ -279,8 +279,9 @@ def loads(rows: list[tuple[int, int, int, list[int]]], setup: int) -> Tables:
 
 @pytest.mark.parametrize("setup, more", [(100, 200), (200, 40)])
 def test_a_rate_that_changes_and_changes_back_during_rolling(setup: int, more: int) -> None:
-    """Transfers 0, 1 and 2 share a channel, whose share is larger from the end of transfer 1 until transfer 4 begins. Meanwhile 24 slow
-    transfers of the other channel are rolled. Transfer 0 then ends earlier than was known before, and shortly before transfer 2."""
+    """Transfers 0, 1 and 2 share a channel, whose share is larger from the end of transfer 1 until transfer 4 begins.
+    Meanwhile 24 slow transfers of the other channel are rolled. Transfer 0 then ends earlier than was known before, and
+    shortly before transfer 2."""
     crowd = [(k % 3, 0, 1300 + 16 * (k % 5), [3]) for k in range(24)]
     rows = [(3, 1, 24_000, []), (3, 1, 6000, []), (2, 1, 24_000 + more, []), (3, 0, 1000, []), (3, 1, 40_000, [1]), *crowd]
     check(loads(rows, setup), [1000, 1250, 2500])
@@ -288,7 +289,7 @@ def test_a_rate_that_changes_and_changes_back_during_rolling(setup: int, more: i
 
 @pytest.mark.parametrize("size", [32_272, 32_288])
 def test_one_of_two_channels_becomes_too_fast_for_lanes(size: int) -> None:
-    """A slow transfer of a channel ends together with a transfer of the other channel, which then has one member, with more than a line in
-    a cycle. The rates of both channels change in this cycle, and lanes can have only the first."""
+    """A slow transfer of a channel ends together with a transfer of the other channel, which then has one member, with more
+    than a line in a cycle. The rates of both channels change in this cycle, and lanes can have only the first."""
     slow = [(k % 3, 0, 2048 + 256 * k, []) for k in range(24)]
     check(loads([*slow, (3, 1, size, []), (3, 1, 60_000, [])], 20), [2500, 3323, 3324])

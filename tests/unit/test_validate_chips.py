@@ -425,6 +425,11 @@ def test_values_that_are_not_separated_by_commas_are_named(separator: str, name:
         calibrate(file, load_config("h100"), load_runtime("none"))
 
 
+def test_a_table_without_rows_is_said_to_have_none(tmp_path: Path) -> None:
+    (tmp_path / "own.csv").write_text("class,op,m,n,k,measured\n", encoding="utf-8")
+    assert list(other_tables(tmp_path)) == [("own.csv", 0, "it has no rows")]
+
+
 def test_a_length_is_no_time(tmp_path: Path) -> None:
     """A column `s` may have the length of a sequence."""
     (tmp_path / "h100").mkdir()

@@ -106,7 +106,8 @@ def other_tables(folder: Path) -> Iterator[tuple[str, int, str]]:
         name, rows = path.relative_to(folder).as_posix(), rows_of(path, table_text(path))
         if _entry(settings, name, rows) is None:
             found = (one["why"] for one in settings["elsewhere"] if fnmatch.fnmatch(name, one["match"]))
-            yield name, len(rows), next(found, separator_meant(rows) or "no reader is known for its name or its columns")
+            unknown = "no reader is known for its name or its columns" if rows else "it has no rows"
+            yield name, len(rows), next(found, separator_meant(rows) or unknown)
 
 
 def _entry(settings: Mapping[str, Any], name: str, rows: Sequence[Cells]) -> Mapping[str, Any] | None:

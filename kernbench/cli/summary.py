@@ -285,14 +285,14 @@ def resource_table(
     rows, rest = _resource_rows(kinds, place, whole=whole)
     same_clock = all(resource.freq_ghz == 1 for _, group in rows for resource in group)
     barred = width >= WIDE or max((len(label) for label, _ in rows), default=0) <= LONG_NAME
-    columns = {
+    columns: dict[str, tuple[str, Justify]] = {
         "name": ("", "left"), "bar": ("", "left"), "use": ("use", "right"), "bytes": ("bytes", "right"),
         "rate": ("rate of capacity", "right"), "speed": ("", "right"), "active": ("active", "right"), "limit": ("", "left"),
     }  # fmt: skip
     left_out = {"bar": not barred, "speed": same_clock, "active": width < WIDE}
     shown = [name for name in columns if not left_out.get(name)]
     together = any(len(group) > 1 for _, group in rows)
-    made = Table(title + _of(place), [columns[name] for name in shown], JOINED.strip() if together else "")  # type: ignore[misc]
+    made = Table(title + _of(place), [columns[name] for name in shown], JOINED.strip() if together else "")
     for label, group in rows:
         limits = limit in [resource.name for resource in group]
         cells = _use_of(group, width) | {

@@ -141,9 +141,9 @@ cdef inline void set_other_rates(Sim* s, int32_t n, cycle_t now) noexcept nogil:
 
 
 cdef bint set_lane_rates(void* sim, int32_t n, cycle_t now) noexcept nogil:
-    """Set the rates of all members of the first `n` resources in `Share.dirty`; false if it may not, with all lanes closed, and the rates
-    of some members set. The scratchpad must have been run up to this cycle, and must be known to change in it: `set_rate` does this
-    otherwise."""
+    """Set the rates of all members of the first `n` resources in `Share.dirty`. If this returns false, the caller must set the rates; all
+    lanes are closed then, and some members may have their new rate already. The scratchpad must have been run up to this cycle, and must
+    be known to change in it: `set_rate` does this otherwise."""
     cdef Sim* s = <Sim*>sim
     cdef Spm* p = &s.spm[0]
     cdef bint fit

@@ -11,7 +11,7 @@ from kernbench.workloads.transfers import setup_bytes
 
 HALF = 4  #: eighths of the scratchpad that hold weights which are loaded ahead, before a search
 SLICES = 4, 2  #: slices of columns of a network's output before a search
-LEAST = 2  #: before a search, a slice of a matrix is so many times as long as what a transfer could move during its setup
+LEAST = 2  #: before a search, a slice has at least this many times the bytes that a transfer could move during its setup
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,6 +103,10 @@ class Core:
         """Of the inputs of routers: the flits in their buffers summed over clocks, and the flits by channel. Of the terminals:
         the packets that have not left. Empty without routers."""
 
+    def outputs(self) -> list[tuple[int, int, int, int]]:
+        """Of the outputs of routers, then of the links of terminals: the flits that left, and the clocks in which flits waited for
+        a credit, waited for a channel, or lost the arbitration. Empty without routers."""
+
     def number_of(self, entry: int) -> int:
         """The number of an entry's job, in the order of issue."""
 

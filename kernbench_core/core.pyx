@@ -66,22 +66,22 @@ def state_layout():
     return hashlib.sha256(repr(state_fields()).encode()).hexdigest()[:16]
 
 
-SEAL = os.urandom(32)         # random key of this process
-TAG = 32                      # [B]
+_SEAL = os.urandom(32)         # random key of this process
+_TAG = 32                      # [B]
 
 
-def sealed(bytes image):
+def _sealed(bytes image):
     """The snapshot with a signature of this process."""
     import hashlib
-    return hashlib.blake2b(image, digest_size=TAG, key=SEAL).digest() + image
+    return hashlib.blake2b(image, digest_size=_TAG, key=_SEAL).digest() + image
 
 
-def unsealed(bytes image):
+def _unsealed(bytes image):
     """The content of a sealed snapshot; ValueError if another process sealed it."""
     import hmac
-    if not hmac.compare_digest(sealed(image[TAG:])[:TAG], image[:TAG]):
+    if not hmac.compare_digest(_sealed(image[_TAG:])[:_TAG], image[:_TAG]):
         raise ValueError("a snapshot of a run with components is taken back by the process that made it, as it was made")
-    return image[TAG:]
+    return image[_TAG:]
 
 
 cdef class Core:
@@ -317,7 +317,7 @@ cdef class Core:
             return take_snapshot(&self.sim)
         plug_check_snapshot(&self.sim)
         fold(&self.sim)
-        return sealed(self.arena.dump() + arbiter_snapshot(&self.sim) + plug_snapshot(&self.sim))
+        return _sealed(self.arena.dump() + arbiter_snapshot(&self.sim) + plug_snapshot(&self.sim))
 
     def restore(self, bytes image not None):
         """Restore a snapshot of the same machine and program.
@@ -329,7 +329,7 @@ cdef class Core:
         self.refuse_saving()
         if self.has_plugs():
             plug_check_snapshot(&self.sim)
-            self.restore_whole(unsealed(image))
+            self.restore_whole(_unsealed(image))
             return
         before = take_snapshot(&self.sim)
         try:

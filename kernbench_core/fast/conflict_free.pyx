@@ -6,8 +6,7 @@ their present states after some cycles (the recurrence period), and these cycles
 requester, a rate or an address run ends.
 
 Each look-ahead covers twice as many cycles as the one before, as long as no conflict is found and nothing changes. If a denial is near, the
-next look-ahead is made later each time. Where the scratchpad can roll (fast/rolling.pyx), requests without a period are overlaid only if
-one of them is many cycles away: rolling over many requests costs less.
+next look-ahead is made later each time. Where the scratchpad can roll (fast/rolling.pyx), no look-ahead is made: rolling costs less.
 """
 from libc.string cimport memcpy, memset
 
@@ -302,14 +301,12 @@ cdef int64_t common_period(Sim* s, Spm* p, Course* x, int32_t n) noexcept nogil:
 cdef cycle_t conflict_free_to(Sim* s, Spm* p, Course* x, int32_t n) noexcept nogil:
     """No request is denied before this cycle."""
     cdef cycle_t known = known_to(s, p, x, n), first = p.done, start = NEVER, to
-    cdef int64_t period = common_period(s, p, x, n) if p.lookahead.rolls or p.lookahead.back_offs <= 2 else NEVER
+    cdef int64_t period = common_period(s, p, x, n) if p.lookahead.back_offs <= 2 else NEVER
     cdef int64_t far = 2 * SPAN << max(0, min(MAX_DOUBLINGS - 1, -p.lookahead.back_offs))
     cdef int32_t k
     for k in range(n):
         first = max(first, x[k].at + 1)             # after its first request, every requester is regular
         start = min(start, x[k].at)
-    if p.lookahead.rolls and period == NEVER and first <= p.done + SPAN:        # rolling costs less than a look-ahead over so many requests
-        return p.done
     start = max(p.done, start) if n else p.done
     if period > 2 * far or first > start + far:
         return first_conflict(s, p, x, n, min(start + far, known))

@@ -92,9 +92,9 @@ cdef inline bint conflict_free(Sim* s, int32_t spm) noexcept nogil:
     return paths & CONFLICT_FREE_PATH and find_conflict_free(s, spm)
 
 
-cdef inline bint nothing_denied(Sim* s, int32_t spm) noexcept nogil:
-    """No request is denied while the requesters stay the same, or before the conflict-free horizon."""
-    return paths & UNCONTENDED_PATH and scratchpad_uncontended(s, spm) or conflict_free(s, spm)
+cdef inline bint uncontended(Sim* s, int32_t spm) noexcept nogil:
+    """Whether no request is denied while the requesters stay the same. False if the path is left out."""
+    return paths & UNCONTENDED_PATH and scratchpad_uncontended(s, spm)
 
 
 cdef cycle_t pair_next(Sim* s, int32_t spm) noexcept nogil:
@@ -151,12 +151,13 @@ cdef cycle_t scratchpad_next(Sim* s, int32_t spm) noexcept nogil:
         return pair_next(s, spm) if p.n_pairs else p.done
     if s.trace != NULL and s.trace.level >= TRACE_FULL:
         to = p.done + BLOCK                     # limits the number of records
-    p.lookahead.rolls = may_roll(s, p)          # look-aheads need it
-    if s.skip and nothing_denied(s, spm):
-        p.lookahead.rolls = False
-        to = min(to, p.lookahead.conflict_free) if not p.lookahead.uncontended else to
-    elif p.lookahead.rolls:
-        return next_lookahead(s, p)
+    if s.skip and uncontended(s, spm):
+        pass
+    elif may_roll(s, p):                        # which costs less than any look-ahead
+        p.lookahead.rolls = True
+        return NEVER
+    elif s.skip and conflict_free(s, spm):
+        to = min(to, p.lookahead.conflict_free)
     elif not by_age(p):                         # for other arbiters, only this is known: no requester leaves before the first request
         pressed_at = max(p.done, first_request(s, p)) + p.backpressure - 1
         to = min(to, pressed_at)

@@ -179,6 +179,7 @@ def llm(
     reduce: Reduction = "direct",
     ep: bool = False,
     prefetch_experts: bool = False,
+    search_divisions: bool = False,
     mtp: bool = False,
     routing: str = "even",
     seed: int = 0,
@@ -203,6 +204,8 @@ def llm(
       fastest algorithm.
     - `ep`: whether these PEs have whole experts.
     - `prefetch_experts`: whether the weights of all experts are loaded without waiting for the router.
+    - `search_divisions`: whether the planner searches for the fastest division of the layers of a prefill over these PEs, by
+      simulation.
     - `mtp`: whether each step also runs the blocks that predict further tokens.
     - `pp`: the number of pipeline stages, each with `tp` PEs.
     - `micro_batches`: the number of parts of the batch that pass through the stages one after another; 0 means as many as
@@ -244,6 +247,7 @@ def llm(
         routing=routing_of(routing, seed),
         expert_parallel=ep,
         prefetch_experts=prefetch_experts,
+        search_divisions=search_divisions,
         predicting=mtp,
     )
     machine = machine_of(config, overrides, allow_code=allow_code)

@@ -150,6 +150,23 @@ def test_divisions_of_layers_of_parts_are_shown_with_the_one_that_is_used(kbsim:
     assert [one["verdict"] for one in plain] == ["used: the most rows that fit"]
 
 
+def test_a_search_for_divisions_says_which_planner_it_uses_and_why(kbsim: Kbsim) -> None:
+    """Parts of a prompt of a model without experts have products of their own where that takes fewer cycles."""
+    asked = ("llm", "--model", "llama3-8b", "--layers", "1", "--config", "tpuv6e_2x4", "--tp", "8", "--reduce", "auto")
+    asked += ("--phase", "prefill", "--prompt", "256")
+    plain = json.loads(kbsim(*asked, "--json").out)
+    searched = json.loads(kbsim(*asked, "--search-divisions", "--json").out)
+    given = json.loads(kbsim(*asked, "--search-divisions", "--plan", "--json").out)
+    planners = given["planners"]
+    assert searched["phases"]["prefill"]["cycles"] == planners["divided"] < planners["whole"]
+    assert planners["whole"] == plain["phases"]["prefill"]["cycles"]
+    (used,) = [one for one in given["plans"]["prefill"] if one["verdict"] == "used"]
+    assert used["part_products"] == 1
+    text = kbsim(*asked, "--search-divisions", "--plan").out
+    assert f"used: layers part by part take {planners['divided']:,} cycles for all steps" in " ".join(text.split())
+    assert f"parts {used['part_rows']} with products" in " ".join(text.split())
+
+
 @pytest.mark.parametrize(
     "option", [("--compare", "batch=1,2"), ("--trace", "run.jsonl"), ("--plot", "p.svg"), ("--live-map", "l.svg")]
 )

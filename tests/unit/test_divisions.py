@@ -18,17 +18,19 @@ from kernbench.cmdq.entries import DmaEntry, PairEntry, TeEntry, VeEntry
 from kernbench.cmdq.footprint import flat_address, regions_of, transfer_of, work_of
 from kernbench.cmdq.program import Program
 from kernbench.common.dtypes import Array
+from kernbench.common.errors import InputError, Problem
+from kernbench.common.units import ceil_div
 from kernbench.config import load_config
 from kernbench.sim_engine.data_executor import DataExecutor
 from kernbench.sim_engine.machine import Machine
 from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.op_log import OpRecord
 from kernbench.workloads.blocks.division import Blocks
-from kernbench.workloads.blocks.programs import SEARCHED, BlockPrograms
+from kernbench.workloads.blocks.programs import SEARCHED, BlockPrograms, programs_of
 from kernbench.workloads.blocks.search import tried_blocks
 from kernbench.workloads.limit import StoppedError
 from kernbench.workloads.llm.run import run_program
-from kernbench.workloads.llm.steps import Job, Segment
+from kernbench.workloads.llm.steps import ComparedPlanners, Job, LlmPrograms, Segment
 from kernbench.workloads.models.files import load_model
 from kernbench.workloads.models.precision import Precision
 from kernbench.workloads.parallel.layout import Layout
@@ -45,6 +47,8 @@ DIVISIONS = [
     Blocks(ROWS, part_rows=24, slices=4),
     Blocks(ROWS, ring=4, extra=2, slices=2),
     Blocks(ROWS, ring=4, extra=1, slices=8, part_rows=16, shares_latents=1),
+    Blocks(ROWS, ring=4, part_rows=16, part_products=1, loads=1),
+    Blocks(ROWS, ring=5, part_rows=24, part_products=1),
 ]
 
 
@@ -105,6 +109,86 @@ def test_the_attention_of_a_part_does_not_wait_for_the_sum_of_an_earlier_part(ma
     assert products[0] == len(found["OUT_PROJ"]) // 4  # the first sum waits for the products of the first part only
     network = found["MLP_ROUTER"] or found["MLP_GATE_UP"]
     assert all(before[network[0]] >> i & 1 for i in found["OUT_PROJ"])
+
+
+@pytest.mark.parametrize("rows", [16, 24])
+def test_parts_with_products_go_through_the_layer_by_themselves(made: Any, rows: int) -> None:
+    """A product of a part waits for the sums of this part, and for no sum of a later part. Weights are loaded once."""
+    programs, segment = made("heads", 4, Blocks(ROWS, ring=4, part_rows=rows, part_products=1, loads=1))
+    program = programs.segment_program(segment)
+    before, node, count = ancestors(program), programs.places[0].node, ceil_div(ROWS, rows)
+    of_node = [(i, entry) for i, entry in enumerate(program.entries) if getattr(entry, "node", None) == node]
+    found = {
+        phase: [(i, one) for i, one in of_node if isinstance(one, TeEntry | PairEntry) and one.meta["phase"] == phase]
+        for phase in ("QKV_PROJ", "OUT_PROJ", "MLP_GATE_UP", "MLP_DOWN")
+    }
+    ofs = {"QKV_PROJ": 3, "OUT_PROJ": 1, "MLP_GATE_UP": 2, "MLP_DOWN": 1}
+    assert {phase: len(some) for phase, some in found.items()} == {phase: each * count for phase, each in ofs.items()}
+    assert sorted(one.m for _, one in found["MLP_DOWN"]) == sorted(min(rows, ROWS - at) for at in range(0, ROWS, rows))
+    outputs = [i for i, _ in found["OUT_PROJ"]]
+    for number in range(count):
+        for gate_or_up in found["MLP_GATE_UP"][number::count]:
+            assert [bool(before[gate_or_up[0]] >> i & 1) for i in outputs] == [part <= number for part in range(count)]
+    outs = sorted((out.addr, out.nbytes) for *_, out in (regions_of(one, programs.machine) for _, one in found["MLP_GATE_UP"]))
+    assert all(at + nbytes <= behind for (at, nbytes), (behind, _) in pairwise(outs))
+    loads = [one for _, one in of_node if isinstance(one, DmaEntry) and one.tensor_role == "weight"]
+    assert len({one.dram_addr for one in loads}) == len(loads)
+
+
+def test_experts_in_a_large_ring_still_wait_for_the_router(made: Any) -> None:
+    """A search may give weights more space without loading them ahead of the router."""
+    waiting = []
+    for blocks in (PLAIN, Blocks(ROWS, ring=4, part_rows=16)):
+        programs, segment = made("experts", 2, blocks)
+        programs.job = replace(programs.job, prefetch_experts=False)
+        program = programs.segment_program(segment)
+        before, experts = ancestors(program), ("MLP_GATE_UP", "MLP_DOWN")
+        routers = [i for i, one in enumerate(program.entries) if isinstance(one, VeEntry) and one.meta["phase"] == "MLP_ROUTER"]
+        loads = [i for i, one in enumerate(program.entries) if isinstance(one, DmaEntry) and one.meta["phase"] in experts]
+        waiting.append([any(before[i] >> router & 1 for router in routers) for i in loads])
+    assert waiting[0] == waiting[1] and sum(waiting[0]) > len(waiting[0]) / 2  # all but the biases
+
+
+@pytest.mark.parametrize(("cycles", "used"), [((100, 90), "parts"), ((90, 100), "layers"), ((90, 90), "layers")])
+def test_of_both_planners_the_faster_one_plans_a_searched_job(
+    cycles: tuple[int, int], used: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`cycles`: of a step with the planner of layers, and with layers that are lowered part by part."""
+    took = {LlmPrograms: cycles[0], BlockPrograms: cycles[1]}
+    monkeypatch.setattr("kernbench.workloads.blocks.programs.step_cycles", lambda programs, step: took[type(programs)])
+    job = Job(prompt=16, tokens=3, search_divisions=True)
+    found = programs_of(load_model("llama2-7b"), Precision(), MACHINE, grid_job(job, Layout(2)))
+    assert isinstance(found, BlockPrograms) == (used == "parts")
+    assert found.compared == ComparedPlanners(whole=4 * cycles[0], divided=4 * cycles[1])  # one prefill and three decode steps
+
+
+def test_a_job_that_only_the_planner_of_layers_can_plan_uses_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: Any, **__: Any) -> BlockPrograms:
+        raise InputError(Problem("scratchpad", "too small"))
+
+    monkeypatch.setattr("kernbench.workloads.blocks.programs.BlockPrograms", refused)
+    job = Job(prompt=16, tokens=1, layers=1, phases=("prefill",), search_divisions=True)
+    found = programs_of(load_model("llama2-7b"), Precision(), MACHINE, grid_job(job, Layout(2)))
+    assert found.compared is not None and found.compared.divided is None and "too small" in found.compared.refusal
+
+
+def test_a_search_needs_several_pes() -> None:
+    with pytest.raises(InputError, match="it divides layers between the PEs of --tp; take --tp 2 or more"):
+        programs_of(load_model("llama2-7b"), Precision(), MACHINE, Job(prompt=16, tokens=1, search_divisions=True))
+
+
+def test_queued_sums_of_parts_go_one_behind_another(made: Any) -> None:
+    """Sums that share the links equally would all end late."""
+    programs, segment = made("heads", 4, Blocks(ROWS, ring=4, part_rows=16, part_products=1))
+    program = programs.segment_program(segment)
+    before, node = ancestors(program), programs.places[0].node
+    sends = [
+        i for i, one in enumerate(program.entries)
+        if isinstance(one, PairEntry) and one.node == node and one.meta["phase"] == "ALL_REDUCE"
+    ]  # fmt: skip
+    sums = [sends[at : at + len(sends) // 8] for at in range(0, len(sends), len(sends) // 8)][:4]  # of the attention
+    for earlier, later in pairwise(sums):
+        assert all(before[job] >> same & 1 for same, job in zip(earlier, later, strict=True))
 
 
 def ancestors(program: Program) -> list[int]:
@@ -288,19 +372,22 @@ class Numbers:
 
 
 @pytest.mark.parametrize(
-    "blocks", [PLAIN, *DIVISIONS[:2], replace(DIVISIONS[1], slices=8)], ids=lambda one: ",".join(map(str, astuple(one)))
+    "blocks", [PLAIN, *DIVISIONS[:2], replace(DIVISIONS[1], slices=8), *DIVISIONS[-2:]],
+    ids=lambda one: ",".join(map(str, astuple(one))),
 )
 @pytest.mark.parametrize("tp", [2, 4])
-def test_numbers_of_slices_are_the_sums_over_all_pes(made: Any, tp: int, blocks: Blocks) -> None:
+def test_numbers_of_slices_and_parts_are_the_sums_over_all_pes(made: Any, tp: int, blocks: Blocks) -> None:
     """Phase 2 replays the products, transfers and additions of a program at their simulated times."""
     programs, segment = made("heads", tp, blocks, bits=16)
     program = programs.segment_program(segment)
     numbers = Numbers(programs, program)
     after = DataExecutor(numbers.records, numbers.store).run().store
     sums = list(numbers.sums_of("MLP_DOWN"))
-    assert len(sums) >= max(1, blocks.slices)
+    parts = ceil_div(ROWS, blocks.part_rows) if blocks.part_products else 1
+    assert len(sums) >= max(parts, blocks.slices)
+    assert len({place for place, _ in sums}) == len(sums)  # so that all can be read at the end
     loads = [entry for entry in program.entries if isinstance(entry, DmaEntry) and entry.meta["phase"] == "MLP_DOWN"]
-    for node in numbers.base:  # the slices are all columns of the matrix, in order
+    for node in numbers.base:  # the slices are, or each part multiplies, all columns of the matrix, in order
         moved = [transfer_of(entry, programs.machine) for entry in loads if entry.node == node]
         assert all(one.dram_end == other.dram_start for one, other in pairwise(moved))
         assert sum(one.bytes_total for one in moved) == 2 * KEYS["hidden_size"] * KEYS["intermediate_size"] // tp

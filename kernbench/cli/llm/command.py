@@ -44,6 +44,7 @@ from kernbench.cli.llm.options import (
     Replicas,
     Routes,
     Search,
+    SearchDivisions,
     Seed,
     ShowPlan,
     Source,
@@ -103,6 +104,7 @@ def llm(
     reduce: Reduce = Reductions.DIRECT,
     ep: Experts = False,
     prefetch_experts: Prefetch = False,
+    search_divisions: SearchDivisions = False,
     mtp: Predict = False,
     routing: Routes = "even",
     seed: Seed = 0,
@@ -129,7 +131,7 @@ def llm(
     )
     options = replace(options.with_bits(w, a, kv, policy, page, tp, reduce.value), ep=ep, mtp=mtp, routing=routing, seed=seed)
     options = replace(options, rank=rank.value, pp=pp, dp=dp, cp=cp, sp=sp, micro_batches=micro_batches, source=source)
-    options = replace(options, prefetch_experts=prefetch_experts)
+    options = replace(options, prefetch_experts=prefetch_experts, search_divisions=search_divisions)
     files, traced = {"emit": emit, "trace": trace, "live_map": live_map}, Traced(trace_level, trace_window, trace_cycles)
     check_files(files, plot, (model, config, policy), traced, compared=bool(compare))
     if dark and plot is None and live_map is None:
@@ -142,8 +144,9 @@ def llm(
             "--source": source, "--layers": layers,
             "--policy": policy, "--page": page, "--rank": rank.value != "pe", "--pp": pp > 1, "--micro-batches": micro_batches,
             "--dp": dp > 1, "--cp": cp > 1, "--sp": sp, "--parallel": parallel, "--reduce": reduce.value != "direct",
-            "--ep": ep, "--prefetch-experts": prefetch_experts, "--mtp": mtp, "--routing": routing != "even", "--plot": plot,
-            "--emit": emit, "--trace": trace, "--live-map": live_map, "--no-reuse": no_reuse, "--plan": plan, "--walk": walk,
+            "--ep": ep, "--prefetch-experts": prefetch_experts, "--search-divisions": search_divisions, "--mtp": mtp,
+            "--routing": routing != "even", "--plot": plot, "--emit": emit, "--trace": trace, "--live-map": live_map,
+            "--no-reuse": no_reuse, "--plan": plan, "--walk": walk,
         }  # fmt: skip
         check_options({name: bool(value) for name, value in others.items()})
         cases = cases_of(options, [axis(text, AXES) for text in compare]) if compare else [({}, options)]

@@ -180,6 +180,14 @@ Prefetch = Annotated[
         "router. By default, the weights of an expert are loaded after the router has chosen the expert.",
     ),
 ]
+SearchDivisions = Annotated[
+    bool,
+    typer.Option(
+        "--search-divisions",
+        help="In prefills over several PEs (--tp), search for the fastest division of each layer "
+        "by simulation. With the option --plan, the output lists all divisions that were compared.",
+    ),
+]
 Predict = Annotated[
     bool,
     typer.Option(
@@ -279,6 +287,7 @@ class LlmOptions:
     reduction: Reduction = "direct"
     ep: bool = False
     prefetch_experts: bool = False
+    search_divisions: bool = False
     mtp: bool = False
     routing: str = "even"
     seed: int = 0
@@ -332,6 +341,7 @@ class LlmOptions:
             routing=routing_of(self.routing, self.seed),
             expert_parallel=self.ep,
             prefetch_experts=self.prefetch_experts,
+            search_divisions=self.search_divisions,
             predicting=self.mtp,
         )
         machine = load_config(self.config, list(self.overrides), allow_code=self.allow_code)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kernbench.cli import output
+from kernbench.cli import output, widgets
 from kernbench.cli.text import Justify, size_text, table
 from kernbench.common.errors import InputError, Problem
 
@@ -46,8 +46,7 @@ def show_plans(programs: LlmPrograms | ParallelPrograms, *, as_json: bool, quiet
 
     plans = {phase: [facts(one) for one in candidates] for phase, candidates in found.items()}
     if as_json:
-        output.show_json({"model": programs.model.name, "machine": programs.machine.source, "plans": plans})
-        return output.OK
+        return _show_json(programs, plans)
     note = "a layer's products and transfers at full rate; the first within 5% of the best is used"
     columns: list[tuple[str, Justify]] = [(name, "left") for name in ("weights", "tokens", "stays")]
     columns += [("cycles", "right"), ("", "left")]
@@ -60,7 +59,28 @@ def show_plans(programs: LlmPrograms | ParallelPrograms, *, as_json: bool, quiet
             stays = "all" if len(row["resident"] or ()) == len(TENSORS) else stays
             made.add_row(f"{row['tiles']} x {size_text(row['tile_bytes'])}", blocks, stays, cycles, row["verdict"])
         output.show([made])
+    output.show(_planners(programs))
     return output.OK
+
+
+def _show_json(programs: LlmPrograms, plans: Mapping[Any, Any]) -> int:
+    """Show the plans or divisions of all phases, and the planners that were compared."""
+    planners = {} if programs.compared is None else {"planners": asdict(programs.compared)}
+    output.show_json({"model": programs.model.name, "machine": programs.machine.source, "plans": plans, **planners})
+    return output.OK
+
+
+def _planners(programs: LlmPrograms) -> Iterator[widgets.Text]:
+    """The planner that `--search-divisions` chose, and why."""
+    if (compared := programs.compared) is None:
+        return
+    whole = f"the planner of layers takes {compared.whole:,} cycles for all steps"
+    if compared.divided is None:
+        yield widgets.Text(f"used: {whole}; layers cannot be lowered part by part: {compared.refusal}")
+    elif compared.divided_is_faster:
+        yield widgets.Text(f"used: layers part by part take {compared.divided:,} cycles for all steps; {whole}")
+    else:
+        yield widgets.Text(f"used: {whole}; layers part by part take {compared.divided:,}")
 
 
 def _show_divisions(programs: BlockPrograms, *, as_json: bool, quiet: bool) -> int:
@@ -82,8 +102,7 @@ def _show_divisions(programs: BlockPrograms, *, as_json: bool, quiet: bool) -> i
         programs.on_compared = None
     plans = {phase: plans[phase] for phase in ("prefill", "decode") if phase in plans}
     if as_json:
-        output.show_json({"model": programs.model.name, "machine": programs.machine.source, "plans": plans})
-        return output.OK
+        return _show_json(programs, plans)
     note = "simulated cycles of a layer; weights: eighths of the scratchpad, and those added for the network"
     columns: list[tuple[str, Justify]] = [(name, "left") for name in ("layer", "rows", "parts", "weights", "slices", "latents")]
     columns += [("cycles", "right"), ("", "left")]
@@ -94,10 +113,12 @@ def _show_divisions(programs: BlockPrograms, *, as_json: bool, quiet: bool) -> i
             weights = "a few tiles" if not row["ring"] else f"{row['ring']}/8"
             weights += f" + {row['extra']}/8" if row["extra"] else ""
             parts, slices = (str(row[name] or "whole") for name in ("part_rows", "slices"))
+            parts += " with products" if row["part_products"] else ""
             latents, cycles = "shared" if row["shares_latents"] else "all", row["cycles"]
             number = "n/a" if cycles is None else f"{cycles:,}"
             made.add_row(str(row["layer"]), tokens, parts, weights, slices, latents, number, row["verdict"])
         output.show([made])
+    output.show(_planners(programs))
     return output.OK
 
 

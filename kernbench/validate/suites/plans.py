@@ -30,7 +30,9 @@ from kernbench.workloads.parallel.layout import Layout
 from kernbench.workloads.parallel.programs import grid_job
 
 #: options of `kbsim llm`, by the field of a job that they set
-OPTIONS = {"expert_parallel": "--ep", "prefetch_experts": "--prefetch-experts"}
+OPTIONS = {
+    "expert_parallel": "--ep", "prefetch_experts": "--prefetch-experts", "search_divisions": "--search-divisions",
+}  # fmt: skip
 WITH_LINKS = (
     "reported only: the bound also counts the collectives, each as long as it takes alone, and nothing runs at the same time"
 )
@@ -125,13 +127,15 @@ def _ways(model: Model, tp: int) -> Iterator[tuple[Layout, dict[str, Any]]]:
     """The layouts in which PEs run a layer, and the changes of the job for each layout.
 
     PEs have all rows or their own rows between products. For a mixture, they have shares of experts or whole ones, and experts
-    are loaded behind the router or ahead of it.
+    are loaded behind the router or ahead of it. Other models have the fixed division of layers or the fastest one.
     """
     blocks = model.description.blocks if model.description is not None else ()
     mixes = any(isinstance(block.ffn, Experts) for block in blocks)
     for ahead, own_rows, whole in product((False, True), repeat=3):
         if (tp > 1 or not (own_rows or whole)) and (mixes or not (whole or ahead)):
             yield Layout(tp, sp=own_rows), {"expert_parallel": whole, "prefetch_experts": ahead}
+    if tp > 1 and not mixes:
+        yield Layout(tp), {"search_divisions": True}
 
 
 @cache

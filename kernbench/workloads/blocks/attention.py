@@ -59,6 +59,70 @@ def in_parts(
     layer.arena.give(*made.values())
 
 
+def in_parts_with_products(
+    layer: LayerEmitter, mixer: Attention, x: int, normed: int, pieces: Sequence[Piece], most: int
+) -> Iterator[tuple[int, int, int]]:
+    """The same, with the norm and the projections of each part before its attention. All weights are loaded once and stay until
+    the last part. `x`: the residual stream; `normed`: a buffer for its norm.
+    """
+    matrices = [layer.memory.weights[name] for name in ("wk", "wv", "wq", "wo")]
+    phases = "QKV_PROJ", "QKV_PROJ", "QKV_PROJ", "OUT_PROJ"
+    wanted = ((weight, base, weight.rows, weight.cols) for weight, base, _ in matrices)
+    *stay, of_output = layer.tiles_that_stay(*wanted, phases=phases)
+    before: list[list[int]] = [[] for _ in matrices]
+    group, dims, output = mixer.heads // mixer.kv_heads, (mixer.head_dim, mixer.value_dim), matrices[-1][0]
+    for piece in pieces:
+        new = {name: room_for_keys(layer, piece, heads, dim) for name, heads, dim in layer.shape.cached}
+        for first, part in parts_of(piece, most):
+            begin = layer.act((piece.row + first) * layer.hidden)
+            layer.norm(x + begin, part.rows, normed + begin)
+            layer.set_phase("QKV_PROJ")
+            made = {}
+            for number, (tiles, (weight, *_)) in enumerate(zip(stay, matrices[:-1], strict=True)):
+                place = made[weight.name[1:]] = layer.take(part.rows * weight.cols)
+                before[number] = layer.multiply_loaded(
+                    weight, part.rows, normed + begin, place, tiles, weight.rows, before[number]
+                )
+            finish_projections(layer, mixer, made, part.rows)
+            for name in new:
+                store_part_of_keys(layer, name, made[name], new[name], piece, part)
+            out = layer.take(part.rows * mixer.out_width)
+            for head in range(mixer.kv_heads):
+                q = made["q"] + layer.act(part.rows * head * group * mixer.head_dim)
+                to = out + layer.act(part.rows * head * group * mixer.value_dim)
+                attend_to_new(layer, mixer, part, q, to, new, piece, head, dims)
+            layer.arena.give(*made.values())
+            layer.set_phase("OUT_PROJ")
+            found = layer.take(part.rows * output.cols)
+            before[-1] = layer.multiply_loaded(output, part.rows, out, found, of_output, output.rows, before[-1])
+            layer.add_bias(mixer.out_bias, found, layer.hidden, part.rows)
+            layer.arena.give(out)
+            yield found, piece.row + first, part.rows
+        layer.arena.give(*new.values())
+
+
+def room_for_keys(layer: LayerEmitter, piece: Piece, heads: int, dim: int) -> int:
+    """A buffer for the keys or values of a piece, head by head."""
+    row = bytes_of(piece.rows * dim, unpacked_bits(layer.shape.kv_bits))
+    return layer.arena.take(heads * ceil_div(row, layer.align) * layer.align + 2 * layer.align)
+
+
+def store_part_of_keys(layer: LayerEmitter, name: str, source: int, room: int, piece: Piece, part: Piece) -> None:
+    """Keys or values of a part of a piece at the cache's bits: to their place among those of the piece, and to the cache."""
+    bits, first = layer.shape.kv_bits, part.cached - piece.cached
+    _, heads, dim = next(one for one in layer.shape.cached if one[0] == name)
+    layer.set_phase("KV_STORE")
+    for head in range(heads):
+        at = room + bytes_of((piece.rows * head + first) * dim, bits)
+        layer.vector("copy", dim, part.rows, source + layer.act(part.rows * head * dim), at)
+        for token, some in layer.by_page(part.cached, part.rows):
+            address = layer.memory.cache_address(layer.shape, name, piece.sequence, head, token)
+            whole, number = as_elements(some * dim, bits)
+            span = Span(address, 1, number, bytes_of(some * dim, bits))
+            begin = at + bytes_of((token - part.cached) * dim, bits)
+            layer.after_table(layer.emit.store("kv", whole, span, begin, **layer.meta))
+
+
 def parts_of(piece: Piece, most: int) -> Iterator[tuple[int, Piece]]:
     """Parts of at most `most` rows of a piece: the first row of each in the piece, and the rows after those before."""
     for first in range(0, piece.rows, most):
@@ -78,10 +142,14 @@ def attend_to_new(
 def project(layer: LayerEmitter, mixer: Attention, normed: int, rows: int, names: str) -> dict[str, int]:
     """The projections of queries, keys and values that are in `names`, with biases, norms and RoPE."""
     layer.set_phase("QKV_PROJ")
+    return finish_projections(layer, mixer, {name: layer.product(f"w{name}", rows, normed) for name in names}, rows)
+
+
+def finish_projections(layer: LayerEmitter, mixer: Attention, made: dict[str, int], rows: int) -> dict[str, int]:
+    """Biases, norms and RoPE of the products with the weights of queries, keys and values."""
     widths = {"q": mixer.query_width, "k": mixer.kv_width, "v": mixer.value_width}
     biased = {"q": mixer.q_bias, "k": mixer.k_bias, "v": mixer.v_bias}
     heads = {"q": mixer.heads, "k": mixer.kv_heads}
-    made = {name: layer.product(f"w{name}", rows, normed) for name in names}
     for name, place in made.items():
         layer.add_bias(biased[name], place, widths[name], rows)
     turned = {name: place for name, place in made.items() if name != "v"}

@@ -11,6 +11,7 @@ from kernbench.workloads.transfers import setup_bytes
 
 HALF = 4  #: eighths of the scratchpad that hold weights which are loaded ahead, before a search
 SLICES = 4, 2  #: slices of columns of a network's output before a search
+LOADS = 3  #: loads of weights ahead in progress before a search
 LEAST = 2  #: before a search, a slice has at least this many times the bytes that a transfer could move during its setup
 
 
@@ -26,6 +27,10 @@ class Blocks:
     shares_latents: int = 0
     extra: int = 0  #: further eighths of the scratchpad that hold weights from the network on
     part_rows: int = 0  #: [token] of a part of a block, whose sum over PEs runs beside the attention of the next; 0: no parts
+    #: 1: each of these parts also has products of its own before the attention and in a network without experts. Their weights
+    #: are loaded once, and sums of a part over PEs go behind those of the part before
+    part_products: int = 0
+    loads: int = LOADS  #: of weights that are in progress, for each transfer of weights that hides the setup of others
 
 
 def first_blocks(shape: BlockShape, config: NpuConfig, rows: int, *, prefetches: bool) -> Blocks:

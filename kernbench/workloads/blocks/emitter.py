@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -29,7 +29,6 @@ from kernbench.workloads.transfers import LAYER_PART, in_flight, setup_bytes, ti
 
 _PIECE_BYTES = 64 << 10  #: activations and keys go through DMA in pieces of about this
 _TILE_KIB = (256, 128, 64, 32, 16, 8, 4, 2)
-_LOADS_AHEAD = 3  #: loads of weights ahead of the router that are in progress, for each transfer that hides the setup of others
 Tile = tuple[int, int, int]  #: of a matrix in the scratchpad: its place, its first column and its columns
 
 
@@ -179,9 +178,11 @@ class LayerEmitter(ABC):
         return place
 
     def product(
-        self, name: str, rows: int, source: int, copy: int = 0, wait: tuple[int, int] | None = None, out: int | None = None
-    ) -> int:
-        """Rows times a matrix, at `out` or in a new buffer. `wait`: bytes that must be there before its weights are loaded."""
+        self, name: str, rows: int, source: int, copy: int = 0, wait: tuple[int, int] | None = None, out: int | None = None,
+        parts: Sequence[int] = (),
+    ) -> int:  # fmt: skip
+        """Rows times a matrix, at `out` or in a new buffer. `wait`: bytes that must be there before its weights are loaded.
+        `parts`: rows of parts that have products of their own."""
         weight, base, each = self.memory.weights[name]
         if out is None:
             out = self.take(rows * weight.cols)
@@ -189,19 +190,19 @@ class LayerEmitter(ABC):
             slot = self._load_together(name, copy, wait)
             self._gemm(weight, rows, source, slot, out, weight.rows, weight.cols)
         else:
-            self.multiply(weight, rows, source, out, base + copy * each, weight.rows, weight.cols, wait)
+            self.multiply(weight, rows, source, out, base + copy * each, weight.rows, weight.cols, wait, parts)
         return out
 
     def columns(
         self, name: str, rows: int, source: int, copy: int, wait: tuple[int, int] | None, first: int, width: int,
-        out: int | None = None,
+        out: int | None = None, parts: Sequence[int] = (),
     ) -> int:  # fmt: skip
-        """Rows times some columns of a matrix, at `out` or in a new buffer."""
+        """Rows times some columns of a matrix, at `out` or in a new buffer. `parts`: as of `product`."""
         weight, base, each = self.memory.weights[name]
         if out is None:
             out = self.take(rows * width)
         begin = bytes_of(self.shape.stored(weight, weight.rows) * first, self.shape.bits_of(weight))
-        self.multiply(weight, rows, source, out, base + copy * each + begin, weight.rows, width, wait)
+        self.multiply(weight, rows, source, out, base + copy * each + begin, weight.rows, width, wait, parts)
         return out
 
     def _load_together(self, name: str, copy: int, wait: tuple[int, int] | None) -> int:
@@ -216,20 +217,18 @@ class LayerEmitter(ABC):
         return self._loaded[1] + offset
 
     def _delay(self, load: int, nbytes: int, wait: tuple[int, int] | None) -> None:
-        """Makes a load of weights wait for `wait`, the bytes that name the expert, or for earlier loads if experts are loaded
-        ahead of the router.
+        """Makes a load of weights wait for `wait`, the bytes that name the expert, unless experts are loaded ahead of the
+        router; and for earlier loads if a large ring holds many weights.
 
         All loads in progress share the DRAM. If the ring of weights could be filled at once, the first weights of a layer would
         come as late as the last ones, and other PEs would wait for the rows of this PE. A decode step has few rows to wait for.
         """
-        if not self.prefetches:
-            if wait is not None:
-                self.emit.after(load, *wait)
-            return
-        if not self.paces:
+        if wait is not None and not self.prefetches:
+            self.emit.after(load, *wait)
+        if not self.paces or not (self.prefetches or self.blocks.ring):
             return
         self._in_progress.append((load, nbytes))
-        least, left = _LOADS_AHEAD * in_flight(self.config), sum(nbytes for _, nbytes in self._in_progress)
+        least, left = self.blocks.loads * in_flight(self.config), sum(nbytes for _, nbytes in self._in_progress)
         while len(self._in_progress) > least and left - self._in_progress[0][1] >= self._tile_bytes:
             before, ended = self._in_progress.popleft()
             self._ended = [before]
@@ -243,9 +242,19 @@ class LayerEmitter(ABC):
         self.emit.te("gemm", source, slot, out, **sizes, **self.meta)
 
     def multiply(
-        self, weight: Weight, rows: int, source: int, out: int, base: int, k: int, n: int, wait: tuple[int, int] | None = None
-    ) -> None:
-        self.multiply_loaded(weight, rows, source, out, self.tiles(weight, base, k, n, wait), k)
+        self, weight: Weight, rows: int, source: int, out: int, base: int, k: int, n: int, wait: tuple[int, int] | None = None,
+        parts: Sequence[int] = (),
+    ) -> None:  # fmt: skip
+        tiles = self.tiles(weight, base, k, n, wait)
+        if not parts:
+            self.multiply_loaded(weight, rows, source, out, tiles, k)
+            return
+        for slot, col, width in tiles:
+            first = 0
+            for count in parts:
+                place = out + self.act(first * n + count * col)
+                self._gemm(weight, count, source + self.act(first * k), slot, place, k, width)
+                first += count
 
     def tiles(
         self, weight: Weight, base: int, k: int, n: int, wait: tuple[int, int] | None = None
@@ -265,13 +274,16 @@ class LayerEmitter(ABC):
             self._delay(load, nbytes, wait)
             yield slot, col, width
 
-    def tiles_that_stay(self, *matrices: tuple[Weight, int, int, int]) -> list[list[Tile]]:
+    def tiles_that_stay(self, *matrices: tuple[Weight, int, int, int], phases: Sequence[str] = ()) -> list[list[Tile]]:
         """Loads all tiles of matrices, for several products with each. DoesNotFit if the ring of weights has no room for them.
 
-        `matrices`: weight, address, rows and columns of each. No other tile may be loaded before the last of the products.
+        `matrices`: weight, address, rows and columns of each. `phases`: the phase of each, if they differ. No other tile may be
+        loaded before the last of the products.
         """
         found, ranges = [], list[tuple[int, int]]()
-        for weight, base, k, n in matrices:
+        for number, (weight, base, k, n) in enumerate(matrices):
+            if phases:
+                self.set_phase(phases[number])
             tiles = list(self.tiles(weight, base, k, n))
             column = self.shape.stored(weight, k), self.shape.bits_of(weight)
             ranges += [(slot, slot + bytes_of(column[0] * width, column[1])) for slot, _, width in tiles]
@@ -282,11 +294,19 @@ class LayerEmitter(ABC):
         return found
 
     def multiply_loaded(
-        self, weight: Weight, rows: int, source: int, out: int, tiles: Iterable[Tile], k: int
-    ) -> None:
-        """Rows times a matrix whose tiles are loaded, or are loaded in turn."""
-        for slot, col, width in tiles:
+        self, weight: Weight, rows: int, source: int, out: int, tiles: Iterable[Tile], k: int, before: Sequence[int] = ()
+    ) -> list[int]:
+        """Rows times a matrix whose tiles are loaded, or are loaded in turn; returns the jobs, one for each tile.
+
+        `before`: earlier jobs with the same tiles, behind which these ones go one by one.
+        """
+        jobs = []
+        for number, (slot, col, width) in enumerate(tiles):
             self._gemm(weight, rows, source, slot, out + self.act(rows * col), k, width)
+            if before:
+                self.emit.behind([before[number]])
+            jobs.append(self.emit.last)
+        return jobs
 
     def te(self, op: str, left: int, right: int, out: int, m: int, n: int, k: int, bits: int, head: int) -> None:
         sizes = {"m": m, "n": n, "k": k, "qbits_weight": bits, "qbits_activation": self.act_bits}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 
 from kernbench.cmdq.footprint import bytes_of
 from kernbench.common.units import ceil_div, even_parts
@@ -90,6 +90,29 @@ def _plain_in_slices(
     return total
 
 
+def in_parts(layer: LayerEmitter, mlp: Mlp, normed: int, parts: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+    """The output of a network without experts in parts of the rows, each with products of its own; yields the place, the first
+    row and the rows of each part. All parts use the same tiles of weights, which are loaded once.
+
+    The tiles of the last matrix stay until the last part. The earlier products of a part with all tiles that fit begin when its
+    input is there.
+    """
+    place, *others = inner(layer, mlp, "", sum(parts), normed, 0, None, parts)
+    weight, base, _ = layer.memory.weights["w_down"]
+    layer.set_phase("MLP_DOWN")
+    (tiles,) = layer.tiles_that_stay((weight, base, weight.rows, weight.cols))
+    first, before = 0, list[int]()
+    for count in parts:
+        layer.set_phase("MLP_DOWN")
+        found = layer.take(count * weight.cols)
+        source = place + layer.act(first * weight.rows)
+        before = layer.multiply_loaded(weight, count, source, found, tiles, weight.rows, before)
+        layer.add_bias(mlp.down_bias, found, layer.hidden, count)
+        yield found, first, count
+        first += count
+    layer.arena.give(place, *others)
+
+
 def _routed(layer: LayerEmitter, ffn: Experts, normed: int, rows: int) -> tuple[int, int, tuple[int, int]]:
     """The places of the router's output and of the sum of experts, which begins with the network that all tokens use, and the
     bytes that say which rows an expert gets."""
@@ -156,15 +179,27 @@ def network(layer: LayerEmitter, mlp: Mlp, prefix: str, rows: int, source: int, 
 
 
 def inner(
-    layer: LayerEmitter, mlp: Mlp, prefix: str, rows: int, source: int, copy: int, wait: tuple[int, int] | None
-) -> list[int]:
-    """The buffers of the products before the activation; the first one has the input of the down projection."""
+    layer: LayerEmitter, mlp: Mlp, prefix: str, rows: int, source: int, copy: int, wait: tuple[int, int] | None,
+    parts: Sequence[int] = (),
+) -> list[int]:  # fmt: skip
+    """The buffers of the products before the activation; the first one has the input of the down projection. `parts`: rows of
+    parts that have jobs of their own."""
     layer.set_phase("MLP_GATE_UP")
     if wait is not None and layer.shape.expert_vectors:
         each = ceil_div(bytes_of(layer.shape.expert_vectors, layer.shape.gain_bits), layer.align) * layer.align
         address = layer.memory.biases + copy * each
         layer.arena.give(layer.load("weight", layer.shape.gain_bits, address, layer.shape.expert_vectors))
-    places = [layer.product(prefix + name, rows, source, copy, wait) for name in _inner(mlp)]
+    places = [layer.product(prefix + name, rows, source, copy, wait, parts=parts) for name in _inner(mlp)]
+    first = 0
+    for count in parts or (rows,):
+        _activate(layer, mlp, [place + layer.act(first * mlp.width) for place in places], count)
+        first += count
+    return places
+
+
+def _activate(layer: LayerEmitter, mlp: Mlp, places: list[int], rows: int) -> None:
+    """Biases, activation and gate of rows."""
+    layer.set_phase("MLP_GATE_UP")
     for place in places:
         layer.add_bias(mlp.up_bias, place, mlp.width, rows)
     layer.set_phase("MLP_ACTIVATION")
@@ -172,4 +207,3 @@ def inner(
     layer.split_vector(_ACTIVATION[mlp.activation], mlp.width, rows, places[0], places[0], second)
     if mlp.gated:
         layer.split_vector("mul", mlp.width, rows, places[0], places[0], places[1])
-    return places

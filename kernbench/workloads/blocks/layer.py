@@ -82,6 +82,11 @@ class BlockLayer(LayerEmitter):
             self.set_phase("RESIDUAL")
             self.vector("add", hidden, rows, x, x, seen)
             self.arena.give(seen)
+        network_parts = self._network_parts(rows)
+        if in_parts and network_parts:
+            yield from self._network_in_parts(x, normed, first, network_parts)
+            self.arena.give(normed, x)
+            return
         if block.ffn is not None:
             if not in_parts and (not block.parallel or block.norms == 2):
                 self.arena.give(normed)
@@ -100,6 +105,24 @@ class BlockLayer(LayerEmitter):
             self.set_phase("NORM")
             self.split_vector(self.shape.closing.kind, hidden, rows, x, x)
         self._output(x, first, rows)
+
+    def _network_parts(self, rows: int) -> list[int]:
+        """The rows of the parts of a network that have products of their own; none if all rows have one."""
+        block, most = self.shape.block, self.blocks.part_rows
+        plain = isinstance(block.ffn, Mlp) and not block.parallel and block.cross is None and self.shape.closing is None
+        if not plain or not self.blocks.part_products or self.splits_rows or self.memory.together:
+            return []
+        return [min(most, rows - first) for first in range(0, rows, most)]
+
+    def _network_in_parts(self, x: int, normed: int, first: int, parts: Sequence[int]) -> Iterator[Meeting]:
+        """A network in parts of the rows, each added to the residual stream and stored when all PEs have it."""
+        assert isinstance(self.shape.block.ffn, Mlp)
+        for out, row, count in feed_forward.in_parts(self, self.shape.block.ffn, normed, parts):
+            yield from self._reduce(out, count)
+            place = x + self.act(row * self.hidden)
+            self._add_to_stream(place, out, count)
+            address = self.target + self.act((first + row) * self.hidden)
+            self.store("activation", self.act_bits, address, count * self.hidden, place)
 
     def _mixer_block(self, pieces: Sequence[Piece], first: int, rows: int) -> Iterator[Meeting]:
         """A block through the mixer alone; the residual stream goes to memory."""
@@ -165,11 +188,15 @@ class BlockLayer(LayerEmitter):
             parts = latent_attention.in_parts(self, mixer, made, pieces, rows, most)
         else:
             assert isinstance(mixer, Attention)
-            place = self.norm(x, rows)
-            made = attention.project(self, mixer, place, rows, "qkv")
-            parts = attention.in_parts(self, mixer, made, pieces, most)
+            if self.blocks.part_products:
+                place = self.take(rows * self.hidden)
+                parts = attention.in_parts_with_products(self, mixer, x, place, pieces, most)
+            else:
+                place = self.norm(x, rows)
+                made = attention.project(self, mixer, place, rows, "qkv")
+                parts = attention.in_parts(self, mixer, made, pieces, most)
         for out, first, count in parts:
-            yield from self._reduce(out, count)
+            yield from self._reduce(out, count, queued=self.blocks.part_products > 0)
             begin = self.act(first * self.hidden)
             self._add_to_stream(x + begin, out, count)
             self.norm(x + begin, count, place + begin)
@@ -234,9 +261,9 @@ class BlockLayer(LayerEmitter):
         self.arena.give(words, x, made[1])
         return made[0]
 
-    def _reduce(self, place: int, rows: int, width: int = 0) -> Iterator[Meeting]:
+    def _reduce(self, place: int, rows: int, width: int = 0, *, queued: bool = False) -> Iterator[Meeting]:
         """The partial sums that the shards add up. The shards wait for each other here. With --sp each shard gets the sum of
-        its own rows. `width`: [element] of the columns that are added up; 0: all."""
+        its own rows. `width`: [element] of the columns that are added up; 0: all. `queued`: as of `PartialRows`."""
         shards, width = self.shape.shards, width or self.hidden
         line = self.config.spm.bank_width_bytes
         if self.splits_rows:
@@ -246,7 +273,7 @@ class BlockLayer(LayerEmitter):
             self.arena.give(room)
         elif shards > 1:
             room = self.arena.take((shards - 1) * chunk_bytes(self.act(rows * width), shards, line))
-            yield PartialRows(place, room, rows * width, dict(self.meta))
+            yield PartialRows(place, room, rows * width, dict(self.meta), queued=queued)
             self.arena.give(room)
 
     def _mix(self, mixer: Mixer, normed: int, pieces: Sequence[Piece], rows: int) -> Generator[Meeting, None, int]:

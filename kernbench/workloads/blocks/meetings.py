@@ -22,7 +22,7 @@ from kernbench.workloads.llm.exchanges import (
     scatter_rows,
     send_rows,
 )
-from kernbench.workloads.llm.reductions import Reduction, all_reduce
+from kernbench.workloads.llm.reductions import Queue, Reduction, all_reduce
 
 if TYPE_CHECKING:
     from kernbench.workloads.blocks.emitter import LayerEmitter
@@ -123,6 +123,7 @@ class CollectiveChoices(Protocol):
 def run_together(layers: Sequence[LayerEmitter], choices: CollectiveChoices) -> None:
     """Run the same layer on all PEs. A collective is emitted when all its PEs have reached it."""
     running = [layer.emit_all() for layer in layers]
+    queue: Queue = {}
     arrived: list[Meeting | None] = [None] * len(layers)
     ended: set[int] = set()
     while True:
@@ -136,7 +137,7 @@ def run_together(layers: Sequence[LayerEmitter], choices: CollectiveChoices) -> 
             break
         for members, meetings in ready:
             before = len(choices.reduced)
-            _meet([layers[number] for number in members], meetings, choices)
+            _meet([layers[number] for number in members], meetings, choices, queue)
             if members[0]:  # reports count those of one PE
                 del choices.reduced[before:]
             for number in members:
@@ -159,8 +160,8 @@ def _complete(layers: Sequence[LayerEmitter], arrived: Sequence[Meeting | None])
             yield members, there
 
 
-def _meet(layers: list[LayerEmitter], meetings: list[Meeting], choices: CollectiveChoices) -> None:
-    """Emits a collective."""
+def _meet(layers: list[LayerEmitter], meetings: list[Meeting], choices: CollectiveChoices, queue: Queue) -> None:
+    """Emits a collective. `queue`: the transfers of sums of parts so far, behind which those of later parts go."""
     first = meetings[0]
     meta = {**first.meta, "phase": PHASES.get(first.name, "ALL_REDUCE")}
     if isinstance(first, PartialRows):
@@ -171,7 +172,8 @@ def _meet(layers: list[LayerEmitter], meetings: list[Meeting], choices: Collecti
             else choices.group_reduction(first.elements, bits)
         )
         if algorithm is not None:
-            all_reduce(layers, [one for one in meetings if isinstance(one, PartialRows)], algorithm)
+            parts = [one for one in meetings if isinstance(one, PartialRows)]
+            all_reduce(layers, parts, algorithm, queue if first.queued else None)
         return
     sent = _sent(layers, meetings)
     chosen = choices.exchange(sent)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import astuple, replace
 from functools import cached_property, partial
@@ -36,7 +37,8 @@ from kernbench.workloads.llm.exchanges import PHASES, Departure, Sent, send_rows
 from kernbench.workloads.llm.known import Kept
 from kernbench.workloads.llm.model import Model
 from kernbench.workloads.llm.reductions import Rows
-from kernbench.workloads.llm.steps import Job, LlmPrograms, Segment, Step
+from kernbench.workloads.llm.run import step_cycles
+from kernbench.workloads.llm.steps import ComparedPlanners, Job, LlmPrograms, Segment, Step
 from kernbench.workloads.models import ModelShape
 from kernbench.workloads.models.parts import Block, Convolution, Description, Experts, Norm
 from kernbench.workloads.models.precision import Precision
@@ -549,8 +551,9 @@ class BlockPrograms(LlmPrograms):
         return self._rows[key], self._searches.get(segment.key, [])
 
     def _is_searched(self, segment: Segment, batch: Batch, blocks: Blocks) -> bool:
-        """Whether blocks are compared by simulation: in a prefill of one block, if experts are loaded ahead of the router."""
-        asked = self.job.prefetch_experts and not self._batches
+        """Whether blocks are compared by simulation: in a prefill of one block, if the job asks for it or if experts are loaded
+        ahead of the router."""
+        asked = (self.job.prefetch_experts or self.job.search_divisions) and not self._batches
         prompt = all(group.tokens >= 2 * PART_ROWS and not group.context for group in batch.groups)
         return asked and prompt and self._is_separable(segment) and blocks.rows >= batch.tokens
 
@@ -726,7 +729,32 @@ def uses_scales(model: Model, precision: Precision) -> bool:
 def programs_of(
     model: Model, precision: Precision, config: NpuConfig | SystemConfig, job: Job, *, max_cycles: int | None = None
 ) -> LlmPrograms:
-    """Use the planner of layers if it supports all parts of the model and the job; otherwise lower part by part."""
+    """Use the planner of layers if it supports all parts of the model and the job; otherwise lower part by part.
+
+    If the job asks for a search, layers that both can plan are lowered part by part if all steps take fewer cycles so.
+    InputError if a single PE has the layers.
+    """
+    if job.search_divisions and job.shards == 1:
+        rule = "it divides layers between the PEs of --tp"
+        raise InputError(Problem("kbsim llm", rule, "search-divisions", remedy="take --tp 2 or more"))
     parts = not model.planned or job.routing != EVEN or job.expert_parallel or job.predicting or uses_scales(model, precision)
     parts = parts or job.prefetch_experts or job.groups > 1 or job.splits_rows or shares_heads(model, job.shards)
-    return (BlockPrograms if parts else LlmPrograms)(model, precision, config, job, max_cycles=max_cycles)
+    if parts:
+        return BlockPrograms(model, precision, config, job, max_cycles=max_cycles)
+    whole = LlmPrograms(model, precision, config, job, max_cycles=max_cycles)
+    if not job.search_divisions:
+        return whole
+    try:
+        divided = BlockPrograms(model, precision, config, job, max_cycles=max_cycles)
+        divided.compared = whole.compared = ComparedPlanners(_cycles_of_steps(whole), _cycles_of_steps(divided))
+    except InputError as refused:
+        whole.compared = ComparedPlanners(_cycles_of_steps(whole), None, str(refused))
+        return whole
+    return divided if divided.compared.divided_is_faster else whole
+
+
+def _cycles_of_steps(programs: LlmPrograms) -> int:
+    """[cycle] of all steps; the last one of a phase stands for all of them."""
+    counts = Counter(step.phase for step in programs.steps)
+    last = {step.phase: step for step in programs.steps}
+    return sum(counts[phase] * step_cycles(programs, step) for phase, step in last.items())

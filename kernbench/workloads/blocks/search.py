@@ -4,22 +4,29 @@ Where experts are loaded ahead of the router, the weights that fit the scratchpa
 from then on until the PEs have added up the output of the mixer. So a larger ring of weights saves time, and so do sums that
 run beside other work. Both need room that other buffers then lack, and jobs that wait for room cost more than they save. Small
 messages and small transfers take longer than their share. The best division depends on the machine.
+
+In a layer without experts, tensor engines wait for sums over PEs. Parts with products of their own go on as soon as their own
+sum is there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 
 from kernbench.workloads.blocks.batch import QUERY_TOKENS
 from kernbench.workloads.blocks.division import Blocks
 from kernbench.workloads.blocks.shape import BlockShape
-from kernbench.workloads.models.parts import Experts, LatentAttention
+from kernbench.workloads.models.parts import Experts, LatentAttention, Mlp
 
 RINGS = 7, 6, 5  #: eighths of the scratchpad that hold weights which are loaded ahead, most first
 EXTRAS = 5, 4, 3, 2, 1  #: further eighths of the scratchpad that hold weights from the network on, most first
 SLICES = 4, 8  #: slices of columns of a network's output
 PART_ROWS = QUERY_TOKENS  #: [token] of a part of a block
+#: [token] of a part that has products of its own: small parts are added up soon, but have more messages
+PRODUCT_ROWS = PART_ROWS, 96, 64, 48, 32
+HALF_RINGS = 4, 5  #: eighths of the scratchpad that hold the weights of these parts
 
 
 def tried_blocks(
@@ -55,6 +62,9 @@ def _kinds(shape: BlockShape, *, parts: bool) -> Iterator[Kind]:
     block = shape.block
     if parts:
         yield lambda _: [{"part_rows": PART_ROWS}]
+    if parts and isinstance(block.ffn, Mlp):
+        for ring in HALF_RINGS:
+            yield partial(_with_products, ring=ring)
     if isinstance(block.ffn, Experts):
         yield lambda _: [{"ring": ring} for ring in RINGS]
         yield lambda _: [{"extra": some} for some in EXTRAS]
@@ -62,4 +72,11 @@ def _kinds(shape: BlockShape, *, parts: bool) -> Iterator[Kind]:
     if parts and isinstance(block.mixer, LatentAttention) and block.mixer.q_rank:
         yield lambda _: [{"shares_latents": 1}]
     if parts:
-        yield lambda _: [{"slices": some} for some in SLICES]
+        yield lambda best: [{"slices": some} for some in SLICES if not (best.part_products and isinstance(block.ffn, Mlp))]
+
+
+def _with_products(best: Blocks, *, ring: int) -> list[dict[str, int]]:
+    """Parts with products of their own, beginning with the largest ones, or with those of the best division."""
+    most = best.part_rows if best.part_products else PART_ROWS
+    how = {"ring": ring, "part_products": 1, "loads": 1}
+    return [{**how, "part_rows": rows} for rows in PRODUCT_ROWS if rows <= most]

@@ -30,6 +30,7 @@ class PartialRows:
     meta: dict[str, Any]
     name: str = "all-reduce"
     among: Among = "shards"
+    queued: bool = False  #: its transfers go behind those of the queued sums before
 
 
 def output_projection(layer: Layer) -> Iterator[PartialRows]:

@@ -63,21 +63,48 @@ class Rows:
         return self.emit.ve(op, source, out, second, **shape, **meta)
 
 
-def all_reduce(layers: Sequence[Sharded], parts: Sequence[PartialRows], algorithm: Reduction = "direct") -> None:
-    """Adds the partial sums of all shards; afterwards every shard has the sum in the place of its partial sum."""
+Queue = dict[tuple[int, int, int], int]  #: the latest transfer of each step of reductions, by step, source and target
+
+
+class _Sends:
+    """Transfers of a reduction. With a queue, each goes behind that of the same step and target of the reduction before."""
+
+    def __init__(self, layers: Sequence[Sharded], queue: Queue | None, meta: dict[str, Any]) -> None:
+        self._layers, self._queue, self._meta = layers, queue, meta
+        self._before = {} if queue is None else dict(queue)
+
+    def send(self, step: int, source: int, target: int, places: tuple[int, int], nbytes: int) -> None:
+        """Append a transfer from shard `source` to shard `target`, between these places in their scratchpads."""
+        owner, bits = self._layers[source], self._layers[0].act_bits
+        job = owner.emit.send(self._layers[target].emit, *places, nbytes * 8 // bits, bits, **self._meta)
+        if self._queue is not None:
+            key = step, source, target
+            if key in self._before:
+                owner.emit.behind([self._before[key]])
+            self._queue[key] = job
+
+
+def all_reduce(
+    layers: Sequence[Sharded], parts: Sequence[PartialRows], algorithm: Reduction = "direct", queue: Queue | None = None
+) -> None:
+    """Adds the partial sums of all shards; afterwards every shard has the sum in the place of its partial sum.
+
+    `queue`: the transfers of an earlier reduction, behind which those of this one go, step by step.
+    """
     first, count = parts[0], len(layers)
     if algorithm == "none":
         return
     total = bytes_of(first.elements, layers[0].act_bits)
     chunk = chunk_bytes(total, count, layers[0].config.spm.bank_width_bytes)
     meta = {**first.meta, "phase": "ALL_REDUCE"}
+    sends = _Sends(layers, queue, meta)
     sizes = [max(0, min(chunk, total - i * chunk)) for i in range(count)]
     if algorithm == "direct":
-        _direct(layers, parts, chunk, sizes, meta)
+        _direct(layers, parts, chunk, sizes, sends, meta)
     elif algorithm == "ring":
-        _ring(layers, parts, chunk, sizes, meta)
+        _ring(layers, parts, chunk, sizes, sends, meta)
     else:
-        _scheduled(layers, parts, SCHEDULES[algorithm](count, False), total, (count - 1) * chunk, meta)
+        _scheduled(layers, parts, SCHEDULES[algorithm](count, False), total, (count - 1) * chunk, sends, meta)
 
 
 def reduction_program(
@@ -95,12 +122,13 @@ def reduction_program(
 
 
 def _scheduled(
-    layers: Sequence[Sharded], parts: Sequence[PartialRows], schedule: Schedule, total: int, room: int, meta: dict[str, Any]
-) -> None:
+    layers: Sequence[Sharded], parts: Sequence[PartialRows], schedule: Schedule, total: int, room: int, sends: _Sends,
+    meta: dict[str, Any],
+) -> None:  # fmt: skip
     """The messages of a schedule. Data to be added arrive in a buffer of their target, which the messages of a step share."""
     bits, line = layers[0].act_bits, layers[0].config.spm.bank_width_bytes
     size = ceil_div(ceil_div(total, schedule.positions), line) * line
-    for step in schedule.direct_steps:
+    for number, step in enumerate(schedule.direct_steps):
         arriving: dict[int, int] = {}
         slots = []
         for one in step:
@@ -113,7 +141,7 @@ def _scheduled(
             for one, slot, (at, nbytes) in now:
                 source, target = parts[one.source], parts[one.target]
                 to = target.room + slot * most if one.adds else target.place + at
-                layers[one.source].emit.send(layers[one.target].emit, source.place + at, to, nbytes * 8 // bits, bits, **meta)
+                sends.send(number, one.source, one.target, (source.place + at, to), nbytes)
             for one, slot, (at, nbytes) in now:
                 if one.adds:
                     part = parts[one.target]
@@ -130,44 +158,46 @@ def _pieces(one: Message, size: int, total: int, most: int) -> Iterator[tuple[in
 
 
 def _direct(
-    layers: Sequence[Sharded], parts: Sequence[PartialRows], chunk: int, sizes: Sequence[int], meta: dict[str, Any]
-) -> None:
+    layers: Sequence[Sharded], parts: Sequence[PartialRows], chunk: int, sizes: Sequence[int], sends: _Sends,
+    meta: dict[str, Any],
+) -> None:  # fmt: skip
     """Each shard sends every other shard that shard's chunk of its partial sums, adds up its own chunk, and sends the sum to
     all."""
     count, bits = len(layers), layers[0].act_bits
-    for i, owner in enumerate(layers):
+    for i in range(count):
         for turn in range(1, count):  # starts with the neighbour, so that not all send to the same shard at the same time
             j = (i + turn) % count
             if sizes[j]:
                 slot = parts[j].room + (turn - 1) * chunk
                 own = parts[i].place + j * chunk
-                owner.emit.send(layers[j].emit, own, slot, sizes[j] * 8 // bits, bits, **meta)
+                sends.send(0, i, j, (own, slot), sizes[j])
     for i, owner in enumerate(layers):
         mine = parts[i].place + i * chunk
         for turn in range(1, count):
             if sizes[i]:
                 owner.vector("add", sizes[i] * 8 // bits, 1, mine, mine, parts[i].room + (turn - 1) * chunk, **meta)
-    for i, owner in enumerate(layers):
+    for i in range(count):
         for turn in range(1, count):
             j = (i + turn) % count
             if sizes[i]:
                 own, its = parts[i].place + i * chunk, parts[j].place + i * chunk
-                owner.emit.send(layers[j].emit, own, its, sizes[i] * 8 // bits, bits, **meta)
+                sends.send(1, i, j, (own, its), sizes[i])
 
 
 def _ring(
-    layers: Sequence[Sharded], parts: Sequence[PartialRows], chunk: int, sizes: Sequence[int], meta: dict[str, Any]
-) -> None:
+    layers: Sequence[Sharded], parts: Sequence[PartialRows], chunk: int, sizes: Sequence[int], sends: _Sends,
+    meta: dict[str, Any],
+) -> None:  # fmt: skip
     """Each shard sends only to the next one: each chunk goes around the ring once while it is summed, and the sum goes around
     again."""
     count, bits = len(layers), layers[0].act_bits
     for turn in range(2 * (count - 1)):
         adds = turn < count - 1
-        for i, owner in enumerate(layers):
+        for i in range(count):
             j, c = (i + 1) % count, (i - turn + (0 if adds else count)) % count
             if sizes[c]:
                 target = parts[j].room + turn * chunk if adds else parts[j].place + c * chunk
-                owner.emit.send(layers[j].emit, parts[i].place + c * chunk, target, sizes[c] * 8 // bits, bits, **meta)
+                sends.send(turn, i, j, (parts[i].place + c * chunk, target), sizes[c])
         for j, owner in enumerate(layers if adds else ()):
             c = (j - 1 - turn) % count
             if sizes[c]:

@@ -122,6 +122,7 @@ class Job:
     routing: Routing = EVEN
     expert_parallel: bool = False  #: whether shards have whole experts instead of a share of each
     prefetch_experts: bool = False  #: whether the weights of all experts are loaded without waiting for the router
+    search_divisions: bool = False  #: whether the planner searches for the fastest division of layers over several PEs
     predicting: bool = False  #: whether each step also runs the blocks that predict further tokens (MTP)
     stage: Stage | None = None  #: the part of the model on these PEs; None for all of it
     first_pe: int = 0  #: the PE of the first shard
@@ -157,6 +158,20 @@ class Job:
         return found
 
 
+@dataclass(frozen=True, slots=True)
+class ComparedPlanners:
+    """The cycles of a job that both planners can plan; the last step of a phase stands for all of its steps."""
+
+    whole: int  #: [cycle] with the planner of layers
+    divided: int | None  #: [cycle] with layers that are lowered part by part; None if that is not possible
+    refusal: str = ""  #: why it is not possible
+
+    @property
+    def divided_is_faster(self) -> bool:
+        """Whether layers are lowered part by part."""
+        return self.divided is not None and self.divided < self.whole
+
+
 class LlmPrograms:
     """The programs of a job on an NPU, or on PEs of a system.
 
@@ -188,6 +203,7 @@ class LlmPrograms:
         self.target: NpuConfig | SystemConfig = config.model_copy(update=endless)
         self.reduced: list[Sent] = []  #: collectives that were lowered so far
         self.on_compared: Callable[[], None] | None = None  #: called after each simulation of a search for a plan
+        self.compared: ComparedPlanners | None = None  #: if the job asks for a search, and both planners could plan it
         self._plans: dict[tuple[ModelShape, Step], LayerPlan] = {}
         self.shapes = self._made_shapes()
 
@@ -318,7 +334,7 @@ class LlmPrograms:
         if segment.kind == "embedding":
             work = batch.groups[0].tokens, batch.tokens, batch.sequences, step.context
         elif segment.kind in ("layer", "draft"):
-            experts = job.routing, job.expert_parallel, job.prefetch_experts
+            experts = job.routing, job.expert_parallel, job.prefetch_experts, job.search_divisions
             work = batch, self.positions, job.sequences, job.page_tokens, job.reduction, *experts
         elif segment.kind in ("source", "encoder"):
             stack = self.model.description.encoder if self.model.description is not None else None

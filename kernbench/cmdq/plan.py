@@ -172,6 +172,11 @@ class Plan(msgspec.Struct, frozen=True, dict=True):
         return tuple(out)
 
 
+def ids_of(program: Program, plan: Plan) -> npt.NDArray[np.int64]:
+    """The ids of the entries of the program that was planned, in file order."""
+    return plan.kept("ids", lambda: np.array([entry.id for entry in program.entries], dtype=np.int64))
+
+
 def plan_program(program: Program, config: NpuConfig | SystemConfig, *, whole: bool = False, regular: bool = False) -> Plan:
     """The plan of a program on a machine. InputError if the program is not valid there.
 

@@ -19,7 +19,7 @@ from kernbench.bounds.energy import energy_pj
 from kernbench.bounds.laws import BrokenLaw, check_counters, check_laws
 from kernbench.bounds.program import plan_bounds
 from kernbench.cmdq import Program, load_program
-from kernbench.cmdq.plan import Plan, lower_parameters, plan_program
+from kernbench.cmdq.plan import Plan, ids_of, lower_parameters, plan_program
 from kernbench.common import naming
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.threads import threads_of
@@ -387,7 +387,7 @@ class Machine:
         jobs = self.plan.jobs
         if jobs is not None:
             issue, start, end = issue[list(jobs.first)], start[list(jobs.first)], end[list(jobs.last)]
-        ids = self.plan.kept("ids", lambda: np.array([entry.id for entry in self.program.entries], dtype=np.int64))
+        ids = ids_of(self.program, self.plan)
         table = np.empty((len(ids), 4), dtype=np.int64)
         for k, column in enumerate((ids, issue, start, end)):
             table[:, k] = column

@@ -90,7 +90,17 @@ def llm(quick: bool) -> Iterator[Goal]:
 
 
 def points(quick: bool) -> Iterator[Goal]:
-    """A point of a sweep: of contexts that nobody has run, of another bandwidth, of another scratchpad with the same plan."""
+    """A point of a sweep: of contexts that nobody has run, of another bandwidth, of another scratchpad with the same plan.
+
+    The garbage collector runs as often as in the worker of a sweep.
+    """
+    before = gc.get_threshold()
+    gc.set_threshold(100_000, 20, 20)
+    yield from _points()
+    gc.set_threshold(*before)
+
+
+def _points() -> Iterator[Goal]:
     target = LlmTarget("model", "llama2-7b", {"phase": "decode", "tokens": 1})
     base = {"spm.bank_size_bytes": 1 << 20}  # 64 MiB
 

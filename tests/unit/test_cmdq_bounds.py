@@ -200,7 +200,7 @@ def test_bounds_of_machines_that_share_a_plan_are_those_of_each_alone() -> None:
     loads = [program.dma_load(**TILE, dram_addr=k << 12, num_elements=1600 + 64 * k) for k in range(3)]
     program.te_gemm(**TE, m=64, n=64, k=64, deps_before=loads)
     program.end()
-    shared = Emitted("bounds of machines that share a plan", lambda: program)
+    shared = Emitted("bounds of machines that share a plan", lambda: program, load_config(ONE_CHANNEL))
     found = []
     for rate in (4, 7, 16):
         config = load_config({**ONE_CHANNEL, "dram": {"peak_bw_bytes_per_cycle": rate}})

@@ -458,7 +458,7 @@ class LlmPrograms:
             chosen = head_places(self._ends(segment))
         at = self._addresses, None if self._addresses is None else segment.layer
         machine = layout_of(self.machine, size=segment.kind == "embedding")
-        return emitted((self._work(segment), chosen, at, machine), lambda: self.segment_program(segment))
+        return emitted((self._work(segment), chosen, at, machine), lambda: self.segment_program(segment), self.target)
 
     def run_content(self, program: Emitted) -> Hashable:
         """The values on which the run of a shared program depends."""

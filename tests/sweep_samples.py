@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 from kernbench.sweep.executors.threads import Threads
@@ -22,6 +25,16 @@ machine: small.yaml
 axes:
   dram.t_setup_cycles: [10, 50]
   te.macs_per_cycle: {from: 64, to: 1024, count: 3, scale: log}
+"""
+
+#: 240 points
+GRID = """\
+schema: kernbench/sweep/1
+targets: [tiles.json]
+machine: small.yaml
+axes:
+  dram.t_setup_cycles: {from: 1, to: 60}
+  te.macs_per_cycle: [64, 128, 256, 512]
 """
 
 
@@ -64,3 +77,15 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
+
+
+def stored_keys(store: str) -> set[str]:
+    """The keys of completed results in a store, which must be sound."""
+    with closing(sqlite3.connect(store)) as database:
+        assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        return {key for (key,) in database.execute("SELECT key FROM results WHERE status = 'done'")}
+
+
+def acknowledged(lines: str) -> set[str]:
+    """The keys of results that `kbsim sweep run --lines` has reported."""
+    return {json.loads(line)["key"] for line in lines.splitlines()}

@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM of the `kbsim` process. The module is imported before all others, and thus imports nothing large."""
+"""SIGINT, SIGTERM and SIGHUP of `kbsim`. The module is imported before all others, and thus imports nothing large."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ import time
 from types import FrameType
 
 GRACE = 2.0  # [s] longest delay of an interrupt: the import of a user's module may never end
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 AGAIN = 0.02  # [s] from a signal during an import to the next attempt
 
 
 def interrupt_between_imports() -> None:
-    """Let both signals raise KeyboardInterrupt. A signal that comes during an import, or while msgspec reads types, waits until
+    """Let the signals raise KeyboardInterrupt. A signal that comes during an import, or while msgspec reads types, waits until
     that ends, at the latest until GRACE is over.
 
     The dictionaries of C code swallow exceptions of `__hash__` and `__eq__`: an interrupt in them would be lost, and msgspec
-    would make a class whose use crashes the process. A signal that the process ignores is still ignored. A job scheduler sends
-    SIGTERM before it kills a process: as after Ctrl-C, finished results are printed.
+    would make a class whose use crashes the process. A signal that the process ignores is still ignored, such as SIGHUP under
+    `nohup`. A job scheduler sends SIGTERM before it kills a process, and a terminal that closes sends SIGHUP: as after Ctrl-C,
+    finished results are stored and printed.
     """
     since: list[float] = []
 
@@ -32,7 +34,7 @@ def interrupt_between_imports() -> None:
         since.clear()
         raise KeyboardInterrupt
 
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, handle)
 

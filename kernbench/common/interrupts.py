@@ -1,4 +1,4 @@
-"""Handling of Ctrl-C and SIGTERM only at points where the results so far are complete."""
+"""Handling of Ctrl-C, SIGTERM and SIGHUP only at points where the results so far are complete."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def interrupts_held(grace: float = GRACE) -> Iterator[Callable[[], None]]:
     if threading.current_thread() is not threading.main_thread():
         yield no_interrupt
         return
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     came: list[int] = []
     late: list[threading.Timer] = []
 

@@ -16,7 +16,7 @@ from typing import Any
 from kernbench.common.errors import InputError
 
 ENDING = ("_exit", "abort", "fork", "forkpty")  #: functions of `os` that end this process or duplicate it
-SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGALRM") if hasattr(signal, name))
+SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGALRM") if hasattr(signal, name))
 _replacing = threading.RLock()
 
 

@@ -18,17 +18,9 @@ from kernbench.sweep.points import points_of
 from kernbench.sweep.runner import missing
 from kernbench.sweep.spec.load import load_spec
 from kernbench.sweep.store import Store
-from tests.sweep_samples import alive, children, run_spec, table_of, write_spec
+from tests.sweep_samples import GRID, alive, children, run_spec, table_of, write_spec
 
 POINTS = 240
-KILLS = """\
-schema: kernbench/sweep/1
-targets: [tiles.json]
-machine: small.yaml
-axes:
-  dram.t_setup_cycles: {from: 1, to: 60}
-  te.macs_per_cycle: [64, 128, 256, 512]
-"""
 
 
 def rest_of(driver: subprocess.Popen[bytes]) -> tuple[list[bytes], str]:
@@ -102,7 +94,7 @@ def one_round(folder: Path, store: Path, ledger: Ledger, draw: random.Random, wh
 
 
 def survive(tmp_path: Path, rounds: int, seed: int) -> None:
-    spec = write_spec(tmp_path, KILLS)
+    spec = write_spec(tmp_path, GRID)
     draw = random.Random(seed)
     run_spec(spec, tmp_path / "calm.sqlite")
     calm = table_of(tmp_path / "calm.sqlite")
@@ -144,7 +136,7 @@ def test_kill_9_loses_nothing_however_often(tmp_path: Path, seed: int) -> None:
 
 def test_interrupt_keeps_what_was_done(tmp_path: Path) -> None:
     """Ctrl-C: exit code 130, a sound store with everything that was acknowledged, no process left."""
-    write_spec(tmp_path, KILLS)
+    write_spec(tmp_path, GRID)
     ledger = Ledger()
     driver = start("run", "s.yaml", "--store", "i.sqlite", "--jobs", "2", "--lines", cwd=tmp_path)
     assert driver.stdout is not None

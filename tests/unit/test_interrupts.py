@@ -26,19 +26,20 @@ from kernbench.trace.validate import validate
 from kernbench.triton_emu.errors import raised_line
 from tests.kernels import Run
 
-SIGNALS = [signal.SIGINT, signal.SIGTERM]
+SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 
 
 @pytest.fixture(autouse=True)
 def _as_the_command_has_it(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """SIGTERM is Ctrl-C."""
+    """SIGTERM and SIGHUP are Ctrl-C."""
 
     def stop(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, stop)
+    before = {number: signal.signal(number, stop) for number in SIGNALS[1:]}
     yield
-    signal.signal(signal.SIGTERM, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture

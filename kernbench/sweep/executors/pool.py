@@ -158,7 +158,7 @@ class Forked:
     def __init__(self, connection: Connection, variables: Mapping[str, str], machines: Sequence[Machines]) -> None:
         from kernbench.sweep.executors.worker import main_of_copy
 
-        held = {signal.SIGINT, signal.SIGTERM}  # until the copy has its own handlers
+        held = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}  # until the copy has its own handlers
         arguments = (connection.fileno(), os.getpid(), dict(variables), held, machines)
         self._process = get_context("fork").Process(target=main_of_copy, args=arguments, daemon=True)
         before = signal.pthread_sigmask(signal.SIG_BLOCK, held)

@@ -132,7 +132,8 @@ def main_of_copy(
     its machines."""
     os.setsid()  # Ctrl-C is handled by the parent
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, held)
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)

@@ -11,13 +11,12 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
 from kernbench.cmdq import Program
 from kernbench.cmdq.entries import PairEntry
 from kernbench.common import naming
+from kernbench.common.files import temporary_folder
 from kernbench.common.units import cycles_to_ns
 from kernbench.config import MachineConfig
 from kernbench.runtime_api.bench import Bench
@@ -261,8 +260,8 @@ def _causes(outcome: Outcome) -> Iterator[Cause]:
 
 def _traced(part: WorkPart, config: MachineConfig) -> dict[str, float]:
     """[cycle] of each group of the critical path."""
-    with TemporaryDirectory(prefix="kernbench-") as folder:
-        path = Path(folder) / "run.jsonl"
+    with temporary_folder("the trace of a part") as folder:
+        path = folder / "run.jsonl"
         machine = part.start(config).machine
         with TraceFile(path) as file:
             tracing = machine.trace(file, TraceOptions("full"))

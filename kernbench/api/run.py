@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from kernbench.api.answer import Answer, Row
@@ -17,6 +16,7 @@ from kernbench.api.targets import DEFAULT_MACHINE, Config, Overrides, Target, be
 from kernbench.cmdq import Program
 from kernbench.common import naming
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.files import temporary_folder
 from kernbench.common.json_shapes import counted
 from kernbench.common.look.palette import colour, resource_of
 from kernbench.config import MachineConfig
@@ -117,8 +117,8 @@ class Run(Answer):
     def traced(self, level: str = "summary") -> Iterator[Path]:
         """Run again with a trace of level `level` (`summary`, `full`, `access`). The file exists inside the `with` block
         only."""
-        with TemporaryDirectory(prefix="kernbench-") as folder:
-            path = Path(folder) / "run.jsonl"
+        with temporary_folder("the trace") as folder:
+            path = folder / "run.jsonl"
             write_trace(self.again(), path, level)
             yield path
 

@@ -119,10 +119,10 @@ def run_bench(
     engine, machine = prepared(
         bench, config, overrides, op_log=verify, strict_wait=strict_wait, allow_code=allow_code, quiet=settings.quiet
     )
-    settings.run(machine)
+    pages = settings.run(machine)
     failed = said_later(engine)
     found = report(engine, verify=verify)
-    settings.answer(json.dumps(found.to_dict()), lambda width: bench_summary(found, width, whole=settings.whole))
+    settings.answer(json.dumps(found.to_dict()), lambda width: bench_summary(found, width, whole=settings.whole), pages)
     if failed:
         output.note(failed)
     return output.ENDINGS[found.result.status] or found.exit_code

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kernbench.cli import output, widgets
+from kernbench.cli.endings import answering
 from kernbench.cli.options import Json, Overrides, Quiet
 from kernbench.cli.target import load_machine
 from kernbench.cli.text import WAIT, WIDE, Justify, table
@@ -56,14 +57,15 @@ def calibrate(
         if path is not None:
             check_writable(path)
     found = fitted(data, machine, profile)
-    if out is not None:
-        write_whole(out, machine_text(found).encode())
-    if runtime_out is not None:
-        write_whole(runtime_out, runtime_text(found).encode())
     if as_json:
         output.show_json(found.to_dict())
     elif not quiet:
         output.show(calibration_text(found, output.console(sys.stdout).width, [str(one) for one in (out, runtime_out) if one]))
+    with answering(as_json):
+        if out is not None:
+            write_whole(out, machine_text(found).encode())
+        if runtime_out is not None:
+            write_whole(runtime_out, runtime_text(found).encode())
     return output.OK
 
 

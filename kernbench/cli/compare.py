@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kernbench.cli import output, widgets
+from kernbench.cli.endings import answering
 from kernbench.cli.options import AllowCode, Dark, Json, Quiet, theme_of
 from kernbench.cli.text import (
     BUSY,
@@ -133,12 +134,13 @@ def compare(
     why = not no_why and len(found.done) > 1
     if why and not (as_json or quiet):
         _trace_each(found)
-    if plot is not None:
-        draw(found, plot, theme)
     if as_json:
         output.show_json(found.to_dict(why=why))
     elif not quiet:
         output.show(comparison(found, why, output.console(sys.stdout).width))
+    if plot is not None:
+        with answering(as_json):
+            draw(found, plot, theme)
     return max((output.ENDINGS[one.status] for one in found.outcomes.values()), default=output.OK)
 
 

@@ -9,6 +9,7 @@ import msgspec
 
 from kernbench.cli import output
 from kernbench.common.errors import InputError, InternalError, KernbenchError, Problem, error_text
+from kernbench.common.files import is_full, not_written
 
 STATUSES = ("interrupted", "refused", "aborted", "failed", "internal error")
 
@@ -29,6 +30,8 @@ def known(error: BaseException) -> BaseException:
     """The error itself, or the error that a user should see instead."""
     if isinstance(error, MemoryError):
         return InputError(Problem("kbsim", f"there is not enough memory for this run: {error}"))
+    if isinstance(error, OSError) and is_full(error):
+        return not_written(error.filename or "a temporary file", error)
     return error
 
 

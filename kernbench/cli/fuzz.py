@@ -14,6 +14,7 @@ import typer
 
 from kernbench.cli import output, widgets
 from kernbench.cli.ccl.list import Files
+from kernbench.cli.endings import answering
 from kernbench.cli.options import AllowCode, AnyConfig, Json, Quiet, StrictWait
 from kernbench.cli.text import DIM, LIMIT, WAIT
 from kernbench.common.errors import InputError, Problem
@@ -138,13 +139,16 @@ def fuzz(
             progress=progress,
             **params,
         )
-    files = _saved(save, found.search) if save is not None else []
-    if junit is not None:
-        write_whole(junit, junit_text(found.search).encode())
+    files = _files(save, found.search) if save is not None else []
     if as_json:
         output.show_json(found.to_dict())
     elif not quiet:
         output.show(_shown(found.search, files))
+    with answering(as_json):
+        for file, one in zip(files, found.search.findings, strict=False):
+            one.save(file)
+        if junit is not None:
+            write_whole(junit, junit_text(found.search).encode())
     return 0 if found else 1
 
 
@@ -175,14 +179,10 @@ def _split(target: str, settings: Sequence[str]) -> tuple[dict[str, Any], list[s
     return ({}, list(settings)) if bench is None else split_settings(bench.where, bench.params, list(settings))
 
 
-def _saved(folder: Path, found: Search) -> list[Path]:
+def _files(folder: Path, found: Search) -> list[Path]:
     """The files of the findings."""
-    files = []
-    for k, one in enumerate(found.findings, 1):
-        name = "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in os.path.basename(found.target.name))
-        files.append(folder / f"{name}-{found.seed}-{k}.json")
-        one.save(files[-1])
-    return files
+    name = "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in os.path.basename(found.target.name))
+    return [folder / f"{name}-{found.seed}-{k}.json" for k in range(1, len(found.findings) + 1)]
 
 
 def _shown(found: Search, files: Sequence[Path]) -> Iterator[RenderableType]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from kernbench.cli.text import SPACE, glued
 from kernbench.common.errors import ABSENT, InputError, Problem, shown
+from kernbench.common.files import write_remedy
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -130,7 +131,8 @@ def write(text: str) -> bool:
     except OSError as error:
         silence_stdout()
         if not isinstance(error, BrokenPipeError):
-            raise InputError(Problem("stdout", f"it cannot be written: {error.strerror}")) from None
+            rule = f"it cannot be written: {error.strerror}"
+            raise InputError(Problem("stdout", rule, remedy=write_remedy(error, ""))) from None
         return False
     return True
 

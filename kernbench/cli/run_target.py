@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from kernbench.cli import output
+from kernbench.cli.endings import answering
 from kernbench.cli.target import load_machine
-from kernbench.cli.tracing import Traced, reported
+from kernbench.cli.tracing import Traced, check_page, reported
 from kernbench.common.errors import InputError, Problem
 
 if TYPE_CHECKING:
@@ -133,9 +134,9 @@ def _run_program(
 
     spec = load_machine(config, overrides, quiet=settings.quiet, allow_code=allow_code or ())
     machine = Machine(spec, load_target(target, spec))
-    settings.run(machine)
+    pages = settings.run(machine)
     result = machine.result()
-    settings.answer(result.to_json(), lambda width: _summary(result, machine, settings, width))
+    settings.answer(result.to_json(), lambda width: _summary(result, machine, settings, width), pages)
     return output.ENDINGS[result.status]
 
 
@@ -160,22 +161,30 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     whole: bool = False  #: print every engine, channel, link and wait
     debugger: str | None = None  #: the command line that debugs the run
 
-    def run(self, machine: Machine) -> None:
-        """Run to the end, with the trace and progress that the options ask for."""
+    def run(self, machine: Machine) -> list[bytes]:
+        """Run to the end, with the trace and progress that the options ask for. Returns the page of the trace, if one is asked
+        for."""
         from kernbench.cli.progress import progress_bar
 
+        if self.page is not None:
+            check_page("kbsim run", self.page)
         machine.checks = self.checks
-        around = reported(machine, self.trace, self.page, self.options, self.debugger)
-        with around, progress_bar(not self.quiet) as progress:
+        around = reported(machine, self.trace, self.page is not None, self.options, self.debugger)
+        with around as pages, progress_bar(not self.quiet) as progress:
             machine.run(skip=self.skip, progress=progress)
+        return pages
 
-    def answer(self, result: str, show: Callable[[int], Iterable[RenderableType]]) -> None:
-        """Write the result as JSON, or print it for a terminal of the given width."""
+    def answer(self, result: str, show: Callable[[int], Iterable[RenderableType]], pages: list[bytes]) -> None:
+        """Print the result, as JSON or for a terminal of the given width. Then write the files."""
         from kernbench.common.files import write_whole
 
-        if self.out is not None:
-            write_whole(self.out, (result + "\n").encode())
         if self.as_json:
             output.write(result + "\n")
         elif not self.quiet:
             output.show_summary(show(output.width()))
+        with answering(self.as_json):
+            if self.out is not None:
+                write_whole(self.out, (result + "\n").encode())
+            for page in pages:
+                assert self.page is not None
+                write_whole(self.page, page)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -104,27 +104,26 @@ def check_page(command: str, page: Path) -> None:
 
 @contextmanager
 def reported(
-    machine: Machine, trace: Path | None, page: Path | None, options: TraceOptions | None, debugger: str | None = None
-) -> Iterator[None]:
-    """The context of `traced`, and a page of the trace after the run, even if the trace itself is not kept. `debugger`: the
-    command line that debugs the run, for the page.
+    machine: Machine, trace: Path | None, page: bool, options: TraceOptions | None, debugger: str | None = None
+) -> Iterator[list[bytes]]:
+    """The context of `traced`. With `page`, the yielded list has the HTML page of the trace after the run, even if the trace
+    itself is not kept. `debugger`: the command line that debugs the run, for the page.
     """
-    if page is None:
+    pages: list[bytes] = []
+    if not page:
         with traced(machine, trace, options):
-            yield
+            yield pages
         return
-    from tempfile import TemporaryDirectory
-
-    from kernbench.common.files import write_whole
+    from kernbench.common.files import temporary_folder
     from kernbench.trace.reader import open_trace
     from kernbench.trace.report import DEBUGGER, report_html
     from kernbench.trace.timeline import read_timeline
     from kernbench.trace.why import explain_or_error
 
-    check_page("kbsim run", page)
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "run.jsonl" if trace is None else trace
+    with nullcontext() if trace is not None else temporary_folder("the trace that the page needs") as folder:
+        path = trace if folder is None else folder / "run.jsonl"
+        assert path is not None
         with traced(machine, path, options):
-            yield
+            yield pages
         whole = open_trace(str(path))
-        write_whole(page, report_html(read_timeline(whole), explain_or_error(whole), debugger=debugger or DEBUGGER))
+        pages.append(report_html(read_timeline(whole), explain_or_error(whole), debugger=debugger or DEBUGGER))

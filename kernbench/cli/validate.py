@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kernbench.cli import output, widgets
+from kernbench.cli.endings import answering
 from kernbench.cli.options import Json, Quiet
 from kernbench.cli.text import BAD, GOOD, WAIT, WIDE, Justify, table
 
@@ -131,9 +132,11 @@ def validate(
         runs.append(run_suite(name, runner))
         if not as_json and not quiet:
             output.show(suite_text(runs[-1], output.console(sys.stdout).width))
+    code = _print_result(runs, as_json=as_json, quiet=quiet)
     if report is not None:
-        _write(report, runs)
-    return _print_result(runs, as_json=as_json, quiet=quiet)
+        with answering(as_json):
+            _write(report, runs)
+    return code
 
 
 def _write(report: Path, runs: list[SuiteRun]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import stat
@@ -15,6 +16,12 @@ from kernbench.common.errors import InputError, Problem
 from kernbench.common.spelling import file_meant
 
 REMEDY = "choose another place"
+#: what else helps, by the number of the error
+_MORE_ROOM = {
+    errno.ENOSPC: "make room",
+    errno.EDQUOT: "make room within your quota",
+    errno.EFBIG: "raise the limit of file sizes (ulimit -f)",
+}
 BUFFER = 1 << 20  # [B] passed to the operating system at once
 #: [B] largest input of unknown size: a pipe, a device, a file of /proc. A file with a known size may be larger.
 STREAM_BYTES = 128 << 20
@@ -146,14 +153,15 @@ def _too_large(source: str, what: str, limit: int, remedy: str) -> Problem:
     return Problem(source, f"{what} is larger than the limit of {limit} bytes", remedy=remedy)
 
 
-def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
+def write_whole(path: str | os.PathLike[str], data: bytes, *, program: bool = False) -> None:
     """Write a file. If the process crashes or the disk is full, the earlier content of the file is kept.
 
     The data goes to a new file beside the target, and the new file then replaces the target. A symbolic link is followed; a
-    pipe or device is written directly. InputError if the file cannot be written.
+    pipe or device is written directly. `program`: whoever may read the file may also execute it. InputError if the file cannot
+    be written.
     """
     try:
-        with placed(target_of(path)) as file:
+        with placed(target_of(path), program=program) as file:
             file.write(data)
     except (OSError, ValueError) as error:  # ValueError: the name contains NUL
         raise not_written(path, error) from None
@@ -214,18 +222,59 @@ def target_of(path: str | os.PathLike[str]) -> Path:
 
 def not_written(path: str | os.PathLike[str], error: Exception) -> InputError:
     """The error about an output file that could not be written."""
-    return InputError(_refusal(path, getattr(error, "strerror", None) or str(error)))
+    return InputError(_refusal(path, getattr(error, "strerror", None) or str(error), write_remedy(error)))
 
 
-def _refusal(path: str | os.PathLike[str], reason: str) -> Problem:
-    return Problem(os.fspath(path), f"it cannot be written: {reason}", remedy=REMEDY)
+def is_full(error: BaseException) -> bool:
+    """Whether a write failed because the disk is full, or because of a quota or a limit of file sizes."""
+    return isinstance(error, OSError) and error.errno in _MORE_ROOM
+
+
+def write_remedy(error: BaseException, other: str = REMEDY) -> str:
+    """What to do after a failed write: make more room if that helps, or do `other`."""
+    room = _MORE_ROOM.get(error.errno, "") if isinstance(error, OSError) and error.errno else ""
+    return (", " if ", or " in other else ", or ").join(part for part in (room, other) if part)
+
+
+def _refusal(path: str | os.PathLike[str], reason: str, remedy: str = REMEDY) -> Problem:
+    return Problem(os.fspath(path), f"it cannot be written: {reason}", remedy=remedy)
+
+
+class NoRoomError(InputError):
+    """There is no room for temporary files."""
 
 
 @contextmanager
-def placed(target: Path) -> Iterator[BinaryIO]:
+def temporary_folder(what: str) -> Iterator[Path]:
+    """A folder for files that are needed only until the context ends. `what`: what is written there, for the error.
+
+    NoRoomError if there is no folder for temporary files, or if it becomes full.
+    """
+    from tempfile import TemporaryDirectory  # imported here, as in `placed`
+
+    try:
+        folder = TemporaryDirectory(prefix="kernbench-", ignore_cleanup_errors=True)
+    except OSError as error:  # there is no folder, or no place in any
+        rule = f"there is no place for {what}: {error.strerror or error}"
+        raise NoRoomError(Problem("temporary files", rule, remedy=_TMPDIR)) from None
+    with folder as name:
+        try:
+            yield Path(name)
+        except InputError as error:
+            if not error.problems[0].where.startswith(name):
+                raise
+            rule = f"there is no room for {what}: {getattr(error.__context__, 'strerror', None) or error}"
+            raise NoRoomError(Problem(os.path.dirname(name), rule, remedy=_TMPDIR)) from None
+
+
+_TMPDIR = "let the environment variable TMPDIR name a folder with more room"
+
+
+@contextmanager
+def placed(target: Path, *, program: bool = False) -> Iterator[BinaryIO]:
     """A context for writing a file piece by piece: a new file beside `target`, which is renamed when it is complete.
 
-    A pipe or device is written directly. OSError if the file cannot be written.
+    A pipe or device is written directly. `program`: as in `write_whole`. OSError if the file cannot be written.
     """
     if target.exists() and not target.is_file() and not target.is_dir():
         with target.open("wb", buffering=BUFFER) as device:
@@ -240,7 +289,8 @@ def placed(target: Path) -> Iterator[BinaryIO]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        temporary.chmod(target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask())
+        allowed = 0o777 if program else 0o666
+        temporary.chmod(target.stat().st_mode & 0o777 if target.exists() else allowed & ~_umask())
         temporary.replace(target)
     except BaseException:
         temporary.unlink(missing_ok=True)

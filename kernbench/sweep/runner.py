@@ -83,11 +83,11 @@ class Writer:
             self.write()
 
     def write(self) -> None:
-        """Write the pending rows, and report them only afterwards."""
-        rows, self._waiting = self._waiting, []
+        """Write the pending rows, and report them only afterwards. Rows that an exception keeps from the store stay pending."""
         self._written = time.monotonic()
-        if rows:
+        if rows := self._waiting[:]:
             self._store.add(rows)
+            del self._waiting[: len(rows)]
             self._outcome.ran += len(rows)
             self._outcome.by_status.update(row.status for row in rows)
             self._stored(rows)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernbench.common.errors import InputError, Problem
-from kernbench.common.files import not_written
+from kernbench.common.files import write_whole
 
 COMMAND = "kbsim sweep submit"
 MAX_SHARDS = 100_000
@@ -62,11 +62,7 @@ class Array:
     def write(self) -> None:
         """Write both scripts."""
         for place, text in ((self.script, self.array_text()), (self.merge_script, self.merge_text())):
-            try:
-                place.write_text(text, encoding="utf-8")
-                place.chmod(0o755)
-            except OSError as error:
-                raise not_written(place, error) from None
+            write_whole(place, text.encode(), program=True)
 
     def submit(self) -> tuple[str, str]:
         """Submit both jobs and return their numbers. InputError if sbatch does not exist or refuses a job."""

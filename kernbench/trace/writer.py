@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Protocol, cast
 
 from kernbench.common.errors import InputError, Problem
-from kernbench.common.files import check_writable, target_of
+from kernbench.common.files import check_writable, target_of, write_remedy
 
 CHUNK = 1 << 20  # [B] of text packed at once
 
@@ -93,7 +93,7 @@ class TraceFile:
             raise self._refused(error) from None
 
     def _refused(self, error: OSError, left: str = "") -> InputError:
-        remedy = f"{left}choose another place, or a smaller level"
+        remedy = left + write_remedy(error, "choose another place, or a smaller level")
         return InputError(Problem(str(self.path), f"the trace cannot be written: {error.strerror}", remedy=remedy))
 
     def _given_up(self, error: OSError, unit: bytes) -> InputError:

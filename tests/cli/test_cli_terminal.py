@@ -123,7 +123,7 @@ def test_a_full_disk_is_said_in_a_line(as_json: bool) -> None:
     with open("/dev/full", "wb") as full:
         done = subprocess.run(command(*arguments), stdout=full, stderr=subprocess.PIPE, timeout=PATIENCE)
     assert done.returncode == 2
-    assert done.stderr == b"error: stdout: it cannot be written: No space left on device\n"
+    assert done.stderr == b"error: stdout: it cannot be written: No space left on device; make room\n"
 
 
 def test_a_terminal_without_unicode_gets_ascii() -> None:

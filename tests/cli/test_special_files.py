@@ -79,7 +79,7 @@ def test_a_full_disk_is_told_as_it_is() -> None:
     for limit in (100, 20_000):
         done = subprocess.run([sys.executable, "-c", code, str(limit)], capture_output=True, text=True, check=False)
         start = "error: t.jsonl: the trace cannot be written: File too large; "
-        end = "; choose another place, or a smaller level\n"
+        end = "; raise the limit of file sizes (ulimit -f), choose another place, or a smaller level\n"
         if limit == 100:
             told = "not one line was written whole, and the file is removed"
             assert not Path("t.jsonl").exists()

@@ -205,7 +205,7 @@ def test_a_save_that_fails_leaves_the_earlier_file(tmp_path: Path, monkeypatch: 
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", disk_full)
-    with pytest.raises(InputError, match=r"p\.json: it cannot be written: No space left on device; choose another place"):
+    with pytest.raises(InputError, match=r"p\.json: it cannot be written: No space left on device; make room, or choose another place"):
         program.save(tmp_path / "p.json")
     assert (tmp_path / "p.json").read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == ["p.json"]

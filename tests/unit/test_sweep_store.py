@@ -7,12 +7,15 @@ import shutil
 import sqlite3
 import stat
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
 from kernbench.common.errors import InputError
+from kernbench.sweep import runner
+from kernbench.sweep import store as store_module
+from kernbench.sweep.points import Task
 from kernbench.sweep.store import Store
 from kernbench.sweep.store.merge import merge_into
 from kernbench.sweep.store.tables import Row, failed_row
@@ -75,12 +78,39 @@ def test_a_full_disk(tmp_path: Path) -> None:
         store.database.execute("PRAGMA max_page_count = 14")
         with pytest.raises(InputError) as refused:
             store.add([done(f"{i:064}") for i in range(10_000)])
-        remedy = "make room and run the command again: finished results are kept"
+        remedy = "make room and run the command again: stored results are kept"
         assert str(refused.value) == f"{path}: it cannot be written: the disk is full; {remedy}"
         assert list(store.statuses(["a", f"{0:064}"])) == ["a"]
     with Store.write(path) as store:
         store.check(whole=True)
         assert store.count() == 1
+
+
+def test_an_interrupt_while_results_are_stored_loses_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The transaction is rolled back, and its rows are stored before the interrupt goes on."""
+    left = [1]
+
+    def interrupted_once(row: Row) -> tuple[object, ...]:
+        if row.key == "b" and left:
+            left.clear()
+            raise KeyboardInterrupt
+        return flat(row)
+
+    flat = store_module._flat
+    monkeypatch.setattr(store_module, "_flat", interrupted_once)
+    monkeypatch.setattr(runner, "COMMIT_ROWS", 2)
+    heard: list[str] = []
+    with Store.write(tmp_path / "s.sqlite") as store:
+        with pytest.raises(KeyboardInterrupt):
+            runner.run_missing([], store, Arriving(), stored=lambda rows: heard.extend(row.key for row in rows))
+        assert (list(store.statuses(["a", "b", "c"])), heard) == (["a", "b"], ["a", "b"])
+
+
+class Arriving:
+    """Results of tasks that nobody asked for."""
+
+    def results(self, tasks: Iterable[Task]) -> Generator[Row | None, None, None]:
+        yield from map(done, "abc")
 
 
 @pytest.fixture

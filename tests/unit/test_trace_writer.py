@@ -19,6 +19,7 @@ from kernbench.trace.writer import TraceFile
 
 NAMES = ("t.jsonl", "t.jsonl.gz", "t.jsonl.zst")
 REMEDY = "choose another place, or a smaller level"
+LIMIT = "raise the limit of file sizes (ulimit -f), "
 LINES = [b'{"line":%d,"text":"%s"}\n' % (k, b"x" * (k % 50)) for k in range(3000)]
 
 
@@ -149,18 +150,18 @@ def test_what_is_said_after_a_full_disk_is_true(tmp_path: Path, name: str, room:
         kept = path.stat().st_size
         text = text_of(path)
         assert 0 < kept <= room and text.endswith(b"\n") and b"".join(lines).startswith(text)
-        assert said == f"{start}its first {kept:,} bytes are a valid trace that breaks off; {REMEDY}"
+        assert said == f"{start}its first {kept:,} bytes are a valid trace that breaks off; {LIMIT}{REMEDY}"
         if name.endswith(".jsonl"):
             assert kept > room - len(lines[0]) - 10  # to the last line that is whole
     else:
-        assert said == f"{start}not one line was written whole, and the file is removed; {REMEDY}"
+        assert said == f"{start}not one line was written whole, and the file is removed; {LIMIT}{REMEDY}"
         assert room <= 50 or not name.endswith(".jsonl")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 def test_nothing_is_said_of_what_a_device_took(tmp_path: Path) -> None:
     (tmp_path / "t.jsonl").symlink_to("/dev/full")
-    rule = f"the trace cannot be written: No space left on device; {REMEDY}$"
+    rule = f"the trace cannot be written: No space left on device; make room, {REMEDY}$"
     with pytest.raises(InputError, match=rule), TraceFile(tmp_path / "t.jsonl") as file:
         file.write(LINES[0])
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
     from kernbench.ccl.registry import Entry, Registry
     from kernbench.config import SystemConfig
     from kernbench.sim_engine.engine import Around
+    from kernbench.sim_engine.machine import Machine
     from kernbench.sim_engine.result import Result
 
 
@@ -533,7 +533,16 @@ def _watched(
         check_writable(trace)
     if page is not None:
         check_page("kbsim ccl run", page)
-    return partial(reported, trace=trace, page=page, options=traced.options("kbsim ccl run", trace, page))
+    results.trace_page = page
+    options = traced.options("kbsim ccl run", trace, page)
+
+    @contextmanager
+    def around(machine: Machine) -> Iterator[None]:
+        with reported(machine, trace, page is not None, options) as pages:
+            yield
+        results.trace_pages += pages
+
+    return around
 
 
 def _run_sizes(results: RunOutput, registry: Registry, around: Around) -> int:

@@ -60,6 +60,8 @@ class RunOutput:
     csv: Path | None = None
     page: Path | None = None  #: of curves
     chakra: Path | None = None  #: directory of an execution trace
+    trace_page: Path | None = None  #: of the trace of the only size
+    trace_pages: list[bytes] = field(default_factory=list)  #: its content, when the run is done
     theme: Theme = "light"  #: of the plot
     shown: int = 0  #: of the rows
     headed: CclRequest | None = None  #: parameters of the last header
@@ -92,23 +94,27 @@ class RunOutput:
         self.shown = len(self.rows)
 
     def end(self, ending: Ending, stopped: Result | None = None) -> None:
-        """The summary of the finished sizes. `stopped`: the result of the size that did not finish."""
-        if self.csv is not None:
-            self._write_csv(self.csv)
+        """The summary of the finished sizes, and then the files. `stopped`: the result of the size that did not finish."""
+        from kernbench.common.files import write_whole
+
         if self.as_json:
             output.show_json(self._json(ending, stopped))
         elif not self.quiet:
             self._show_end(ending, stopped)
+        if self.csv is not None:
+            self._write_csv(self.csv)
         if self.plot is not None and self.rows:
             done = [batch for batch in self.batches if batch.rows]
             lines: dict[str, Sequence[Row]] = {_label(batch.request, self.batches): batch.rows for batch in done}
             draw(lines, self.title, self.plot, self.theme)
         if self.page is not None and self.rows:
             from kernbench.cli.ccl.curves import page_bytes
-            from kernbench.common.files import write_whole
 
             series = [(_label(batch.request, self.batches), batch.request, batch.rows) for batch in self.batches if batch.rows]
             write_whole(self.page, page_bytes(self.title, series))
+        for page in self.trace_pages:
+            assert self.trace_page is not None
+            write_whole(self.trace_page, page)
         if self.chakra is not None and self.rows:
             from kernbench.ccl.recording import record
 

@@ -15,6 +15,7 @@ from kernbench.cli import output, widgets
 from kernbench.cli.ccl.group import PRESETS, GroupShape, MachineOption, Topo, chosen_group, shape_of
 from kernbench.cli.ccl.run import Channels, Collective, DataType
 from kernbench.cli.ccl.table import protocol_name
+from kernbench.cli.endings import answering
 from kernbench.cli.options import Dark, Json, Overrides, theme_of
 from kernbench.cli.text import size_text, table
 from kernbench.cli.values import dtype_of, size_of
@@ -79,9 +80,15 @@ def tune(
     from kernbench.ccl.collectives import CCL_DTYPES, COLLECTIVES
     from kernbench.ccl.measure import sizes_between
     from kernbench.ccl.registry import AUTO, read_registry
+    from kernbench.cli.ccl.plot import check_plot
     from kernbench.common.dtypes import dtype_of as type_of
+    from kernbench.common.files import check_writable, write_whole
 
     theme = theme_of("kbsim ccl tune", dark=dark, plot=plot)
+    if plot is not None:
+        check_plot(plot)
+    if save is not None:
+        check_writable(save)
     registry, kind = read_registry(), dtype_of("kbsim ccl tune", dtype, CCL_DTYPES)
     if estimates:
         machine, group = _estimated(config, overrides or [], shape, topo, simulates)
@@ -114,16 +121,15 @@ def tune(
         count = what.count_of(size, group.size, itemsize) if what.moves else 1
         rows.append((size, tuner.choose(collective, count, kind, channels)))
     data = _plain(tuner, collective, rows, errors)
-    if save is not None:
-        from kernbench.common.files import write_whole
-
-        write_whole(save, (json.dumps(data, indent=2) + "\n").encode())
-    if plot is not None:
-        _draw(tuner, collective, rows, plot, theme)
     if as_json:
         output.show_json(data)
     else:
         output.show(_tables(tuner, collective, rows, errors))
+    with answering(as_json):
+        if save is not None:
+            write_whole(save, (json.dumps(data, indent=2) + "\n").encode())
+        if plot is not None:
+            _draw(tuner, collective, rows, plot, theme)
     return output.OK
 
 
@@ -217,10 +223,9 @@ class _Point:
 def _draw(tuner: Tuner, collective: str, rows: Sequence[tuple[int, Choice]], path: Path, theme: Theme) -> None:
     """Time and bus bandwidth over size, a line for each algorithm."""
     from kernbench.ccl.collectives import COLLECTIVES
-    from kernbench.cli.ccl.plot import check_plot, picture
+    from kernbench.cli.ccl.plot import picture
     from kernbench.common.files import write_whole
 
-    check_plot(path)
     mhz, factor = float(tuner.config.freq_ghz) * 1e3, float(COLLECTIVES[collective].bus_factor(tuner.group.size))
     lines: dict[str, Any] = {}
     for name in rows[0][1].cycles:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernbench.cli import output
+from kernbench.cli.endings import answering
 from kernbench.cli.llm.options import COMPARED, LlmOptions, print_notes
 from kernbench.cli.llm.run import run_one
 from kernbench.cli.mistakes import option_meant
@@ -41,12 +42,13 @@ def compare_runs(
     note_machine(every[0][1].target, quiet=quiet)
     note_chips([every[0][1].target], quiet=quiet)
     found = [(label, run_one(programs, reuse=True, quiet=quiet or as_json)) for label, programs in every]
-    if plot is not None:
-        draw_comparison(found, plot, theme)
     if as_json:
         output.show_json({"status": "done", "runs": [{"case": label, **report.to_dict()} for label, report in found]})
     elif not quiet:
         output.show([comparison_table(found)])
+    if plot is not None:
+        with answering(as_json):
+            draw_comparison(found, plot, theme)
     return output.OK
 
 

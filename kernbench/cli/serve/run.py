@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kernbench.cli import output, widgets
+from kernbench.cli.endings import answering
 from kernbench.cli.options import Json, Quiet
 from kernbench.cli.serve.options import OUTPUT, Energy, number, with_deployment
 from kernbench.cli.serve.text import TITLES, cost_lines, ms_text, table_text, why_lines
@@ -85,21 +86,22 @@ def run(
         raise InputError(Problem("kbsim serve", rule, "--trace", str(trace)))
     done = deployment.run() if trace is None else _traced_run(deployment.parts[0].scenario, trace)
     plain = done.to_dict(goals)
-    if rows is not None:
-        write_rows(done.result.rows(), rows)
-        if not (quiet or as_json):
-            output.note(f"{rows}: {counted(len(done.result.record.requests), 'row')}")
-    if html is not None:
-        from kernbench.cli.serve.page import page_bytes
-        from kernbench.common.files import write_whole
-
-        write_whole(html, page_bytes(plain, done.result))
-        if not (quiet or as_json):
-            output.note(f"{html}: open it in a browser")
     if as_json:
         output.show_json(plain)
     elif not quiet:
         output.show(serving_summary(plain))
+    with answering(as_json):
+        if rows is not None:
+            write_rows(done.result.rows(), rows)
+            if not (quiet or as_json):
+                output.note(f"{rows}: {counted(len(done.result.record.requests), 'row')}")
+        if html is not None:
+            from kernbench.cli.serve.page import page_bytes
+            from kernbench.common.files import write_whole
+
+            write_whole(html, page_bytes(plain, done.result))
+            if not (quiet or as_json):
+                output.note(f"{html}: open it in a browser")
     return output.OK
 
 

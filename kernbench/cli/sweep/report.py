@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kernbench.cli import output, widgets
+from kernbench.cli.endings import answering
 from kernbench.cli.options import AllowCode, Json
 from kernbench.cli.sweep.run import broken_constraints, left_out, number_texts, short_names
 from kernbench.cli.text import BAD, BUSY, WAIT, WIDE, WORK, Bar, Justify, broken, percent, short, table
@@ -95,11 +96,6 @@ def report(
         table = read_table(opened, sweep)
     goals = list(dict.fromkeys([_goal(goal), *table.goals] if goal is not None else table.goals))
     reasons = _reasons(store, table, goals[0], why, allow_code or ())
-    for to, made in ((files[0], csv_bytes), (parquet, parquet_bytes)):
-        if to is not None:
-            write_whole(to, made(table))
-    if html is not None:
-        write_whole(html, page_bytes(table, goals, reasons))
     if to_stdout:
         output.write(csv_bytes(table).decode())
     elif as_json:
@@ -107,6 +103,12 @@ def report(
         output.show_json({"sweep": table.name, "goals": directions, "points": dicts(table), "why": reasons})
     else:
         output.show(report_text(table, goals, reasons, top, output.console(sys.stdout).width))
+    with answering(as_json):
+        for to, made in ((files[0], csv_bytes), (parquet, parquet_bytes)):
+            if to is not None:
+                write_whole(to, made(table))
+        if html is not None:
+            write_whole(html, page_bytes(table, goals, reasons))
     return output.OK
 
 

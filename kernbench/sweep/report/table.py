@@ -9,11 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.files import NoRoomError, temporary_folder
 from kernbench.config.allowed_code import AllowCode
 from kernbench.sim_engine.recording import TraceOptions
 from kernbench.sweep.goals import GOALS, goal_value, keeps
@@ -182,12 +181,14 @@ def _reason(work: Work, entry: Entry) -> str:
     check_code(config)
     try:
         of, machine = work.targets[entry.task.target].longest(config, entry.task.params)
-        with TemporaryDirectory() as folder:
-            path = Path(folder) / "run.jsonl"
+        with temporary_folder("the trace of a point") as folder:
+            path = folder / "run.jsonl"
             with TraceFile(path) as file:
                 tracing = machine.trace(file, TraceOptions("full"))
                 machine.run()
                 tracing.close()
             return of + explain(open_trace(str(path))).sentence
+    except NoRoomError:  # not a property of the point
+        raise
     except InputError as error:
         return f"it cannot be explained: {error.problems[0].rule}"

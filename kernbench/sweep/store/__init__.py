@@ -79,17 +79,39 @@ class Store:
             raise InputError(Problem(str(place), "there is no such store", remedy=remedy))
         check_file(str(place), "store")
         writable = os.access(place.parent, os.W_OK) and os.access(place, os.W_OK)
-        left = Path(f"{place}-wal").exists()  # left by a writer that is running or was killed
+        log = Path(f"{place}-wal")  # left by a writer that is running or was killed
+        left = log.exists() and log.stat().st_size > 0
+        # Where it may write it does so, though no data: it reads behind a writer's back, and leaves no files behind.
         way = "rw" if writable else "ro" if left else "ro&immutable=1"
         with _sqlite_errors(place):
-            # Where it may write it does so, though no data: it reads behind a writer's back, and leaves no files behind.
-            database = sqlite3.connect(
-                f"{place.resolve().as_uri()}?mode={way}", uri=True, timeout=BUSY_SECONDS, isolation_level=None
-            )
+            try:
+                return cls._opened(place, way)
+            except sqlite3.OperationalError as error:
+                if not writable or _kind(error) not in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
+                    raise
+            # The disk has no room for the file by which readers and a writer agree.
+            if left:
+                return cls._opened(place, way, alone=True)
+            for name in (log, Path(f"{place}-shm")):  # of the failed attempt
+                name.unlink(missing_ok=True)
+            return cls._opened(place, "ro&immutable=1")
+
+    @classmethod
+    def _opened(cls, place: Path, way: str, *, alone: bool = False) -> Store:
+        """A store for reading. `alone`: without another reader or a writer, so that no shared memory is needed."""
+        database = sqlite3.connect(
+            f"{place.resolve().as_uri()}?mode={way}", uri=True, timeout=BUSY_SECONDS, isolation_level=None
+        )
+        try:
             store = cls(place, database)
+            if alone:
+                database.execute("PRAGMA locking_mode = EXCLUSIVE")
             database.execute("PRAGMA query_only = ON")
             _check_header(place, database, may_be_new=False)
-            return store
+        except BaseException:
+            database.close()
+            raise
+        return store
 
     def __enter__(self) -> Self:
         return self
@@ -132,14 +154,14 @@ class Store:
     def writing(self) -> Iterator[sqlite3.Connection]:
         """One transaction, which is atomic; errors of the disk become InputError."""
         with _sqlite_errors(self.path):
-            self.database.execute("BEGIN IMMEDIATE")
             try:
+                self.database.execute("BEGIN IMMEDIATE")
                 yield self.database
+                self.database.execute("COMMIT")
             except BaseException:
                 if self.database.in_transaction:
                     self.database.execute("ROLLBACK")
                 raise
-            self.database.execute("COMMIT")
 
     def add(self, rows: Iterable[Row]) -> None:
         """Add results. When this function returns, the results are on the disk. A completed result is never replaced.
@@ -238,16 +260,26 @@ def _locked(place: Path) -> int:
     return handle
 
 
+def _kind(error: sqlite3.Error) -> int:
+    """The primary code of an error of SQLite; 0 if Python raised the error."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
 @contextmanager
 def _sqlite_errors(place: Path) -> Iterator[None]:
     """Errors of SQLite in the words of kernbench."""
     try:
         yield
     except sqlite3.OperationalError as error:
-        text = str(error)
-        if "full" in text:
-            remedy = "make room and run the command again: finished results are kept"
-            raise InputError(Problem(str(place), "it cannot be written: the disk is full", remedy=remedy)) from None
+        text, kind = str(error), _kind(error)
+        again = "and run the command again: stored results are kept"
+        if kind == sqlite3.SQLITE_FULL:
+            rule = "it cannot be written: the disk is full"
+            raise InputError(Problem(str(place), rule, remedy=f"make room {again}")) from None
+        if kind == sqlite3.SQLITE_IOERR:  # SQLite does not say which
+            rule = f"it cannot be written: {text}, such as a quota or a limit of file sizes"
+            remedy = f"make room within your quota, or raise the limit of file sizes (ulimit -f), {again}"
+            raise InputError(Problem(str(place), rule, remedy=remedy)) from None
         if "malformed" in text:
             raise InputError(_damaged(place, text)) from None
         raise InputError(_unwritable(place, text)) from None

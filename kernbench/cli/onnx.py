@@ -88,7 +88,7 @@ def _sizes(given: list[str]) -> dict[str, int]:
 
 def _bounds(given: list[str]) -> dict[str, int | str]:
     """Iterations and branches by the name of a node."""
-    from kernbench.workloads.graphs.onnx.control import LARGEST_BOUND
+    from kernbench.workloads.graphs.onnx.condition import LARGEST_BOUND
 
     found: dict[str, int | str] = {}
     for text in given:

@@ -16,17 +16,13 @@ import numpy as np
 
 from kernbench.common.errors import InputError, Problem
 from kernbench.workloads.graphs.graph import Array
-from kernbench.workloads.graphs.onnx.check import FOLDED, MAX_NODES, domain_of, graphs_in, name_of, nodes_in
+from kernbench.workloads.graphs.onnx.check import MAX_NODES, domain_of, graphs_in, name_of, nodes_in
+from kernbench.workloads.graphs.onnx.condition import LARGEST_BOUND, Condition
 
 if TYPE_CHECKING:
     import onnx
 
 CONTROL_FLOW = ("If", "Loop", "Scan")
-LARGEST_BOUND = MAX_NODES  #: most iterations; each is at least one node
-#: Whether a loop goes on is computed with values of at most so many elements, by operators without outputs of any size: three
-#: inputs then give 2^24 elements at most.
-_LARGEST_VALUE = 256
-_GROWING = frozenset(("ConstantOfShape", "EyeLike", "Expand", "OneHot", "Pad", "Range", "Tile"))
 Shapes = Mapping[str, "tuple[int, ...] | None"]
 
 
@@ -204,9 +200,7 @@ class Writer:
             state = results[:carried]
             for values, result in zip(stacked, results[carried:], strict=True):
                 values.append(result)
-        for source, target in zip(state, node.output, strict=False):
-            if target:
-                self._node("Identity", [source], target)
+        self._carried_out(state, node)
         for values, target in zip(stacked, node.output[carried:], strict=False):
             if target:
                 self._stack(values, target, 0)
@@ -282,15 +276,19 @@ class Writer:
             state = made[:carried]
             for values, result in zip(stacked, made[carried:], strict=True):
                 values.append(result)
-        for source, target in zip(state, node.output, strict=False):
-            if target:
-                self._node("Identity", [source], target)
+        self._carried_out(state, node)
         forms = zip(each("scan_output_axes", results), each("scan_output_directions", results), strict=True)
         outward = ((*one, *form) for *one, form in zip(stacked, node.output[carried:], forms, strict=False))
         for values, target, axis, back in outward:
             if target:
                 self._stack(values[::-1] if back else values, target, axis)
         return True
+
+    def _carried_out(self, state: Sequence[str], node: onnx.NodeProto) -> None:
+        """The carried values after the last iteration are the first results of a node."""
+        for source, target in zip(state, node.output, strict=False):
+            if target:
+                self._node("Identity", [source], target)
 
     def _shape(self, name: str) -> tuple[int, ...] | None:
         value = self.known.get(name)
@@ -340,91 +338,6 @@ class Writer:
             _rename_node(copy, names)
             self.made.append(copy)
         return [names.get(item.name, item.name) for item in body.output]
-
-
-class Condition:
-    """Whether a Loop goes on, as far as it depends on nothing but constants and the number of the iteration."""
-
-    def __init__(self, model: onnx.ModelProto, body: onnx.GraphProto, known: Mapping[str, Array], node: onnx.NodeProto) -> None:
-        self.model, self.body, self.known, self.node = model, body, known, node
-        self._made = {name: made for made in body.node for name in made.output if name}
-        self._inputs = [item.name for item in body.input]
-
-    def iterations(self, most: int | None) -> int | None:
-        """How many there are, at most `most`; None if that depends on the inputs of the model, or is more than can be run."""
-        needed = self._closed(self.body.output[0].name)
-        if needed is None:
-            return None
-        nodes, carried = needed
-        at, condition = self._inputs[:2]
-        if not nodes:
-            name = self.body.output[0].name
-            if name == condition or (name in self.known and bool(self.known[name])):
-                return most
-            return None if name not in self.known else min(1, 1 if most is None else most)
-        return self._run(nodes, carried, at, condition, most)
-
-    def _closed(self, wanted: str) -> tuple[list[onnx.NodeProto], list[str]] | None:
-        """The nodes that make a value, and the carried values among what they read; None if they read an input of the model."""
-        found, carried, open_names, seen = set[int](), dict[str, None](), [wanted], set[str]()
-        numbers = {id(node): number for number, node in enumerate(self.body.node)}
-        while open_names:
-            name = open_names.pop()
-            if name in seen or not name:
-                continue
-            seen.add(name)
-            if name in self._made:
-                node = self._made[name]
-                if any(True for _ in graphs_in(node)) or node.op_type.startswith("Random"):
-                    return None
-                found.add(numbers[id(node)])
-                open_names.extend(node.input)
-            elif name in self._inputs[2:]:
-                index = self._inputs.index(name)
-                if index >= len(self.node.input) or self.node.input[index] not in self.known:
-                    return None
-                carried[name] = None
-                open_names.append(self.body.output[index - 1].name)
-            elif name not in self._inputs and name not in self.known:
-                return None
-        return [self.body.node[number] for number in sorted(found)], list(carried)
-
-    def _run(self, nodes: list[onnx.NodeProto], carried: list[str], at: str, condition: str, most: int | None) -> int | None:
-        from onnx import TypeProto, helper
-        from onnx.reference import ReferenceEvaluator
-
-        for node in nodes:
-            steady = node.op_type in FOLDED - _GROWING and not domain_of(node.domain)
-            if not steady or (len(node.input) > 3 and node.op_type != "Concat"):
-                return None
-        carries = {name: self.body.output[self._inputs.index(name) - 1].name for name in carried}
-        state = {name: self.known[self.node.input[self._inputs.index(name)]] for name in carried}
-        fixed = not carried and not any(name in (at, condition) for node in nodes for name in node.input)
-        least = LARGEST_BOUND // len(nodes) + 1  # a body that is written out so often has too many nodes
-        try:
-            steps = []
-            for node in nodes:
-                feeds = [helper.make_value_info(name, TypeProto()) for name in dict.fromkeys(node.input) if name]
-                results = [helper.make_value_info(name, TypeProto()) for name in node.output if name]
-                model = helper.make_model(
-                    helper.make_graph([node], "condition", feeds, results), opset_imports=list(self.model.opset_import)
-                )
-                steps.append((ReferenceEvaluator(model), [item.name for item in feeds], [item.name for item in results]))
-            for number in range(least if most is None else min(least, most)):
-                made: dict[str, Array] = {at: np.array(number, np.int64), condition: np.array(True), **state}
-                for evaluator, reads, writes in steps:
-                    given = {name: made[name] if name in made else self.known[name] for name in reads}
-                    if any(value.size > _LARGEST_VALUE for value in given.values()):
-                        return None
-                    made.update(zip(writes, map(np.asarray, evaluator.run(None, given)), strict=True))
-                if not bool(made[self.body.output[0].name].reshape(-1)[0]):
-                    return number + 1
-                if fixed:
-                    return most
-                state = {name: made[out] if out in made else self.known[out] for name, out in carries.items()}
-        except Exception:  # whatever is wrong with the nodes: the loop then needs a bound
-            return None
-        return most if most is not None and most <= LARGEST_BOUND else None
 
 
 def _rename_node(node: onnx.NodeProto, names: Mapping[str, str]) -> None:

@@ -97,7 +97,7 @@ def inline_asm_elementwise(
         refuse(f"tl.inline_asm_elementwise: pack={plain(pack)}: a register holds only one element on this machine; use pack=1")
     registers: dict[str, tensor] = {f"${len(kinds) + number}": as_tensor(one) for number, one in enumerate(args)}
     for step in _steps(text):
-        _run(step, registers)
+        _Instruction(step, registers).run()
     absent = [f"${number}" for number in range(len(kinds)) if f"${number}" not in registers]
     if absent:
         refuse(f"tl.inline_asm_elementwise: {', '.join(absent)} is never written; the instructions must write every result")
@@ -131,51 +131,72 @@ def _as(value: tensor, kind: dtype) -> tensor:
     return cast(value, kind, bitcast=alike)
 
 
-def _run(step: str, registers: dict[str, tensor]) -> None:
-    """Run one instruction on the registers."""
-    found = _STEP.fullmatch(step)
-    if found is None:
-        refuse(f'tl.inline_asm_elementwise: "{step}" is not supported; use functions of tl')
-    negated, predicate, name, modifiers, operands = found.groups()
-    parts = modifiers.split(".")[1:]
-    places = [one.strip() for one in operands.split(",")]
-    kinds = [_KINDS[one] for one in parts if one in _KINDS]
-    rest = [one for one in parts if one not in _KINDS and one not in _WITHOUT_MEANING]
-    if not kinds or any(one.startswith(("[", "{")) for one in places):
-        refuse(f'tl.inline_asm_elementwise: "{step}" is not supported; use functions of tl')
-    kind = kinds[0]
+class _Instruction:
+    """One instruction, and the registers that it reads and writes.
 
-    def operand(place: str, as_kind: dtype = kind) -> tensor:
-        if place in registers:
-            return _as(registers[place], as_kind)
-        number = _number(place)
-        if number is None:
-            refuse(f'tl.inline_asm_elementwise: {place} of "{step}" is not set')
-        return number_tensor(number, as_kind)
+    Its text is, for example, `@!%p add.rn.f32 $0, $1, 0f3F800000`: a predicate, the name with modifiers, the register of the
+    result, and the operands.
+    """
 
-    taken = places[1:]
-    if name == "setp" and len(rest) == 1 and rest[0] in _COMPARISONS:
-        made = FUNCTIONS["binary"](rest[0], *(operand(one) for one in taken))
-    elif name == "selp" and not rest and len(taken) == 3:
-        made = where(_as(registers[taken[2]], dtypes.int1), operand(taken[0]), operand(taken[1]))
-    elif name == "cvt" and len(kinds) == 2 and set(rest) <= {"rzi", "rz", "sat"} - ({"sat"} if kind.is_floating() else set()):
-        made = cast(operand(taken[0], kinds[1]), kind, "rtz" if "rz" in rest else None)
-    elif name in _OPS and not rest and not (name == "div" and not kind.is_floating()):
-        shifts = name in ("shl", "shr")
-        made = _OPS[name](*(operand(one, dtypes.uint32 if shifts and number else kind) for number, one in enumerate(taken)))
-    else:
-        refuse(f'tl.inline_asm_elementwise: "{name}{modifiers}" is not supported; use functions of tl')
-    if name != "setp":
-        made = _as(made, kind)
-    if predicate is not None:
-        chosen = registers.get(predicate)
-        if chosen is None:
-            refuse(f'tl.inline_asm_elementwise: {predicate} of "{step}" is not set')
-        before = registers.get(places[0])
-        if before is not None:
-            one, other = (_as(before, made.dtype), made) if negated else (made, _as(before, made.dtype))
-            made = where(chosen, one, other)
-    registers[places[0]] = made
+    def __init__(self, step: str, registers: dict[str, tensor]) -> None:
+        self.step, self.registers = step, registers
+        found = _STEP.fullmatch(step)
+        if found is None:
+            refuse(f'tl.inline_asm_elementwise: "{step}" is not supported; use functions of tl')
+        negated, self.predicate, self.name, self.modifiers, operands = found.groups()
+        self.negated = bool(negated)
+        parts = self.modifiers.split(".")[1:]
+        self.result, *self.operands = (one.strip() for one in operands.split(","))
+        self.kinds = [_KINDS[one] for one in parts if one in _KINDS]
+        self.rest = [one for one in parts if one not in _KINDS and one not in _WITHOUT_MEANING]
+        if not self.kinds or any(one.startswith(("[", "{")) for one in (self.result, *self.operands)):
+            refuse(f'tl.inline_asm_elementwise: "{step}" is not supported; use functions of tl')
+
+    def run(self) -> None:
+        """Write the register of the result; where the predicate does not hold, the register keeps its value."""
+        made = self._value()
+        if self.name != "setp":
+            made = _as(made, self.kinds[0])
+        before = self.registers.get(self.result)
+        if self.predicate is not None:
+            chosen = self._register(self.predicate)
+            if before is not None:
+                one, other = (_as(before, made.dtype), made) if self.negated else (made, _as(before, made.dtype))
+                made = where(chosen, one, other)
+        self.registers[self.result] = made
+
+    def _value(self) -> tensor:
+        """The result, before the predicate."""
+        name, kind, taken = self.name, self.kinds[0], self.operands
+        if name == "setp" and len(self.rest) == 1 and self.rest[0] in _COMPARISONS:
+            compared: tensor = FUNCTIONS["binary"](self.rest[0], *(self._operand(one, kind) for one in taken))
+            return compared
+        if name == "selp" and not self.rest and len(taken) == 3:
+            chosen = _as(self._register(taken[2]), dtypes.int1)
+            return where(chosen, self._operand(taken[0], kind), self._operand(taken[1], kind))
+        if name == "cvt" and len(self.kinds) == 2 and set(self.rest) <= _roundings(kind):
+            return cast(self._operand(taken[0], self.kinds[1]), kind, "rtz" if "rz" in self.rest else None)
+        if name not in _OPS or self.rest or (name == "div" and not kind.is_floating()):
+            refuse(f'tl.inline_asm_elementwise: "{name}{self.modifiers}" is not supported; use functions of tl')
+        kinds = [kind] * len(taken)
+        if name in ("shl", "shr"):
+            kinds[1:] = [dtypes.uint32] * len(kinds[1:])
+        return _OPS[name](*(self._operand(one, own) for one, own in zip(taken, kinds, strict=True)))
+
+    def _operand(self, place: str, kind: dtype) -> tensor:
+        """The value of a register or constant as a type."""
+        number = None if place in self.registers else _number(place)
+        return _as(self._register(place), kind) if number is None else number_tensor(number, kind)
+
+    def _register(self, name: str) -> tensor:
+        if name not in self.registers:
+            refuse(f'tl.inline_asm_elementwise: {name} of "{self.step}" is not set')
+        return self.registers[name]
+
+
+def _roundings(kind: dtype) -> frozenset[str]:
+    """The modifiers of a conversion to a type that are supported."""
+    return frozenset({"rzi", "rz"} if kind.is_floating() else {"rzi", "rz", "sat"})
 
 
 def _number(text: str) -> float | int | None:
@@ -190,4 +211,3 @@ def _number(text: str) -> float | int | None:
         return float(text)
     except ValueError:
         return None
-

@@ -338,6 +338,12 @@ def turned(x_ptr):
     tl.inline_asm_elementwise("shf.l.wrap.b32 $0, $1, $1, 3;", "=r,r", [x], dtype=tl.int32, is_pure=True, pack=1)
 
 
+@triton.jit
+def chosen_by_nothing(x_ptr):
+    x = tl.load(x_ptr + tl.arange(0, 8))
+    tl.inline_asm_elementwise("selp.b32 $0, $1, 3, p;", "=r,r", [x], dtype=tl.int32, is_pure=True, pack=1)
+
+
 def test_common_assembly_has_its_meaning_and_other_is_refused_by_name() -> None:
     x, i = np.array([-30, -1, 0, 1, 5, 19, 21, 1000], np.float32), np.array([-1, 7, 0, 5, -9, 1 << 30, 2, 3], np.int32)
     soft, low, high = np.zeros(8, np.float32), np.zeros(8, np.int32), np.zeros(8, np.uint32)
@@ -347,3 +353,5 @@ def test_common_assembly_has_its_meaning_and_other_is_refused_by_name() -> None:
     assert np.array_equal(low, i - at + at * at) and np.array_equal(high, i.view(np.uint32) >> 28)
     with pytest.raises(triton.TritonError, match=r'"shf.l.wrap.b32" is not supported; use functions of tl'):
         turned[(1,)](i)
+    with pytest.raises(triton.TritonError, match=r'p of "selp.b32 \$0, \$1, 3, p" is not set'):
+        chosen_by_nothing[(1,)](i)

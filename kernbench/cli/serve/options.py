@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from kernbench.workloads.serving.deployment import Deployment, Group
     from kernbench.workloads.serving.extra_work import Lora
     from kernbench.workloads.serving.scenario import Scenario
+    from kernbench.workloads.serving.workload import Workload
 
 
 class DatasetName(StrEnum):
@@ -137,32 +139,7 @@ _FLEET = "Fleet"
 _SWAP_SPACE = 4.0  #: [GiB] as vLLM V0's default
 
 
-def scenario_of(
-    model: ModelName = "llama3-8b",
-    config: Config = "npu_server",
-    overrides: Overrides = None,
-    w: WeightBits = None,
-    a: ActivationBits = None,
-    kv_cache_dtype: Annotated[CacheType, typer.Option("--kv-cache-dtype", help="Type of the values in the KV cache. With "
-        "auto: 4 bits on an NPU; on a chip 16 bits, or 8 bits if the model states 8.")] = CacheType.AUTO,
-    tp: Parallel = 1,
-    pp: Stages = 1,
-    dp: Annotated[
-        int,
-        typer.Option(
-            "--dp",
-            metavar="N",
-            help="Number of copies of the model in each engine. Each copy of the model has its own scheduler. The "
-            "number of PEs of a copy is the value of --tp, multiplied by the value of --pp.",
-        ),
-    ] = 1,
-    ep: Experts = False,
-    routing: Routes = "even",
-    runtime: Annotated[
-        str | None,
-        typer.Option("--runtime", metavar="NAME|FILE", help="Runtime profile: the kernels of the chips, and the time that "
-            "host software adds.", show_default="none; on a chip vllm"),
-    ] = None,
+def workload_parameters(
     dataset_name: Annotated[
         DatasetName | None,
         typer.Option(
@@ -250,6 +227,30 @@ def scenario_of(
         number("--sharegpt-output-len", "For the dataset sharegpt: number of tokens of every "
             "output.", _DATASET, show_default="as in the file"),
     ] = None,
+) -> dict[str, Any]:  # fmt: skip
+    """The options of the panel Workload, as parameters of `Scenario`."""
+    from kernbench.workloads.serving.arrivals import Arrivals
+    from kernbench.workloads.serving.workload import Workload, dataset_of
+
+    arrivals = Arrivals(
+        request_rate=_rate(request_rate, "--request-rate"), burstiness=_rate(burstiness, "--burstiness"),
+        ramp_up=None if ramp_up_strategy is None else ramp_up_strategy.value,
+        ramp_up_start_rps=None if ramp_up_start_rps is None else _rate(ramp_up_start_rps, "--ramp-up-start-rps"),
+        ramp_up_end_rps=None if ramp_up_end_rps is None else _rate(ramp_up_end_rps, "--ramp-up-end-rps"),
+    )  # fmt: skip
+    workload = Workload(
+        dataset_name=dataset_of(dataset_path) if dataset_name is None else dataset_name.value, dataset_path=dataset_path,
+        num_prompts=num_prompts, arrivals=arrivals, seed=seed,
+        random_input_len=random_input_len, random_output_len=random_output_len, random_range_ratio=random_range_ratio,
+        random_prefix_len=random_prefix_len, prefix_repetition_prefix_len=prefix_repetition_prefix_len,
+        prefix_repetition_suffix_len=prefix_repetition_suffix_len,
+        prefix_repetition_num_prefixes=prefix_repetition_num_prefixes,
+        prefix_repetition_output_len=prefix_repetition_output_len, sharegpt_output_len=sharegpt_output_len,
+    )  # fmt: skip
+    return {"workload": workload, "max_concurrency": max_concurrency}
+
+
+def engine_parameters(
     max_num_seqs: Annotated[int, number("--max-num-seqs", "Largest number of requests that run at once.", _ENGINE)] = 256,
     max_num_batched_tokens: Annotated[int, number("--max-num-batched-tokens", "Largest number of tokens in one step, of "
         "prefills and decodes together.", _ENGINE)] = 2048,
@@ -372,36 +373,11 @@ def scenario_of(
                 "list.",
         ),
     ] = None,
-    exact: Annotated[bool, typer.Option("--exact", help="Simulate every different step exactly, instead of interpolating step "
-        "times from a table.")] = False,
-    allow_code: AllowCode = None,
-) -> Scenario:  # fmt: skip
-    """The options for the model, the machine and the settings of the engine."""
-    from kernbench.config import load_config
+) -> dict[str, Any]:  # fmt: skip
+    """The options of the panel Engine, as parameters of `Scenario`."""
     from kernbench.workloads.models.files import load_model
-    from kernbench.workloads.routing import routing_of
-    from kernbench.workloads.serving.arrivals import Arrivals
-    from kernbench.workloads.serving.scenario import Scenario
     from kernbench.workloads.serving.speculation import parse_speculation
-    from kernbench.workloads.serving.workload import Workload, dataset_of
 
-    arrivals = Arrivals(
-        request_rate=_rate(request_rate, "--request-rate"), burstiness=_rate(burstiness, "--burstiness"),
-        ramp_up=None if ramp_up_strategy is None else ramp_up_strategy.value,
-        ramp_up_start_rps=None if ramp_up_start_rps is None else _rate(ramp_up_start_rps, "--ramp-up-start-rps"),
-        ramp_up_end_rps=None if ramp_up_end_rps is None else _rate(ramp_up_end_rps, "--ramp-up-end-rps"),
-    )  # fmt: skip
-    adapters = None if lora is None else _adapters(lora, max_loras)
-    workload = Workload(
-        dataset_name=dataset_of(dataset_path) if dataset_name is None else dataset_name.value, dataset_path=dataset_path,
-        num_prompts=num_prompts, arrivals=arrivals, seed=seed,
-        random_input_len=random_input_len, random_output_len=random_output_len, random_range_ratio=random_range_ratio,
-        random_prefix_len=random_prefix_len, prefix_repetition_prefix_len=prefix_repetition_prefix_len,
-        prefix_repetition_suffix_len=prefix_repetition_suffix_len,
-        prefix_repetition_num_prefixes=prefix_repetition_num_prefixes,
-        prefix_repetition_output_len=prefix_repetition_output_len, sharegpt_output_len=sharegpt_output_len,
-        adapters=0 if adapters is None else adapters.adapters,
-    )  # fmt: skip
     speculation = None if speculative_config is None else parse_speculation(speculative_config)
     swaps = preemption_mode == PreemptionMode.SWAP
     if swap_space is not None and not (swaps and swap_space > 0):
@@ -414,15 +390,62 @@ def scenario_of(
         "scheduler_reserve_full_isl": scheduler_reserve_full_isl, "scheduling_policy": scheduling_policy.value,
         "prefix_cache": prefix_cache.value,
     }  # fmt: skip
+    return {
+        "engine": engine, "num_gpu_blocks": num_gpu_blocks_override, "max_model_len": max_model_len,
+        "gpu_memory_utilization": gpu_memory_utilization, "speculation": speculation,
+        "draft": None if speculation is None or speculation.model is None else load_model(speculation.model),
+        "lora": None if lora is None else _adapters(lora, max_loras),
+        "capture_sizes": None if cudagraph_capture_sizes is None else _sizes(cudagraph_capture_sizes),
+        "swap_space_gib": (_SWAP_SPACE if swap_space is None else swap_space) if swaps else 0.0,
+        "host_link_gb_s": host_link_gb_s,
+    }  # fmt: skip
+
+
+def scenario_of(
+    workload: Mapping[str, Any],
+    engine: Mapping[str, Any],
+    model: ModelName = "llama3-8b",
+    config: Config = "npu_server",
+    overrides: Overrides = None,
+    w: WeightBits = None,
+    a: ActivationBits = None,
+    kv_cache_dtype: Annotated[CacheType, typer.Option("--kv-cache-dtype", help="Type of the values in the KV cache. With "
+        "auto: 4 bits on an NPU; on a chip 16 bits, or 8 bits if the model states 8.")] = CacheType.AUTO,
+    tp: Parallel = 1,
+    pp: Stages = 1,
+    dp: Annotated[
+        int,
+        typer.Option(
+            "--dp",
+            metavar="N",
+            help="Number of copies of the model in each engine. Each copy of the model has its own scheduler. The "
+            "number of PEs of a copy is the value of --tp, multiplied by the value of --pp.",
+        ),
+    ] = 1,
+    ep: Experts = False,
+    routing: Routes = "even",
+    runtime: Annotated[
+        str | None,
+        typer.Option("--runtime", metavar="NAME|FILE", help="Runtime profile: the kernels of the chips, and the time that "
+            "host software adds.", show_default="none; on a chip vllm"),
+    ] = None,
+    exact: Annotated[bool, typer.Option("--exact", help="Simulate every different step exactly, instead of interpolating step "
+        "times from a table.")] = False,
+    allow_code: AllowCode = None,
+) -> Scenario:  # fmt: skip
+    """The scenario of `workload_parameters`, `engine_parameters`, and the options for the model and the machine."""
+    from kernbench.config import load_config
+    from kernbench.workloads.models.files import load_model
+    from kernbench.workloads.routing import routing_of
+    from kernbench.workloads.serving.scenario import Scenario
+
+    adapters: Lora | None = engine["lora"]
+    requests: Workload = replace(workload["workload"], adapters=0 if adapters is None else adapters.adapters)
     machine = load_config(config, overrides or (), allow_code=tuple(allow_code or ()))
     return Scenario(
-        model=load_model(model), machine=machine, workload=workload, engine=engine, num_gpu_blocks=num_gpu_blocks_override,
-        max_model_len=max_model_len, gpu_memory_utilization=gpu_memory_utilization, max_concurrency=max_concurrency, w=w, a=a,
-        kv=_CACHE_BITS[kv_cache_dtype], tp=tp, pp=pp, dp=dp, ep=ep, routing=routing_of(routing, seed), runtime=runtime,
-        exact=exact, speculation=speculation,
-        draft=None if speculation is None or speculation.model is None else load_model(speculation.model),
-        lora=adapters, capture_sizes=None if cudagraph_capture_sizes is None else _sizes(cudagraph_capture_sizes),
-        swap_space_gib=(_SWAP_SPACE if swap_space is None else swap_space) if swaps else 0.0, host_link_gb_s=host_link_gb_s,
+        **{**workload, "workload": requests}, **engine, model=load_model(model), machine=machine, w=w, a=a,
+        kv=_CACHE_BITS[kv_cache_dtype], tp=tp, pp=pp, dp=dp, ep=ep, routing=routing_of(routing, requests.seed),
+        runtime=runtime, exact=exact,
     )  # fmt: skip
 
 
@@ -491,29 +514,39 @@ def deployment_of(
 
 
 def with_deployment(command: Callable[..., int]) -> Callable[..., int]:
-    """A command whose first argument is a deployment takes the options of `scenario_of` before its own, and those of
-    `deployment_of` after them."""
-    names = {"Scenario": object, "Deployment": object, "Sequence": Sequence}  # they are imported when a command runs
-    before = inspect.signature(scenario_of, eval_str=True, locals=names).parameters
-    _, _, *after = inspect.signature(deployment_of, eval_str=True, locals=names).parameters.values()
-    _, *own = inspect.signature(command, eval_str=True, locals=names).parameters.values()
+    """A command whose first argument is a deployment takes the options of the scenario (`scenario_of`, `workload_parameters`,
+    `engine_parameters`) before its own, and those of `deployment_of` after them."""
+    _, _, *machine = _parameters(scenario_of)
+    workload, engine = _parameters(workload_parameters), _parameters(engine_parameters)
+    _, *own = _parameters(command)
+    _, _, *after = _parameters(deployment_of)
 
     @functools.wraps(command)
     def called(**values: Any) -> int:
+        def taken(options: Sequence[inspect.Parameter]) -> dict[str, Any]:
+            return {one.name: values.pop(one.name) for one in options}
+
         code = tuple(values["allow_code"] or ())
-        scenario = scenario_of(**{name: values.pop(name) for name in before})
+        scenario = scenario_of(workload_parameters(**taken(workload)), engine_parameters(**taken(engine)), **taken(machine))
         for note in () if values["quiet"] else scenario.model.notes:
             output.note(f"warning: {note}")
         note_machine(scenario.machine, quiet=values["quiet"])
         if scenario.runtime is None:
             _tell_of_board(scenario.machine, quiet=values["quiet"])
-        return command(deployment_of(scenario, code, **{one.name: values.pop(one.name) for one in after}), **values)
+        return command(deployment_of(scenario, code, **taken(after)), **values)
 
-    parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in (*before.values(), *own, *after)]
+    every = [*machine, *workload, *engine, *own, *after]
+    parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in every]
     called.__signature__ = inspect.Signature(parameters, return_annotation=int)  # type: ignore[attr-defined]
     called.__annotations__ = {one.name: one.annotation for one in parameters} | {"return": int}
     del called.__wrapped__  # its annotations are not those of the command
     return called
+
+
+def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    """The parameters of a function. The types that are imported only when a command runs are no types of options."""
+    names = {"Scenario": object, "Deployment": object, "Sequence": Sequence}
+    return list(inspect.signature(function, eval_str=True, locals=names).parameters.values())
 
 
 def _tell_of_board(machine: NpuConfig | SystemConfig, *, quiet: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -341,20 +342,14 @@ def run(
         ranks = max(one.ranks for one in entries)
     # of all algorithms, those that any machine can have
     certain = [one for one in entries if algo != "all" or not one.through_switches]
-    if fail and config is None and shape is None:
-        rule, remedy = "it names links of a machine, and no machine is given", "name the machine: -c pod_8sip"
-        raise InputError(Problem("kbsim ccl run", rule, "--fail", fail[0], remedy))
-    failed = ", ".join(one.removeprefix("link:") for one in fail or [])
-    settings = [*(overrides or []), *([f"system.failed=[{failed}]"] if fail else [])]
-
-    def arranged(quiet: bool) -> tuple[SystemConfig, Group]:
-        return chosen_group("kbsim ccl run", certain, config, settings, allow_code or (), ranks, shape, topo, quiet=quiet)
-
-    machine, group = arranged(quiet)
+    settings = _settings(overrides or [], fail or [], named=config is not None or shape is not None)
+    arranged = partial(
+        chosen_group, "kbsim ccl run", certain, config, allow_code=allow_code or (), ranks=ranks, shape=shape, topo=topo
+    )
+    machine, group = arranged(settings, quiet=quiet)
     if slow:
-        wanted = ", ".join(_slow_pe(one, group) for one in slow)
-        settings.append(f"system.slow=[{wanted}]")
-        machine, group = arranged(quiet=True)
+        settings.append(f"system.slow=[{', '.join(_slow_pe(one, group) for one in slow)}]")
+        machine, group = arranged(settings, quiet=True)
     entries = [one for one in entries if one in certain or not one.unfit(machine, group)]
     check_channels(machine, channels)
     roots = _roots(entries[0].collective, root, group.size)
@@ -362,17 +357,14 @@ def run(
     sizes, batches = _sizes(begin, end, factor, step), []
     for given in entries:
         entry = given.fitted(machine)
-        own = _queues(registry, entry, slots, slot_bytes, tier, machine, group)
+        queues = _queues(registry, entry, slots, slot_bytes, tier, machine, group)
         host = None if runtime is None else HostCost.of(runtime, entry.collective)
-        given_each = product(protocols_of(proto, machine), dtypes_of(dtype))
-        for queues, kind in [(replace(own, protocol=name), kind) for name, kind in given_each]:
-            for reduction in _operations(entry, op, kind):
-                for one in roots:
-                    request = CclRequest(
-                        machine, group, entry, kind, queues, check, seed, one, warmup, iters, in_place, reduction
-                    )
-                    request = replace(request, host=host, channels=channels)
-                    batches.append(Batch(request, counts_of(request, *sizes)))
+        common = CclRequest(
+            machine, group, entry, dtype, queues, check, seed, warmup=warmup, iters=iters, in_place=in_place, host=host,
+            channels=channels,
+        )  # fmt: skip
+        for request in _variants(common, protocols_of(proto, machine), dtypes_of(dtype), op, roots):
+            batches.append(Batch(request, counts_of(request, *sizes)))
     if csv == Path("-") and as_json:
         raise InputError(Problem("kbsim ccl run", "--csv - and --json both write to stdout", remedy="leave one out"))
     if chakra is not None:
@@ -385,6 +377,27 @@ def run(
         results.page, report = report, None
     how = Traced(trace_level, trace_window, trace_cycles, trace_only)
     return _run_sizes(results, registry, _watched(results, trace, report, how, (config, *(files or []))))
+
+
+def _settings(overrides: Sequence[str], fail: Sequence[str], *, named: bool) -> list[str]:
+    """The settings of the machine. `named`: the machine is named, so that its links can be."""
+    if not fail:
+        return list(overrides)
+    if not named:
+        rule, remedy = "it names links of a machine, and no machine is given", "name the machine: -c pod_8sip"
+        raise InputError(Problem("kbsim ccl run", rule, "--fail", fail[0], remedy))
+    failed = ", ".join(one.removeprefix("link:") for one in fail)
+    return [*overrides, f"system.failed=[{failed}]"]
+
+
+def _variants(
+    common: CclRequest, protocols: Sequence[str | None], dtypes: Sequence[str], op: str, roots: Sequence[int]
+) -> Iterator[CclRequest]:
+    """An algorithm with each protocol, element type, reduction and root; everything else is as in `common`."""
+    for protocol, dtype in product(protocols, dtypes):
+        queues = replace(common.queues, protocol=protocol)
+        for reduction, root in product(_operations(common.entry, op, dtype), roots):
+            yield replace(common, queues=queues, dtype=dtype, redop=reduction, root=root)
 
 
 def _slow_pe(text: str, group: Group) -> str:

@@ -244,6 +244,16 @@ class NoRoomError(InputError):
     """There is no room for temporary files."""
 
 
+def no_room(what: str, error: BaseException | None, folder: str = "") -> NoRoomError:
+    """The error about a temporary file, or a folder of temporary files, that cannot be written. `what`: what is written there;
+    `folder`: the default is that of the system."""
+    import tempfile  # imported here, as in `placed`
+
+    rule = f"there is no room for {what}: {getattr(error, 'strerror', None) or error}"
+    remedy = "let the environment variable TMPDIR name a folder with more room"
+    return NoRoomError(Problem(folder or tempfile.tempdir or "temporary files", rule, remedy=remedy))
+
+
 @contextmanager
 def temporary_folder(what: str) -> Iterator[Path]:
     """A folder for files that are needed only until the context ends. `what`: what is written there, for the error.
@@ -254,20 +264,15 @@ def temporary_folder(what: str) -> Iterator[Path]:
 
     try:
         folder = TemporaryDirectory(prefix="kernbench-", ignore_cleanup_errors=True)
-    except OSError as error:  # there is no folder, or no place in any
-        rule = f"there is no place for {what}: {error.strerror or error}"
-        raise NoRoomError(Problem("temporary files", rule, remedy=_TMPDIR)) from None
+    except OSError as error:
+        raise no_room(what, error) from None
     with folder as name:
         try:
             yield Path(name)
         except InputError as error:
             if not error.problems[0].where.startswith(name):
                 raise
-            rule = f"there is no room for {what}: {getattr(error.__context__, 'strerror', None) or error}"
-            raise NoRoomError(Problem(os.path.dirname(name), rule, remedy=_TMPDIR)) from None
-
-
-_TMPDIR = "let the environment variable TMPDIR name a folder with more room"
+            raise no_room(what, error.__context__ or error, os.path.dirname(name)) from None
 
 
 @contextmanager

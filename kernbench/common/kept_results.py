@@ -69,12 +69,17 @@ def kept_result(kind: str, key: Hashable, form: Any, make: Callable[[], T]) -> T
 @contextmanager
 def shared_results() -> Iterator[dict[str, str]]:
     """Let the processes of a sweep share results; yields the environment variables that these processes need. Without a cache,
-    the processes use a temporary folder."""
+    the processes use a temporary folder, and without such a folder they share nothing."""
     if cache_folder("results") is not None:
         yield {}
         return
-    with TemporaryDirectory(prefix="kernbench-", ignore_cleanup_errors=True) as folder:
-        yield {FOLDER: folder}
+    try:
+        folder = TemporaryDirectory(prefix="kernbench-", ignore_cleanup_errors=True)
+    except OSError:  # no folder for temporary files, or no room in one
+        yield {}
+        return
+    with folder as name:
+        yield {FOLDER: name}
 
 
 @cache

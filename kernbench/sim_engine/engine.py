@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeAlias
 
 from kernbench.cmdq import Program
 from kernbench.common.errors import InputError, KernbenchError, traceback_text
+from kernbench.common.files import NoRoomError
 from kernbench.config import load_config
 from kernbench.config.allowed_code import AllowCode
 from kernbench.config.kinds import pes_of
@@ -267,14 +268,16 @@ class GraphEngine:
         return self.get_timing_result()
 
     def check(self) -> None:
-        """Raise the error that ended the run, if any: InputError and MemoryError unchanged, and KernelFailed for other
-        errors.
+        """Raise the error that ended the run, if any: InputError and MemoryError of a kernel and NoRoomError of the op log
+        unchanged, and KernelFailed for other errors.
         """
         failure = self.machine.failure()
         if failure is None:
             return
         if isinstance(self.activity.error, (InputError, MemoryError)):
             raise self.activity.error
+        if isinstance(raised := self.machine.raised(), NoRoomError):
+            raise raised
         raise KernelFailed(failure, self.activity.error)
 
     @property

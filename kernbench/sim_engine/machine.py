@@ -420,6 +420,12 @@ class Machine:
         late = self._core.failed_entry
         return None if late < 0 else overlap_failure(self.rows, self.cycle, late, dict(self._core.overlaps())[late])
 
+    def raised(self) -> BaseException | None:
+        """Return the exception of the component that ended the run; None if no exception did."""
+        broken = self._core.failure()
+        error: BaseException | None = None if broken is None else broken[-1]
+        return error
+
     def submitted_jobs(self) -> dict[str, int]:
         """Return the number of transfers that kernels submitted in a perturbed run, by PE and channel."""
         return submitted_jobs(self.plan, self._core.submitted_there())

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.files import NoRoomError
 from kernbench.config.allowed_code import AllowCode, AllowedCode
 from kernbench.sim_engine.result import MODEL_VERSION
 from kernbench.sweep.area import METRIC, Area
@@ -67,6 +68,9 @@ class Work:
         try:
             config = self.machines[task.machine].again(task.settings)
             fields = self.targets[task.target].simulate(config, task.params)
+        except NoRoomError as error:
+            again = "the same sweep with --retry failed runs the point again"
+            return failed_row(task.key, "error", f"{error}; {again}", time.perf_counter() - begin)
         except InputError as error:
             return failed_row(task.key, "refused", str(error), time.perf_counter() - begin)
         except TimeLimitError as error:

@@ -206,3 +206,32 @@ def test_a_page_without_room_for_its_trace_says_where_room_is_needed() -> None:
     assert err.startswith(f"error: {Path('disk').absolute()}") and "TMPDIR" in err and "smaller level" not in err
     code, _, err = limited(0, "run", "tiles.json", "-c", "small.yaml", "-q", "--report", "page.html")
     assert code == 2 and "TMPDIR" in err
+
+
+SPILLS = """
+import resource
+from kernbench.sweep.points import points_of
+from kernbench.sweep.spec.load import load_spec
+from kernbench.sweep.targets import bench
+from kernbench.sweep.work import Work
+
+bench.SPILL = 20_000
+spec = load_spec("b.yaml")
+work = Work(spec.targets, spec.machines, spec.area)
+resource.setrlimit(resource.RLIMIT_FSIZE, (8_000, 8_000))
+row = work.run(points_of(spec).points[0].task)
+print(row.status, row.error)
+"""
+
+
+def test_a_point_whose_op_log_has_no_room_says_how_to_run_it_again() -> None:
+    """The error names the folder, not a component of the machine."""
+    spec = "schema: kernbench/sweep/1\ntargets: [{bench: gemm}]\nmachine: single_cube\naxes: {param.m: [64]}\n"
+    Path("b.yaml").write_text(spec)
+    Path("disk").mkdir()
+    environment = {**os.environ, "TMPDIR": str(Path("disk").absolute())}
+    done = subprocess.run([sys.executable, "-c", SPILLS], capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout == (
+        f"error {Path('disk').absolute()}: there is no room for the op log: File too large; let the environment variable "
+        "TMPDIR name a folder with more room; the same sweep with --retry failed runs the point again\n"
+    )

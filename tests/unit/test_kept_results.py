@@ -95,6 +95,16 @@ def test_without_a_cache_only_a_sweep_shares(tmp_path: Path, monkeypatch: pytest
         assert variables == {}
 
 
+def test_without_a_place_for_temporary_files_a_sweep_shares_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(**_: object) -> None:
+        raise FileNotFoundError(2, "No usable temporary directory found")
+
+    monkeypatch.setenv("KERNBENCH_CACHE", "off")
+    monkeypatch.setattr(kept_results, "TemporaryDirectory", refuse)
+    with kept_results.shared_results() as variables:
+        assert variables == {}
+
+
 def test_an_exception_is_not_kept() -> None:
     assert not _kept("key")
     assert kept_result("k", "key", int, lambda: 1) == 1

@@ -11,6 +11,8 @@ from heapq import merge
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from kernbench.common.files import no_room
+
 R = TypeVar("R")
 _BLOCK = 256  # records that are read back at once
 
@@ -19,23 +21,30 @@ class Runs(Generic[R]):
     """Runs of records, each in order of `key`; reading merges them, and of equal keys the earlier run comes first."""
 
     def __init__(self, key: Callable[[R], float], directory: str | os.PathLike[str] | None = None) -> None:
-        """`directory`: the directory of the file; None means the default of the system. Raises OSError if that is not
-        possible."""
+        """`directory`: the directory of the file; None means the default of the system. NoRoomError if the file cannot be
+        created."""
         self._key = key
         self._runs: list[list[tuple[int, int]]] = []
         self._size = 0
-        self._file, name = tempfile.mkstemp(prefix="kernbench-ops-", dir=directory)
+        self._folder = "" if directory is None else os.fspath(directory)
+        try:
+            self._file, name = tempfile.mkstemp(prefix="kernbench-ops-", dir=directory)
+        except OSError as error:
+            raise no_room("the op log", error, self._folder) from None
         Path(name).unlink()
         weakref.finalize(self, os.close, self._file)
 
     def add(self, records: Sequence[R]) -> None:
-        """Write a run, which must be in order."""
+        """Write a run, which must be in order. NoRoomError if the file cannot be written."""
         blocks: list[tuple[int, int]] = []
         for i in range(0, len(records), _BLOCK):
             text = pickle.dumps(records[i : i + _BLOCK], protocol=5)
             view = memoryview(text)
             while view:
-                done = os.pwrite(self._file, view, self._size + len(text) - len(view))
+                try:
+                    done = os.pwrite(self._file, view, self._size + len(text) - len(view))
+                except OSError as error:
+                    raise no_room("the op log", error, self._folder) from None
                 view = view[done:]
             blocks.append((self._size, len(text)))
             self._size += len(text)

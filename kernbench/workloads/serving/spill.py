@@ -10,6 +10,8 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kernbench.common.files import no_room
+
 _ROWS = 1 << 15  #: rows in memory
 
 
@@ -30,12 +32,16 @@ class Spill:
         return self._stored + len(self._rows) // len(self.names)
 
     def append(self, *values: int) -> None:
-        """Append one row."""
+        """Append one row. NoRoomError if the file cannot be written."""
         self._rows.extend(values)
         if len(self._rows) >= _ROWS * len(self.names):
-            if self._file is None:
-                self._file = tempfile.TemporaryFile()  # noqa: SIM115  # `__del__` closes it
-            self._rows.tofile(self._file)
+            try:
+                if self._file is None:
+                    self._file = tempfile.TemporaryFile()  # noqa: SIM115  # `__del__` closes it
+                self._rows.tofile(self._file)
+                self._file.flush()
+            except OSError as error:
+                raise no_room("the steps of the run", error) from None
             self._stored += len(self._rows) // len(self.names)
             self._rows = array("q")
 

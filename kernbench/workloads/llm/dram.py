@@ -177,21 +177,32 @@ class Ends:
         return InputError(beyond_scratchpad(self.config, rule))
 
 
+def _embedding_buffers(ends: Ends) -> tuple[int, int, dict[str, Ring]]:
+    """Rows that are copied together, the bytes for one of them, and the rings, for the most rows that fit."""
+    alignment = ends.config.dma.alignment_bytes
+    out_bytes = ends.act(ends.shape.hidden)
+    widest = max(bytes_of(ends.shape.hidden, ends.dram.embedding.bits), out_bytes)  # the copy reads as many bytes as it writes
+    room = ceil_div(widest, alignment) * alignment + alignment
+    wide = ceil_div(out_bytes, alignment) * alignment
+    for rows in (16, 8, 4, 2, 1):
+        rings = ends.rings([BufferSpec("rows", 4 * rows * room, 0, 0), BufferSpec("out", 4 * rows * wide, 0, 0)])
+        if rings is not None:
+            return rows, room, rings
+    raise ends.refusal("embedding")
+
+
+def embedding_places(ends: Ends) -> Hashable:
+    """All values that the program of the embedding derives from the size of the scratchpad."""
+    rows, _, rings = _embedding_buffers(ends)
+    return rows, tuple((name, ring.buffer) for name, ring in rings.items())
+
+
 def emit_embedding(ends: Ends, emit: Emitter) -> None:
     """Copies each new token's row of the embedding to the input of the first layer, at the width of activations."""
     table, hidden, shape = ends.dram.embedding, ends.shape.hidden, ends.shape
     row_bytes = bytes_of(hidden, table.bits)
-    alignment = ends.config.dma.alignment_bytes
-    widest = max(row_bytes, ends.act(hidden))  # the copy reads as many bytes as it writes
-    room = ceil_div(widest, alignment) * alignment + alignment
-    wide = ceil_div(ends.act(hidden), alignment) * alignment
+    rows, room, rings = _embedding_buffers(ends)
     total = ends.tokens * ends.batch if ends.own is None else len(ends.own)
-    for rows in (16, 8, 4, 2, 1):
-        rings = ends.rings([BufferSpec("rows", 4 * rows * room, 0, 0), BufferSpec("out", 4 * rows * wide, 0, 0)])
-        if rings is not None:
-            break
-    else:
-        raise ends.refusal("embedding")
     for first in range(0, total, rows):
         count = min(rows, total - first)
         out = rings["out"].take(count * ends.act(hidden))

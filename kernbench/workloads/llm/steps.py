@@ -37,6 +37,7 @@ from kernbench.workloads.llm.dram import (
     Ends,
     LlmDram,
     TooLarge,
+    embedding_places,
     emit_embedding,
     emit_head,
     head_places,
@@ -451,13 +452,15 @@ class LlmPrograms:
         """The program of a segment, which points of a sweep share; None if it depends on further values."""
         if not self.shares or not isinstance(self.target, NpuConfig):
             return None
-        chosen: Hashable = None
+        chosen: Hashable
         if segment.kind == "layer":
             chosen = choice_of(self.plan(segment.shape, segment.step))
         elif segment.kind == "head":
             chosen = head_places(self._ends(segment))
+        else:
+            chosen = embedding_places(self._ends(segment))
         at = self._addresses, None if self._addresses is None else segment.layer
-        machine = layout_of(self.machine, size=segment.kind == "embedding")
+        machine = layout_of(self.machine, size=False)
         return emitted((self._work(segment), chosen, at, machine), lambda: self.segment_program(segment), self.target)
 
     def run_content(self, program: Emitted) -> Hashable:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import sys
@@ -127,8 +128,19 @@ def _interrupted(as_json: bool, error: BaseException | None = None) -> int:
     return INTERRUPTED
 
 
+def _without_terminal(error: BaseException) -> BaseException:
+    """The interrupt, if its report failed because the terminal is closed; otherwise the error itself."""
+    chain = [error]
+    while (before := chain[-1].__context__) is not None:
+        chain.append(before)
+    if any(isinstance(one, OSError) and one.errno == errno.EIO for one in chain):
+        return next((one for one in chain if isinstance(one, KeyboardInterrupt)), error)
+    return error
+
+
 def _ended(error: BaseException, as_json: bool, debug: bool) -> int:
     """Report the exception that ended a command, and return the exit code."""
+    error = _without_terminal(error)
     if not isinstance(error, KeyboardInterrupt):
         from kernbench.cli.endings import Answered
 

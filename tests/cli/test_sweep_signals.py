@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -71,3 +72,16 @@ def test_a_sweep_that_ignores_hangups_goes_on() -> None:
     driver.send_signal(signal.SIGHUP)
     out, _ = rest_of(driver)
     assert driver.returncode == 0 and len(acknowledged(first + out)) == POINTS
+
+
+def test_a_terminal_that_closes_stops_a_sweep_as_ctrl_c_does() -> None:
+    """The progress bar can no longer be erased, and nobody reads the report."""
+    driver, terminal = pty.fork()
+    if not driver:
+        os.execv(KBSIM[0], [*KBSIM, "sweep", "run", "s.yaml", "--jobs", "2"])
+    shown = b""
+    while b"best" not in shown:
+        shown += os.read(terminal, 4096)
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(os.waitpid(driver, 0)[1]) == 130
+    assert len(stored_keys("s.sqlite")) > 0 and not Path("s.sqlite-wal").exists()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from itertools import zip_longest
 from typing import Any
 
@@ -31,39 +32,39 @@ class Ahead:
     ) -> None:
         self._tl, self._base, self._dtype, self._itemsize = tl, base, dtype, itemsize
         self._groups = deque(_groups([one for one in ranges if one[1]], most_bytes // itemsize))
-        self._coming: deque[tuple[Any, deque[Range]]] = deque()
+        self._coming: deque[Any] = deque()  # tiles of one range, and `_Group` objects
         self._ahead = ahead
         self._fetch()
 
     def take(self) -> Any:
         """Return the tile of the next range that is not empty. The tile may still be in flight."""
-        tile, ranges = self._coming[0]
-        first, count = ranges.popleft()
-        if len(ranges) == 0:
+        tile = self._coming[0]
+        if type(tile) is not _Group:
             self._coming.popleft()
             self._fetch()
-        if tile.shape == (count,):
             return tile
-        start = tile.first
+        first, count = tile.ranges.popleft()
+        if not tile.ranges:
+            self._coming.popleft()
+            self._fetch()
         self._tl.wait(tile.tile)
-        return self._tl.part(tile.tile, first - start, count)
+        return self._tl.part(tile.tile, first - tile.first, count)
 
     def _fetch(self) -> None:
         while self._groups and len(self._coming) < self._ahead:
             ranges = self._groups.popleft()
-            first = min(at for at, _ in ranges)
-            count = sum(size for _, size in ranges)
+            first, count = ranges[0]
+            if len(ranges) > 1:
+                first, count = min(at for at, _ in ranges), sum(size for _, size in ranges)
             tile = self._tl.load(self._base + first * self._itemsize, (count,), self._dtype, wait=False)
-            self._coming.append((tile if len(ranges) == 1 else _Group(tile, first), deque(ranges)))
+            self._coming.append(tile if len(ranges) == 1 else _Group(tile, first, deque(ranges)))
 
 
 class _Group:
-    """A tile with the ranges of several loads."""
+    """A tile with several ranges."""
 
-    shape = ()
-
-    def __init__(self, tile: Any, first: int) -> None:
-        self.tile, self.first = tile, first
+    def __init__(self, tile: Any, first: int, ranges: deque[Range]) -> None:
+        self.tile, self.first, self.ranges = tile, first, ranges
 
 
 def _groups(ranges: Sequence[Range], most: int) -> list[list[Range]]:
@@ -89,19 +90,19 @@ class End:
         self.tl, self.dtype = tl, dtype
         self.size, self._members = ring.size, ring.members
         self.at = ring.members.index(tl.rank)
-        self._out, self._back, self._plane = ring.out, ring.back, ring.plane
+        self.out, self.back, self.plane = ring.out, ring.back, ring.plane
 
     def send(self, tile: Any) -> Any:
         """Send a message to the next rank."""
-        return self.tl.send(self._out, tile, plane=self._plane)
+        return self.tl.send(self.out, tile, plane=self.plane)
 
     def ask(self, count: int) -> Any:
         """Request the next message of the preceding rank."""
-        return self.tl.recv_async(self._back, (count,), self.dtype, plane=self._plane)
+        return self.tl.recv_async(self.back, (count,), self.dtype, plane=self.plane)
 
     def ask_out(self, count: int) -> Any:
         """Request the next message of the rank to which this end sends."""
-        return self.tl.recv_async(self._out, (count,), self.dtype, plane=self._plane)
+        return self.tl.recv_async(self.out, (count,), self.dtype, plane=self.plane)
 
     def rank(self, steps: int) -> int:
         """Return the rank at this distance along the ring."""
@@ -118,23 +119,24 @@ def reduced(end: End, counts: Sequence[int], own: Callable[[int], Any], kept: li
     `own(chunk)` returns the tile of this rank's elements, to which sums are added. The calls go backwards through the chunks,
     from the chunk before its own. The sum of a chunk begins at the rank after its owner and follows the ring.
     """
-    tl = end.tl
-    tile = None
-    if counts[end.chunk(1)]:
-        tile = own(end.chunk(1))
-    for step in range(1, end.size):
+    # The functions of `tl` are called here, and not through `End`: each Python function on the way costs a frame object.
+    send, receive, combine, tile = end.tl.send, end.tl.recv_async, combine_of(end.tl), None
+    out, back, plane, dtype, size, chunk = end.out, end.back, end.plane, end.dtype, end.size, end.chunk(1)
+    if counts[chunk]:
+        tile = own(chunk)
+    for _ in range(1, size):
         if tile is not None:
             yield tile
-            end.send(tile)
-        chunk = end.chunk(step + 1)
+            send(out, tile, plane=plane)
+        chunk = (chunk or size) - 1
         message = tile = None
         if counts[chunk]:
-            message, tile = end.ask(counts[chunk]), own(chunk)
+            message, tile = receive(back, (counts[chunk],), dtype, plane=plane), own(chunk)
         yield False
         if message is not None:
             yield message
             yield tile
-            combine_of(tl)(tile, message, out=tile)
+            combine(tile, message, out=tile)
         message = None  # its slot is free as soon as the sum is made
         yield False
     if tile is not None:
@@ -150,13 +152,15 @@ def gathered(
     Messages are forwarded from their slots, or from copies that `copy(chunk, message)` makes. Without copies, fewer lanes
     than slots may run at a time: if all slots of all ranks held messages to be forwarded, no rank could continue.
     """
-    tile = own if counts[end.at] else None
-    for step in range(1, end.size):
+    send, receive = end.tl.send, end.tl.recv_async  # as in `reduced`
+    out, back, plane, dtype, size, chunk = end.out, end.back, end.plane, end.dtype, end.size, end.at
+    tile = own if counts[chunk] else None
+    for _ in range(1, size):
         if tile is not None:
             yield tile
-            end.send(tile)
-        chunk = end.chunk(step)
-        tile = end.ask(counts[chunk]) if counts[chunk] else None
+            send(out, tile, plane=plane)
+        chunk = (chunk or size) - 1
+        tile = receive(back, (counts[chunk],), dtype, plane=plane) if counts[chunk] else None
         yield True
         if tile is not None:
             yield tile
@@ -168,6 +172,20 @@ def gathered(
         if tile is not None and copy is not None:
             yield tile
             put(chunk, tile)
+
+
+@lru_cache(maxsize=1024)
+def chunks_of(whole: Range, parts: int) -> tuple[Range, ...]:
+    """Return `cut(whole, parts)`. Ranks that divide the same range share the result."""
+    return tuple(cut(whole, parts))
+
+
+@lru_cache(maxsize=1024)
+def shares_of(chunks: tuple[Range, ...], parts: int) -> tuple[tuple[Range, ...], ...]:
+    """Divide each chunk into `parts` parts. Return the first parts of all chunks, then the second parts, and so on. Ranks that
+    divide the same chunks share the result.
+    """
+    return tuple(zip(*(cut(one, parts) for one in chunks), strict=True))
 
 
 LIMIT = 16  #: lanes at a time; each may have a message that waits for a slot
@@ -223,7 +241,7 @@ def _nested_at_once(memory: Memory, rings: Sequence[Ring], whole: Range) -> int:
 
     Each slice has a tile of its own chunk, and the loads of its lanes. Lanes of a ring of two ranks have no next chunk to load.
     """
-    chunk = cut(whole, rings[0].size)[0][1] if len(rings) > 1 else 0
+    chunk = chunks_of(whole, rings[0].size)[0][1] if len(rings) > 1 else 0
     if not chunk:
         return LIMIT
     nbytes = -(-chunk // segments(chunk, memory.itemsize, memory.tl.slot_bytes)) * memory.itemsize
@@ -262,11 +280,10 @@ def _slices(memory: Memory, rings: Sequence[Ring], whole: Range) -> Iterator[Sli
     if not rings:
         yield from (_moved(memory, one) for one in cut(whole, memory.pieces(whole[1])))
         return
-    chunks = cut(whole, rings[0].size)
+    chunks = chunks_of(whole, rings[0].size)
     most = chunks[0][1]
     count = memory.pieces(most, rings[0].far) if len(rings) == 1 else segments(most, memory.itemsize, memory.tl.slot_bytes)
-    for number in range(count):
-        ranges = [cut(chunk, count)[number] for chunk in chunks]
+    for ranges in shares_of(chunks, count):
         yield _lane(memory, rings[0], ranges, count) if len(rings) == 1 else _nested(memory, rings, ranges)
 
 
@@ -300,7 +317,7 @@ def copied(tl: Any, message: Any) -> Any:
     return tl.cast(message, message.dtype, out=tl.alloc(message.shape, message.dtype))
 
 
-def _nested(memory: Memory, rings: Sequence[Ring], ranges: Sequence[Range]) -> Slice:
+def _nested(memory: Memory, rings: Sequence[Ring], ranges: tuple[Range, ...]) -> Slice:
     """Send chunks around the first ring, the sums of this rank over the other rings, and all sums around the first ring again.
     """
     tl = memory.tl
@@ -309,7 +326,7 @@ def _nested(memory: Memory, rings: Sequence[Ring], ranges: Sequence[Range]) -> S
     whole = memory.load(first, count) if count else None
     most = max(size for _, size in ranges)
     parts = memory.pieces(most, rings[0].far)
-    shared = [[cut(one, parts)[number] for one in ranges] for number in range(parts)]
+    shared = shares_of(ranges, parts)
     lanes = [_from_memory(memory, end, shares, whole, first, parts) for shares in shared]
     yield from early(in_turn(lanes, len(lanes), whole=True))
     yield from early(_on_tile(memory, rings[1:], whole, (0, count), most))
@@ -351,10 +368,10 @@ def _on_tile(memory: Memory, rings: Sequence[Ring], tile: Any, whole: Range, mos
         return
     tl = memory.tl
     end = End(tl, rings[0], memory.dtype)
-    chunks = cut(whole, end.size)
+    chunks = chunks_of(whole, end.size)
     most = -(-most // end.size)
     parts = memory.pieces(most, rings[0].far)
-    shares = [[cut(chunk, parts)[number] for chunk in chunks] for number in range(parts)]
+    shares = shares_of(chunks, parts)
     yield from in_turn([_summed(tl, end, tile, ranges) for ranges in shares], parts, whole=True)
     yield from _on_tile(memory, rings[1:], tile, chunks[end.at], most)
     yield from in_turn([_spread(tl, end, tile, ranges) for ranges in shares], parts, whole=True)

@@ -2,7 +2,7 @@
 
 te0.entry == 2 and dma0.bytes_left > 0
 spm.bank[3].denials - spm.bank[3].grants > 10
-pe0.line == "ring_schedule.py:96"
+pe0.line == "ring_schedule.py:130"
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ cdef class TlTiles:
     @cython.locals(tile=KernelTensor)
     cdef KernelTensor result_tile(self, KernelTensor out, tuple shape, object dtype, object line, object op)
 
-    @cython.locals(flight=Flight, whole=KernelTensor, users=list)
+    @cython.locals(flight=Flight, open_one=Flight, whole=KernelTensor, users=list)
     cdef KernelTensor _into(self, KernelTensor out, tuple shape, object dtype, object line)
 
     @cython.locals(room=KernelTensor)

@@ -67,10 +67,11 @@ class TlTiles:
     def _writers(self, tile: KernelTensor) -> list[Flight]:
         """The commands in flight that write bytes of a tile."""
         found = []
-        for open_one in self._runner.scheduler.open.listed():
-            flight: Flight = open_one
+        flight = self._runner.scheduler.open._first
+        while flight is not None:
             if flight.end < 0 and _writes(flight.msg, tile):
                 found.append(flight)
+            flight = flight.after_open
         return found
 
     def issue_for(self, msg: Any, tile: KernelTensor, line: str) -> None:
@@ -99,12 +100,12 @@ class TlTiles:
         if out.addr < 0:
             self._place(out, line)
         users = []
-        for open_one in self._runner.scheduler.open.listed():
-            flight: Flight = open_one
-            if flight.end < 0 and _uses(flight.msg, out):
-                users.append(flight)
-        for open_one in users:
-            flight = open_one
+        open_one = self._runner.scheduler.open._first
+        while open_one is not None:
+            if open_one.end < 0 and _uses(open_one.msg, out):
+                users.append(open_one)
+            open_one = open_one.after_open
+        for flight in users:
             if flight.end < 0:  # it may have ended during a wait for another command
                 self._runner.wait_implicitly(flight, out.handle_id, line)
         out.value, out.poison, out.line = None, "", line

@@ -204,7 +204,7 @@ def perturbed_plan(plan: Plan, program: Program, run: Perturbed, *, kernels: boo
     if not kernels:
         for k, position in enumerate(plan.program["dma"]["entry"].tolist()):
             latency[k] = run.draws.value(LATENCY, "entry", program.entries[position].id, run.ranges.latency)
-        for k in range(len(ready)):
+        for k in range(len(plan.scratchpads)):  # PCIe endpoints, which come after the PEs, do not start later
             ready[k] = run.draws.value(START, pe_of(plan, k), 0, run.ranges.start)
         issue = _issue_ranks(plan, program, run)
     table = {

@@ -58,6 +58,7 @@ class Banks:
         self.requests = [0] * count
         self.grants = [0] * count
         self.denials = [0] * count
+        self.places: dict[Client, Client] = {}  # of a perturbed run: the client in whose place another one comes
         self.accesses: list[Access] = []  # of the last cycle, in the order of arbitration; round robin: in tie-break order
 
     def arbitrate(self, cycle: int, requests: list[Request]) -> None:
@@ -125,10 +126,11 @@ class Banks:
 
     def _precedence(self, cycle: int, request: Request) -> tuple[int, int, Order]:
         """Aged requests come first, by their first denials; the others follow in tie-break order."""
-        first = request.first_denied
+        first, client = request.first_denied, request.order[:2]
+        order = (*self.places.get(client, client), *request.order[2:])
         if first is not None and cycle - first >= self.max_wait:
-            return (0, first, request.order)
-        return (1, 0, request.order)
+            return (0, first, order)
+        return (1, 0, order)
 
     def counters(self) -> dict[str, list[int]]:
         """Requests, grants and denials of each bank."""

@@ -235,6 +235,7 @@ class DmaEngine:
         self.active: list[DmaJob] = []  # TRANSFERRING
         self.count = {"jobs": 0, "busy": 0, "idle": 0, "queue_full": 0, "priority_deferred": 0, "bytes": 0}
         self.stalled = {"backpressure": 0, "bank_conflict": 0}
+        self.places: dict[str, int] = {}  # of channels with equal scores, in a perturbed run
 
     def admit(self, cycle: int, starts: Callable[[DmaJob], None]) -> None:
         """P3: start pending jobs; `starts(job)` checks and records each start and may raise."""
@@ -250,7 +251,7 @@ class DmaEngine:
             was_eligible += [job for job in eligible if job not in was_eligible]
             if not eligible:
                 break
-            job = min(eligible, key=lambda j: (-j.score, j.seq))
+            job = min(eligible, key=lambda j: (-j.score, self.places.get(j.channel, 0), j.seq))
             if self._transferring(job.channel) >= self.dma["queue_depth_per_master"]:
                 self._stall(job, "queue_full")
                 break

@@ -124,14 +124,25 @@ class Simulation:
                 before = dict(cache.count)
                 job.look_up(cache)
                 self._looked_up(cycle, job, {name: count - before[name] for name, count in cache.count.items()})
+            job.head += self._more_head(job)
 
         def work_starts(job: Work) -> None:
             self._record_start(cycle, self.record_of[id(job.entry)], job.reads, job.writes)
 
         for engine in self.dma:
-            engine.admit(cycle, dma_starts)
+            if self._may_start(cycle, engine):
+                engine.admit(cycle, dma_starts)
         for service in self.services:
-            service.start(cycle, work_starts)
+            if self._may_start(cycle, service):
+                service.start(cycle, work_starts)
+
+    def _may_start(self, cycle: int, engine: DmaEngine | ServiceEngine) -> bool:
+        """Whether the PE of an engine has begun: only perturbed runs let one begin later."""
+        return True
+
+    def _more_head(self, job: DmaJob) -> int:
+        """[cycle] Head latency that only perturbed runs add."""
+        return 0
 
     def _record_start(self, cycle: int, record: Record, reads: list[Range], writes: list[Range]) -> None:
         if self.machine["spm"]["check_overlap"] == "error":

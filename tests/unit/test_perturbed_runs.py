@@ -108,6 +108,15 @@ def test_pe_starts_no_job_before_its_draw() -> None:
         assert [one[1] for one in spans(machine)] == [100, 100]
 
 
+def test_pcie_endpoint_does_not_start_later() -> None:
+    copy = program({"opcode": "HOST_COPY_TILE", "direction": "to_device", "qbits": 8, "num_elements": 64, "dram_addr": 0})
+    for seed in range(8):
+        with perturbed(Perturbed(SeededDraws(seed, Ranges(kinds=("start",))))):
+            machine = Machine(load_config("single_cube"), copy)
+        machine.run()
+        assert spans(machine)[0][1] == 0
+
+
 def test_capacity_shrinks_by_steps() -> None:
     """8 of 8 steps to the slowest, a quarter: further bytes take four times as long."""
 

@@ -5,6 +5,7 @@ PEs, scratchpads and the PEs' engines are those of `tests.machine_strategies`; l
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from hypothesis import strategies as st
@@ -20,7 +21,7 @@ SHORT = sampled_from([0, 0, 1, 3])  # [cycle]
 
 @st.composite
 def system_machines(draw: Draw) -> dict[str, Any]:
-    """A system dict of one or two SIPs of one or two cubes of two to four PEs."""
+    """A system dict of a few SIPs of one or two cubes of two to four PEs."""
     npu = draw(machines())
     pe = {name: npu[name] for name in ("dma", "spm", "te", "ve") if name in npu}
     if draw(sampled_from([True] * 5 + [False])):
@@ -33,7 +34,7 @@ def system_machines(draw: Draw) -> dict[str, Any]:
     return {
         "schema": "kernbench/system/1",
         **system,
-        "system": {"sips": draw(sampled_from([1, 1, 1, 2])), "link": _link(draw, widths)},
+        "system": _package(draw, widths),
         "sip": {
             "cols": draw(st.integers(1, 2)),
             "io": [{"name": f"io{i}", "side": side} for i, side in zip(numbers, sides, strict=True)],
@@ -54,6 +55,40 @@ def systems_of_pes(draw: Draw) -> System:
     """A system and a program that is valid on it."""
     system = draw(system_machines())
     return system, draw(system_programs(system))
+
+
+def _package(draw: Draw, widths: tuple[float, ...]) -> dict[str, Any]:
+    """The network between SIPs."""
+    link = _link(draw, widths)
+    kind = draw(sampled_from(["ring"] * 8 + ["dimensions", "dimensions", "rails", "rails", "switch", "fat_tree", "torus"]))
+    if kind == "ring":
+        return {"sips": draw(sampled_from([1, 1, 1, 2])), "link": link}
+    switch = {"cycles": draw(SHORT), "oversubscription": draw(sampled_from([1, 1, 2, 3]))}
+    if kind == "dimensions":
+        return {"kind": kind, "link": link, "switch": switch, **_dimensions(draw, widths)}
+    sips = draw(st.integers(2, 6))
+    rows = 1 if kind == "switch" else draw(sampled_from([rows for rows in range(1, sips + 1) if sips % rows == 0]))
+    found: dict[str, Any] = {"kind": kind, "sips": sips, "rows": rows, "link": link}
+    if kind == "rails":
+        found["rails"] = {"link": _link(draw, widths)}
+        if draw(st.booleans()):
+            found["rails"]["nics"] = [draw(st.integers(0, 2)) for _ in range(sips // rows)]
+        del switch["oversubscription"]
+    return found if kind == "torus" else found | {"switch": switch}
+
+
+def _dimensions(draw: Draw, widths: tuple[float, ...]) -> dict[str, Any]:
+    """Some dimensions with together at most eight SIPs; some of them have links or switches of their own."""
+    sizes = draw(sampled_from([(2,), (3,), (5,), (1, 3), (2, 2), (3, 2), (2, 3), (4, 2), (2, 2, 2), (2, 1, 3)]))
+    found = []
+    for size in sizes:
+        one: dict[str, Any] = {"kind": draw(sampled_from(["ring", "fully_connected", "switch"])), "size": size}
+        if draw(sampled_from([False, False, True])):
+            one["link"] = _link(draw, widths)
+        if one["kind"] == "switch" and draw(st.booleans()):
+            one["switch"] = {"cycles": draw(SHORT), "oversubscription": draw(sampled_from([1, 2]))}
+        found.append(one)
+    return {"sips": prod(sizes), "dimensions": found}
 
 
 def _link(draw: Draw, widths: tuple[float, ...]) -> dict[str, Any]:

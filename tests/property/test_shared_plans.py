@@ -23,12 +23,23 @@ ARRAY = {
     "te.drain": "overlapped", "te.operand_bytes_per_cycle": 256,
 }  # fmt: skip
 CODEC = {"ratio": 2, "bytes_per_cycle": 32, "latency_cycles": 3}
+ROWS = {
+    "bank_groups": 4, "banks_per_group": 4, "row_bytes": 1024, "t_rcd": 14, "t_rcd_wr": 12, "t_cl": 14, "t_cwl": 5, "t_rp": 14,
+    "t_ras": 34, "t_rtp": 5, "t_wr": 16, "t_ccd_s": 4, "t_ccd_l": 6, "t_rrd_s": 4, "t_rrd_l": 4, "t_faw": 15, "t_wtr_s": 6,
+    "t_wtr_l": 8, "t_rfc": 160,
+}  # fmt: skip
+CONTROLLER = {"burst_bytes": 32, "t_bl": 4, "t_refi": 3900, "pseudo_channels": 2, "refresh": "all_bank"}
 #: By name, a preset and what differs from it.
 MACHINES: dict[str, tuple[str, dict[str, Any]]] = {
     "host": ("npu_mobile", {"control.mmio": {"write_cycles": 3}, "dram.capacity_bytes": 1 << 20}),
     "cache": ("npu_server", {"llc": {"capacity_bytes": 1 << 20, "bw_bytes_per_cycle": 512, "at": [0, 0]}}),
     "array": ("npu_server", ARRAY | {"dma.codecs": [CODEC]}),
     "routers": ("npu_server", {"noc.model": "flit", "noc.flit": {"depth": 4, "channels": 4}}),
+    "rows": (
+        "npu_mobile",
+        {"allocation": "row_buffer_v1", "dram.peak_bw_bytes_per_cycle": 64, "dram.row_buffer": ROWS | {"t_refi": 3900}},
+    ),
+    "controllers": ("npu_mobile", {"allocation": "row_buffer_v2", "dram.controller": ROWS | CONTROLLER}),
     "jobs": ("npu_mobile", {"control.micro_scheduler": {"tile_m": 16, "tile_n": 16, "tile_k": 32, "chunk_elements": 64}}),
 }
 #: Changes of lists and of sections, which are not numbers, choices or flags.
@@ -141,6 +152,9 @@ def test_a_shared_plan_is_that_of_its_machine(name: str) -> None:
             shared.add(path)
     assert {"freq_ghz", "dram.t_setup_cycles", "energy.static_mw", "control.issue_width"} <= shared < paths
     assert {"te.init_cycles", "dram.interleave_bytes", "spm.num_banks"} <= paths - shared
+    for section in ("dram.row_buffer", "dram.controller"):
+        if section in given:
+            assert {f"{section}.{key}" for key in ("bank_groups", "t_rcd", "t_refi")} <= paths - shared
 
 
 def test_each_part_of_a_machine_is_in_the_key_or_in_no_table() -> None:

@@ -92,8 +92,10 @@ cdef inline bint may_try(Sim* s, Spm* p, int64_t* cycles) noexcept nogil:
             return False
     for k in range(p.n_order - 1, -1, -1):
         a = &s.requester[p.order[k]]
-        if not a.compute:
+        if not a.compute and s.perturbed == NULL:
             break
+        if not a.compute:                       # TEs and VEs may be before flows if ties have a drawn order
+            continue
         e = &s.compute[p.order[k] - s.n_flows]
         if a.next_at < p.done + n and (not e.dense or e.body_left <= n):
             return False

@@ -164,6 +164,31 @@ def test_both_walks_are_equal_with_draws(seed: int) -> None:
     assert spans(plain) == spans(fast) and plain.result().counters == fast.result().counters
 
 
+def test_job_ends_once_if_its_engine_comes_before_a_dma_engine_in_the_order_of_p5() -> None:
+    """A tensor engine has the place of a DMA engine. Its end is foreseen before a block of cycles is tried."""
+    spm = {"num_banks": 4, "bank_size_bytes": 512, "bank_width_bytes": 4, "max_wait_cycles": 2, "ports": 1}
+    spm["backpressure_cycles"] = 8
+    te = {"engines": 3, "macs_per_cycle": 1000, "init_cycles": 1, "finalize_cycles": 4, "timing": "systolic", "rows": 2,
+          "cols": 3, "dataflow": "is", "fill": "overlapped", "period": 3}  # fmt: skip
+    dram = {"channels": 4, "interleave_bytes": 20, "bus_width_bytes": 32, "dram_burst_cycles": 12}
+    dram["peak_bw_bytes_per_cycle"] = 10.5
+    machine = {"dram": dram, "spm": spm, "te": te, "kv_layouts": [{"t_max": 25, "head_dim": 40}, {"t_max": 1, "head_dim": 5}]}
+    stored = {"opcode": "KV_STORE_TILE", "kv_kind": "v", "dram_base_addr": 6954, "spm_bank": 0}
+    entries = program(
+        {**stored, "t_start": 20, "t_len": 3, "d_start": 38, "d_len": 2, "head_id": 1, "qbits_kv": 4, "spm_offset": 336},
+        {**stored, "t_start": 0, "t_len": 1, "d_start": 2, "head_id": 0, "qbits_kv": 8, "kv_layout_id": 1, "spm_offset": 144},
+        {**GEMM, "opcode": "TE_QKT_TILE", "qbits_weight": 1, "qbits_activation": 4, "qbits_result": 32, "te_id": 2,
+         "m": 1, "n": 8, "k": 17, "ifm_offset": 20, "wgt_bank": 3, "wgt_offset": 8, "ofm_bank": 0, "ofm_offset": 2},
+    )  # fmt: skip
+    ends = []
+    for walk in ("plain", "fast"):
+        with perturbed(Perturbed(SeededDraws(500000, Ranges(kinds=("ties", "capacity"))))):
+            made = Machine(load_config(machine), entries, walk=walk)
+        made.run()
+        ends.append((spans(made), made.result().counters))
+    assert ends[0] == ends[1]
+
+
 def test_draws_depend_on_nothing_but_seed_kind_name_and_ordinal() -> None:
     one, other = SeededDraws(3), SeededDraws(3)
     whole = one.values("latency", "pe0 0", 200, 1000)

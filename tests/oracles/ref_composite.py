@@ -26,7 +26,7 @@ class Op(NamedTuple):
     name: str = ""  # of a math op
     tile: tuple[int, ...] | None = None
     buffers: int = 2
-    epilogue: tuple[str, ...] = ()
+    epilogue: tuple[str | tuple[str, Held], ...] = ()  # names of ops, or with a second operand
     swapped: tuple[bool, ...] = (False, False)  # a gemm's operands that are stored transposed
     channel: str = "act_weight"
 
@@ -136,7 +136,8 @@ class Composite:
             if kind == "te":
                 job = self.pe.product(token.size, bits, *token.places, result)
             else:
-                job = self.pe.vector(self.op.name, token.size, (bits[0], bits[-1]), token.places, token.result)
+                operands = list(zip(token.places, (tile.nbytes for tile in token.tiles), strict=True))
+                job = self.pe.vector(self.op.name, token.size, (bits[0], bits[-1]), operands, token.result)
             self.pe.serve(Stage("GEMM" if kind == "te" else "MATH", _bind(self._computed, token), [job]), (kind, engine))
 
     def _computed(self, token: Token, cycle: int) -> None:
@@ -149,8 +150,11 @@ class Composite:
         if number == len(self.op.epilogue):
             self.pe.fetch_or_store("STORE", token.out.nbytes, _bind(self._write, token))
             return
-        bits, (m, n, _) = BITS[self.op.dtypes[-1]], token.size
-        job = self.pe.vector(self.op.epilogue[number], (m, n), (bits, bits), [token.result], token.result)
+        bits, (m, n, _), nbytes = BITS[self.op.dtypes[-1]], token.size, token.out.nbytes
+        step = self.op.epilogue[number]
+        name, *second = step if isinstance(step, tuple) else (step,)
+        operands = [(token.result, nbytes), *((place, min(own, nbytes)) for place, own in second)]
+        job = self.pe.vector(name, (m, n), (bits, bits), operands, token.result)
 
         def over(cycle: int) -> None:
             self._epilogue(token, number + 1)

@@ -114,6 +114,7 @@ class DmaJob:
         self.reads = [self.range] if self.is_store else []  # of the scratchpad
         self.writes = [] if self.is_store else [self.range]
         self.weight: int = dma["channels"][self.channel]["weight"]
+        self.number = "", 0  # of a kernel in a perturbed run: PE and channel, and the place among their transfers
         self.stall_reason: str | None = None  # while pending: queue_full or priority_deferred
         self.start = -1
         self.flows: list[Flow] = []

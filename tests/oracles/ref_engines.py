@@ -176,16 +176,16 @@ def mma_shape(qw: int, qa: int, mma: dict[str, Any]) -> dict[str, Any]:
 
 
 def ve_work(entry: dict[str, Any], seq: int, ve: dict[str, Any], spm: Scratchpad) -> Work:
-    """The job of a VE_*_TILE entry."""
+    """The job of a VE_*_TILE entry. Jobs of kernels may state their `qbits`, and the bytes of their operands."""
     op = entry["opcode"].removeprefix("VE_").removesuffix("_TILE").lower()
     length, batch, qbits = entry["length"], entry.get("batch", 1), entry["qbits_activation"]
     result = entry.get("qbits_result") or qbits
-    lanes = qbits if op in ("sum", "max", "min") else max(qbits, result)
+    lanes = entry.get("qbits", qbits if op in ("sum", "max", "min") else max(qbits, result))
     body = ceil(_ve_body(op, length, batch, lanes, ve) / exact(ve.get("clock_ratio", 1)))
     size = byte_count(length * batch, qbits)
-    reads = [_region(spm, entry, "in", size)]
+    reads = [_region(spm, entry, "in", entry.get("in_bytes", size))]
     if op in ("add", "mul"):
-        reads.append(_region(spm, entry, "in2", size))
+        reads.append(_region(spm, entry, "in2", entry.get("in2_bytes", size)))
     out_size = byte_count(batch if op in ("sum", "max", "min") else length * batch, result)
     writes = [_region(spm, entry, "out", out_size)]
     total = ve["init_cycles"] + body + ve["finalize_cycles"]

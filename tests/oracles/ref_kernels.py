@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from .ref_control import Control, Record
@@ -14,13 +14,13 @@ from .ref_pe import Keys, Pe
 from .ref_queues import Protocol, Queue, SwitchQueue, slot_addresses
 from .ref_system import SystemSimulation
 from .ref_system_parts import Hop, Roads
-from .ref_tl import Tl
+from .ref_tl import Launch, Share, Tl
 from .reference import Simulation
 
-Kernel = Callable[[Tl], Any]
 Links = Mapping[int, Mapping[tuple[int, str], tuple[int, str]]]  # by rank, plane and direction: rank and direction there
 
 SIMPLE = Protocol()
+CHANNELS = ("act_weight", "kv_load", "kv_store", "comm")
 
 
 class Through(NamedTuple):
@@ -33,28 +33,111 @@ class Through(NamedTuple):
     op: str
 
 
+class Host:
+    """The host's program: launches, one after the other."""
+
+    def __init__(self, run: Kernels, launches: Sequence[Launch], waits: bool = False) -> None:
+        """`waits`: for all launches, after the last one."""
+        self.run, self.launches, self.waits = run, launches, waits
+        self.returned: int | None = None  # in this cycle
+        self.issued: list[int] = []  # cycles
+        self.shares: list[list[Share]] = []  # of each launch, in the order of its ranks
+        self.passed: list[tuple[Record, list[tuple[Tl, Share]]]] = []  # jobs of M_CPUs, and what follows
+        self.due: list[tuple[int, Tl, Share]] = []  # on the way from an M_CPU to a processor
+
+    def is_over(self, number: int) -> bool:
+        """Whether the jobs of all PEs of a launch have ended, one cycle after their last commands."""
+        return all(share.end is not None and share.end < self.run.cycle for share in self.shares[number])
+
+    @property
+    def finished(self) -> bool:
+        """Whether it has returned in an earlier cycle, and all launches are over."""
+        return self.returned is not None and self.returned < self.run.cycle and self._all_over
+
+    @property
+    def _all_over(self) -> bool:
+        return all(self.is_over(number) for number in range(len(self.issued)))
+
+    def report(self) -> None:
+        """P7 of the cycle before: a launch has ended in an M_CPU, which passes it to PEs."""
+        for record, shares in [one for one in self.passed if one[0].end == self.run.cycle]:
+            self.passed.remove((record, shares))
+            for tl, share in shares:
+                number = next(i for i, launch in enumerate(self.shares) if share in launch)
+                self.due.append((self.run.arrival(tl, self.run.cycle + self.run.way_to(tl), number), tl, share))
+
+    def resume(self) -> None:
+        """P1, before all PEs: launches arrive at processors, and the host's program goes on."""
+        cycle = self.run.cycle
+        for one in [one for one in self.due if one[0] == cycle]:
+            self.due.remove(one)
+            one[1].arrived.append(one[2])
+            one[1].pe.acted = cycle
+        while len(self.issued) < len(self.launches):
+            launch = self.launches[len(self.issued)]
+            if not all(self.is_over(number) for number in launch.after):
+                return
+            self.issued.append(cycle)
+            self.shares.append([Share(launch) for _ in launch.ranks])
+            pairs = [(self.run.ranks[rank], share) for rank, share in zip(launch.ranks, self.shares[-1], strict=True)]
+            for m_cpu in dict.fromkeys(self.run.m_cpu_of(tl) for tl, _ in pairs):
+                own = [(tl, share) for tl, share in pairs if self.run.m_cpu_of(tl) == m_cpu]
+                if not m_cpu:
+                    for tl, share in own:
+                        tl.arrived.append(share)
+                    continue
+                record = Record(0, {"opcode": "LAUNCH", "node": m_cpu, "id": 0, "counts": 0})
+                self.run.record_of[id(record.entry)] = record
+                self.passed.append((record, own))
+                self.run._submit(record)
+        if self.returned is None and (self._all_over or not self.waits):
+            self.returned = cycle
+
+    def times(self) -> list[tuple[int, list[tuple[int | None, int | None]]]]:
+        """Of every launch the cycle of its issue, and of its ranks the start and the end."""
+        return [(at, [(one.start, one.end) for one in shares]) for at, shares in zip(self.issued, self.shares, strict=True)]
+
+
 class Kernels(Simulation):
-    """A run in which every PE has a kernel."""
+    """A run in which PEs run kernels."""
 
     ranks: list[Tl]
     order: list[Tl]  # the same in the order of their PEs
-    kernel: Kernel
+    host: Host
+    moved: dict[str, int]  # transfers that were submitted, by PE and number of the channel
+
+    def way_to(self, tl: Tl) -> int:
+        """[cycle] From the M_CPU to a processor."""
+        return 0
+
+    def arrival(self, tl: Tl, at: int, number: int) -> int:
+        """The cycle in which a launch arrives at a processor: perturbed runs delay it."""
+        return at
+
+    def m_cpu_of(self, tl: Tl) -> str:
+        """What passes launches to a PE; empty for a single NPU."""
+        return ""
 
     def run(self) -> dict[str, Any]:
-        """Step cycle by cycle to the end: status, cycles and counters as in the result, and the stages of the op log."""
+        """Step cycle by cycle to the end: status, cycles and counters as in the result, the stages of the op log, and the times
+        of launches."""
         self.cycle = 0
         while True:
             for tl in self.order:
                 tl.pe.report(self.cycle)
-            if all(tl.end is not None for tl in self.ranks):
+            self.host.report()
+            if self.host.finished:
                 return self._said("done")
             if self.cycle >= self.machine["max_cycles"]:
                 return self._said("aborted")
+            self.host.resume()
             for tl in self.order:
                 tl.pe.wake(self.cycle)
-                tl.resume(self.kernel)
+                tl.resume()
             if self._is_stuck():
                 return self._said("deadlock")
+            for tl in self.order:
+                tl.accept()
             self._start(self.cycle)
             self._share(self.cycle)
             self._bank(self.cycle)
@@ -65,14 +148,14 @@ class Kernels(Simulation):
 
     def _said(self, status: str) -> dict[str, Any]:
         log = sorted(stage for tl in self.ranks for stage in tl.pe.log)
-        return {"status": status, "cycles": self.cycle, "stages": log, "counters": self._counters()}
+        said = {"status": status, "cycles": self.cycle, "stages": log, "counters": self._counters()}
+        return said | {"launches": self.host.times()}
 
     def _is_stuck(self) -> bool:
         """Whether nothing will happen any more."""
-        begun = all(tl.begins < self.cycle for tl in self.ranks)
-        ends = any(tl.end == self.cycle for tl in self.ranks)  # the job of a launch ends one cycle after its commands
-        over = all(tl.end is not None for tl in self.ranks)
-        return begun and not ends and not over and not self._in_flight() and not any(tl.pe.plans for tl in self.ranks)
+        works = bool(self.host.due) or self.host.returned == self.cycle or any(tl.works for tl in self.ranks)
+        works |= any(tl.arrived and tl.pe.acted == self.cycle for tl in self.ranks)  # a launch is offered, and refused
+        return not works and not self._in_flight() and not any(tl.pe.plans for tl in self.ranks)
 
     def _record_start(self, cycle: int, record: Record, reads: list[Range], writes: list[Range]) -> None:
         record.start = cycle  # tiles may overlap
@@ -84,36 +167,39 @@ class Kernels(Simulation):
             keys = self.machine["dma"]["channels"][channel]
             job.channel, job.weight = channel, keys["weight"]
             job.score = keys["priority"] + (self.machine["dma"]["kv_load_bonus"] if channel == "kv_load" else 0)
+            name = f"{record.entry.get('node', 'pe0')} {CHANNELS.index(channel)}"
+            job.number = name, self.moved.get(name, 0)
+            self.moved[name] = self.moved.get(name, 0) + 1
 
 
 class NpuKernels(Kernels):
-    """One NPU, whose kernel begins one cycle after its launch. `machine` is complete."""
+    """One NPU, whose kernels begin one cycle after their launches. `machine` is complete."""
 
-    def __init__(self, machine: dict[str, Any], kernel: Kernel) -> None:
+    def __init__(self, machine: dict[str, Any], launches: Sequence[Launch]) -> None:
         super().__init__(machine, {"cmdq": []})
-        self.kernel = kernel
-        self.ranks = self.order = [Tl(Pe(self, "", self.spm, Keys()), None, 1)]
+        self.ranks = self.order = [Tl(Pe(self, "", self.spm, Keys()), None, 0)]
+        self.host, self.moved = Host(self, launches), {}
 
 
 class SystemKernels(Kernels, SystemSimulation):
     """A system, whose PEs `pes` are the ranks. `memory`: an address in every slice and SRAM that kernels use."""
 
     def __init__(
-        self, system: dict[str, Any], pes: Sequence[str], kernel: Kernel, links: Links, memory: Sequence[int], roads: Roads,
-        protocol: Protocol = SIMPLE, through: Sequence[Through] = (),
+        self, system: dict[str, Any], pes: Sequence[str], launches: Sequence[Launch], links: Links, memory: Sequence[int],
+        roads: Roads, protocol: Protocol = SIMPLE, through: Sequence[Through] = (), waits: bool = False,
     ) -> None:  # fmt: skip
         keys = system["pe"]
         self.ends = {pe: roads.home(pe, keys["ipcq"]["tier"]) for pe in pes if keys["ipcq"]["tier"] != "tcm"}
         touched = _touches(pes, [*memory, *(sum(ends) // 2 for ends in self.ends.values())])
         self._build(system, {"cmdq": touched}, roads)
         self.control = Control({"cmdq": []}, 0)
-        self.kernel = kernel
+        self.host, self.moved = Host(self, launches, waits), {}
         limits = {"max_concurrent": keys["ipcq"]["max_concurrent"], "weight": keys["ipcq"]["weight"], "priority": 0}
         self.machine["dma"]["channels"]["comm"] = limits
         self.ranks = []
         for rank, name in enumerate(pes):
             pe = Pe(self, name, Scratchpad(self.machine["spm"]), _keys(keys))
-            self.ranks.append(Tl(pe, rank, self._begin_of(name, keys["cpu"]["cycles"])))
+            self.ranks.append(Tl(pe, rank, keys["cpu"]["cycles"]))
         self.order = sorted(self.ranks, key=lambda tl: self.site.parts.pes.index(tl.pe.name))
         self._install(links, keys["ipcq"], protocol)
         for one in through:
@@ -122,11 +208,11 @@ class SystemKernels(Kernels, SystemSimulation):
     def _build(self, system: dict[str, Any], program: dict[str, Any], roads: Roads) -> None:
         SystemSimulation.__init__(self, system, program, roads)
 
-    def _begin_of(self, pe: str, cycles: int) -> int:
-        """The cycle in which the kernel of a PE begins."""
-        m_cpu = f"{pe.rpartition('.')[0]}.m_cpu"
-        way = self.site.roads.command(m_cpu, f"{pe}.pe_cpu")
-        return self.site.launch_cycles(m_cpu) + sum(hop.cycles for hop in way) + max(1, cycles)
+    def m_cpu_of(self, tl: Tl) -> str:
+        return _m_cpu(tl.pe.name)
+
+    def way_to(self, tl: Tl) -> int:
+        return sum(hop.cycles for hop in self.site.roads.command(_m_cpu(tl.pe.name), f"{tl.pe.name}.pe_cpu"))
 
     def _install(self, links: Links, keys: dict[str, Any], protocol: Protocol) -> None:
         """Queues in the order of their senders, planes and directions; slots in the order of queues."""
@@ -185,9 +271,9 @@ class SystemKernels(Kernels, SystemSimulation):
 class FlitKernels(SystemKernels, FlitSystem):
     """The same on a mesh of routers. `mesh`: its links and terminals, as for `FlitSystem`."""
 
-    def __init__(self, mesh: Sequence[Any], *of_system: Any) -> None:
+    def __init__(self, mesh: Sequence[Any], **of_system: Any) -> None:
         self.mesh = mesh
-        SystemKernels.__init__(self, *of_system)
+        SystemKernels.__init__(self, **of_system)
 
     def _build(self, system: dict[str, Any], program: dict[str, Any], roads: Roads) -> None:
         FlitSystem.__init__(self, system, program, roads, *self.mesh)
@@ -195,6 +281,10 @@ class FlitKernels(SystemKernels, FlitSystem):
     def _said(self, status: str) -> dict[str, Any]:
         self.count_links(self.cycle)
         return super()._said(status)
+
+
+def _m_cpu(pe: str) -> str:
+    return f"{pe.rpartition('.')[0]}.m_cpu"
 
 
 def _slots_in(receiver: Pe, keys: dict[str, Any], nbytes: int) -> list[int]:
@@ -214,7 +304,7 @@ def _keys(pe: dict[str, Any]) -> Keys:
 def _touches(pes: Sequence[str], memory: Sequence[int]) -> list[dict[str, Any]]:
     """An entry for each route that transfers of kernels may take."""
     form = {"tensor_role": "weight", "qbits": 8, "num_elements": 1, "spm_bank": 0, "spm_offset": 0}
-    found = []
+    found: list[dict[str, Any]] = [{"opcode": "LAUNCH", "node": _m_cpu(pe)} for pe in pes]
     for pe in pes:
         for opcode in ("DMA_LOAD_TILE", "DMA_STORE_TILE"):
             found += [{"opcode": opcode, "node": pe, "dram_addr": address, **form} for address in memory]

@@ -90,6 +90,7 @@ class Pe:
         self.count = 0
         self.passing: list[Callable[[int], None]] = []  # FETCH and STORE that take no time
         self.port_free = 0  # the cycle from which the port of FETCH and STORE is free
+        self.acted = -1  # the last cycle in which it continued, or before which an end was reported to it
         self.taken: list[tuple[int, int]] = []  # (address, bytes) of what is allocated
 
     # Time ---------------------------------------------------------------------------------------------------------
@@ -108,6 +109,7 @@ class Pe:
         ended = [(record, stage) for record, stage in self.inside if record.end == cycle]
         for record, stage in sorted(ended, key=lambda pair: pair[0].entry["order"]):
             self.inside.remove((record, stage))
+            self.acted = cycle
             self._give()
             if all(other is not stage for _, other in self.inside + self.backlog):
                 del self.engine_of[id(stage)]
@@ -120,6 +122,7 @@ class Pe:
             while due := [plan for plan in self.plans if plan.kind == kind and plan.cycle <= cycle]:
                 first = min(due, key=lambda plan: (plan.cycle, plan.order))
                 self.plans.remove(first)
+                self.acted = cycle
                 first.what(cycle)
                 self.pass_on()
 
@@ -229,12 +232,15 @@ class Pe:
         job |= {"qbits_result": of_result} | self.at("ifm", a) | self.at("wgt", b)
         return job | ({"partial": True} if result is None else self.at("ofm", result))
 
-    def vector(self, name: str, size: Sequence[int], bits: Sequence[int], places: Sequence[int], result: int) -> dict[str, Any]:
-        """An op on `size[0]` rows of `size[1]` elements. `bits`: of the operands and of the result."""
+    def vector(
+        self, name: str, size: Sequence[int], bits: Sequence[int], operands: Sequence[tuple[int, int]], result: int
+    ) -> dict[str, Any]:
+        """An op on `size[0]` rows of `size[1]` elements. `bits`: of the first operand and of the result; `operands`: addresses
+        and bytes."""
         job = {"opcode": f"VE_{name.upper()}_TILE", "batch": size[0], "length": size[1]}
-        job |= {"qbits_activation": bits[0], "qbits_result": bits[1]}
-        for region, place in zip(("in", "in2"), places, strict=False):
-            job |= self.at(region, place)
+        job |= {"qbits": bits[0], "qbits_activation": bits[0], "qbits_result": bits[1]}
+        for region, (place, nbytes) in zip(("in", "in2"), operands, strict=False):
+            job |= self.at(region, place) | {f"{region}_bytes": nbytes}
         return job | self.at("out", result)
 
     # The scratchpad -----------------------------------------------------------------------------------------------

@@ -13,9 +13,11 @@ import numpy as np
 from .ref_control import CONTROL, Control, Record
 from .ref_dma import DmaEngine, DmaJob
 from .ref_engines import ServiceEngine
+from .ref_kernels import SystemKernels
 from .ref_machine import completed
 from .ref_system import SystemSimulation
 from .ref_system_parts import Roads, numbered
+from .ref_tl import Tl
 from .reference import Simulation
 
 MASK = 2**64 - 1
@@ -154,12 +156,8 @@ class PerturbedNpu(PerturbedRun):
         return "dma", job.engine, job.channel
 
 
-class PerturbedSystem(PerturbedRun, SystemSimulation):
-    """A run on a system."""
-
-    def __init__(self, system: dict[str, Any], program: dict[str, Any], roads: Roads, draws: Draws) -> None:
-        SystemSimulation.__init__(self, system, program, roads)
-        self.change(draws)
+class OnSystem(PerturbedRun, SystemSimulation):
+    """The engines of a system."""
 
     def pes(self) -> list[str]:
         return list(self.site.parts.pes)
@@ -180,6 +178,14 @@ class PerturbedSystem(PerturbedRun, SystemSimulation):
         kind = "te" if engine.kind == 1 else "ve"
         return self.site.parts.pes[engine.number // self.machine[kind]["engines"]]
 
+
+class PerturbedSystem(OnSystem):
+    """A program on a system."""
+
+    def __init__(self, system: dict[str, Any], program: dict[str, Any], roads: Roads, draws: Draws) -> None:
+        SystemSimulation.__init__(self, system, program, roads)
+        self.change(draws)
+
     def queue_of(self, record: Record) -> Any:
         entry, node = record.entry, self.site.node(record.entry)
         if record.opcode == "LAUNCH":
@@ -190,6 +196,32 @@ class PerturbedSystem(PerturbedRun, SystemSimulation):
         is_kv = record.opcode.startswith("KV_") or entry.get("tensor_role") == "kv"
         is_store = "STORE" in record.opcode or "SEND" in record.opcode
         return node, entry.get("dma_id", 0), is_kv and (1 + is_store)
+
+
+class PerturbedKernels(OnSystem, SystemKernels):
+    """Kernels on a system. `given`: the arguments of `SystemKernels` by name. `jobs`: the transfers of a run without draws,
+    by PE and channel."""
+
+    def __init__(self, draws: Draws, given: dict[str, Any], jobs: dict[str, int]) -> None:
+        keys = given["system"]["pe"]["ipcq"]
+        slots = keys["slots"] - draws.value("credits", "queues", 1, keys["slots"] - 1)
+        pe = given["system"]["pe"] | {"ipcq": keys | {"slots": slots}}
+        SystemKernels.__init__(self, **given | {"system": given["system"] | {"pe": pe}})
+        self.jobs = jobs
+        self.latest: dict[str, int] = {}  # by PE: when its last launch arrives
+        self.change(draws)
+
+    def _may_start(self, cycle: int, engine: DmaEngine | ServiceEngine) -> bool:
+        return True  # launches arrive later instead
+
+    def arrival(self, tl: Tl, at: int, number: int) -> int:
+        at += self.draws.value("start", tl.pe.name, number, self.draws.start)
+        at = self.latest[tl.pe.name] = max(at, self.latest.get(tl.pe.name, 0))
+        return at
+
+    def _more_head(self, job: DmaJob) -> int:
+        name, number = job.number
+        return self.draws.value("latency", name, number, self.draws.latency) if number < self.jobs.get(name, 0) else 0
 
 
 class OrderedControl(Control):

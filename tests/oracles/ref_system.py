@@ -94,7 +94,8 @@ class SystemSimulation(Simulation):
         if kind_of(record.opcode) == "cpu":
             m_cpu = site.node(entry)
             cycles = site.launch_cycles(m_cpu)
-            self.cpus[site.parts.cpus.index(m_cpu)].queue.append(Work(entry, seq, cycles, 0, cycles, [], [], 1))
+            work = Work(entry, seq, cycles, 0, cycles, [], [], entry.get("counts", 1))
+            self.cpus[site.parts.cpus.index(m_cpu)].queue.append(work)
         elif record.opcode.startswith(("TE_", "VE_")):
             kind = record.opcode[:2].lower()
             engines, work = (self.te, te_work) if kind == "te" else (self.ve, ve_work)

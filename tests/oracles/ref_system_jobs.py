@@ -125,6 +125,7 @@ class SystemJob(DmaJob):
         if opcode == "KV_STORE_TILE":
             self.kv_key = (entry["dram_base_addr"], entry["head_id"], entry["kv_kind"])
         self.weight = dma["channels"][self.channel]["weight"]
+        self.number = "", 0
         self.stall_reason = None
         self.start = -1
         self.head = 0

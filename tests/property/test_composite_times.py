@@ -15,6 +15,7 @@ from tests.machine_strategies import Draw, machines
 from tests.oracles.ref_kernels import NpuKernels
 from tests.oracles.ref_machine import completed
 from tests.oracles.ref_pe import BITS
+from tests.oracles.ref_tl import Launch
 from tests.property.test_kernel_times import stages_of
 
 RELAXED = settings(deadline=None, suppress_health_check=list(HealthCheck))
@@ -134,7 +135,7 @@ def kernel(ops: list[Op], tl: Any) -> None:
 
 def check(system: System) -> None:
     machine, ops = system
-    want = NpuKernels(completed(machine), lambda tl: kernel(ops, tl)).run()
+    want = NpuKernels(completed(machine), [Launch((0,), lambda tl: kernel(ops, tl))]).run()
     config = load_config(machine)
     ran = Run(kernel, ops, memory={0: np.zeros(4 * SIDE, np.int8)}, config=config)
     ran.machine.run()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,14 +17,16 @@ from kernbench.config import SystemConfig, load_config
 from kernbench.sim_engine.machine import Machine
 from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.op_log import OpLogger
+from kernbench.sim_engine.perturbation import Perturbed, Ranges, SeededDraws, perturbed
 from kernbench.triton_emu.kernel_system import kernel_system
 from kernbench.triton_emu.launch import PeWork
 from kernbench.triton_emu.queues import NeighbourTable
 from tests import queues
 from tests.machine_strategies import Draw
 from tests.oracles.ref_kernels import FlitKernels, SystemKernels, Through
+from tests.oracles.ref_perturbed import Draws, PerturbedKernels
 from tests.oracles.ref_queues import Protocol
-from tests.oracles.ref_tl import Tl
+from tests.oracles.ref_tl import Launch, Tl
 from tests.property.test_flit_machines import mesh_of
 from tests.property.test_kernels_on_systems import systems
 from tests.sampled import sampled_from
@@ -32,7 +36,11 @@ RELAXED = settings(deadline=None, suppress_health_check=list(HealthCheck))
 SHAPES = ((8, 8), (4, 16), (1, 1), (3, 5), (16, 16), (1, 40), (7, 9))
 DTYPES = ("f32", "f16")
 CHANNELS = ("act_weight", "act_weight", "kv_load", "kv_store")
-KINDS = ("load", "load", "store", "math", "dot", "gemm", "elements", "send", "send", "send", "idle", "wait", "wait_all", "free")
+STRIDED = ((8, 8), (3, 5), (2, 3, 4), (1, 9), (6, 1), (2, 1, 3), (7,), (3, 2, 2, 2))
+KINDS = (
+    "load", "load", "strided", "store", "scatter", "math", "math", "dot", "gemm", "elements", "send", "send", "send", "idle",
+    "wait", "wait_all", "free",
+)  # fmt: skip
 INPUT, OUTPUT = 2048, 1 << 14  # [B] from the start of a slice
 
 
@@ -52,14 +60,40 @@ steps = st.builds(
 )
 
 
+class Part(NamedTuple):
+    """A launch: what its ranks do, in each of so many programs. `after`: the launches for whose ends the host waits first."""
+
+    plan: list[Step]
+    ranks: tuple[int, ...]
+    programs: int = 1
+    after: tuple[int, ...] = ()
+
+
 class Case(NamedTuple):
-    """A system, the PEs of the ranks, what the ranks do, how the bytes of messages travel, and queues through switches."""
+    """A system, the PEs of the ranks, launches, how the bytes of messages travel, and queues through switches. `waits`: whether
+    the host waits for its launches at the end."""
 
     system: dict[str, Any]
     pes: list[str]
-    plan: list[Step]
+    parts: list[Part]
     protocol: Protocol
     through: tuple[Through, ...] = ()
+    waits: bool = False
+
+
+def parts_of(draw: Draw, ranks: int, kinds: st.SearchStrategy[str] | None, most: int) -> list[Part]:
+    """One launch on all ranks, or several on some. `kinds`: of the steps, if not those of `steps`; `most`: steps."""
+    found: list[Part] = []
+    count = draw(sampled_from([1, 1, 1, 2, 3]))
+    for number in range(count):
+        plan = draw(st.lists(steps, min_size=3 if count == 1 else 1, max_size=most // count + 1))
+        if kinds is not None:
+            plan = [step._replace(kind=draw(kinds)) for step in plan]
+        every = tuple(range(ranks))
+        some = every if count == 1 else tuple(draw(st.permutations(every))[: draw(st.integers(1, ranks))])
+        after = draw(sampled_from([(), (), (number - 1,), tuple(range(number))])) if number else ()
+        found.append(Part(plan, draw(sampled_from([every, some])), draw(sampled_from([1, 1, 1, 2, 3])), after))
+    return found
 
 
 @st.composite
@@ -70,7 +104,7 @@ def cases(draw: Draw) -> Case:
     chosen = draw(st.lists(sampled_from(pes), min_size=draw(sampled_from([1, 2, 2, 2])), max_size=4, unique=True))
     protocol = draw(sampled_from([Protocol(), Protocol(), Protocol(3, 4, 8), Protocol(1, 120, 128), Protocol(20, 8, 8)]))
     system["pe"]["ipcq"]["protocols"] = {"simple": protocol._asdict()}
-    return Case(system, chosen, draw(st.lists(steps, min_size=3, max_size=16)), protocol)
+    return Case(system, chosen, parts_of(draw, len(chosen), None, 16), protocol, waits=draw(st.booleans()))
 
 
 @st.composite
@@ -105,13 +139,24 @@ def switched_cases(draw: Draw) -> Case:
         op = draw(sampled_from(["add", "mul"]))
         through.append(Through(8 + plane, kind, draw(sampled_from(members)), tuple(members), op))
     kinds = sampled_from(["through", "through", "through", *KINDS])
-    plan = draw(st.lists(steps, min_size=3, max_size=14))
-    return Case(system, pes, [step._replace(kind=draw(kinds)) for step in plan], protocol, tuple(through))
+    return Case(system, pes, parts_of(draw, len(pes), kinds, 14), protocol, tuple(through), draw(st.booleans()))
 
 
-def links_of(plan: list[Step], ranks: int) -> tuple[dict[int, dict[Any, Any]], dict[tuple[int, int], tuple[int, str, str]]]:
-    """The queues for the sends of a plan, as a table of neighbours, and the plane and directions of each pair of ranks."""
-    pairs = sorted({tuple(sorted((step.rank % ranks, _peer(step, ranks)))) for step in plan if step.kind == "send"})
+LATE = sampled_from([0, 7, 60]), sampled_from([0, 5, 100])  # [cycle] the largest draws
+DRAWS = st.builds(Draws, st.integers(0, 2**64 - 1), *LATE, st.just(Fraction(1, 4)))
+
+
+@st.composite
+def perturbed_cases(draw: Draw) -> tuple[Case, Draws]:
+    """A case without routers, and draws."""
+    fluid = cases().filter(lambda case: "flit" not in case.system["cube"]["mesh"])
+    return draw(st.one_of(fluid, switched_cases())), draw(DRAWS)
+
+
+def links_of(parts: list[Part], ranks: int) -> tuple[dict[int, dict[Any, Any]], dict[tuple[int, int], tuple[int, str, str]]]:
+    """The queues for the sends of all plans, as a table of neighbours, and the plane and directions of each pair of ranks."""
+    sends = [step for part in parts for step in part.plan if step.kind == "send"]
+    pairs = sorted({tuple(sorted((step.rank % ranks, _peer(step, ranks)))) for step in sends})
     table: dict[int, dict[Any, Any]] = {rank: {} for rank in range(ranks)}
     ways = {}
     for number, (a, b) in enumerate(pairs if ranks > 1 else []):
@@ -130,6 +175,7 @@ class Work(NamedTuple):
     """What kernels know. `places`: a slice or an SRAM for each rank. `seen`: rank, cycle and newest tile after every step."""
 
     plan: list[Step]
+    ranks: tuple[int, ...]
     places: list[int]
     ways: dict[tuple[int, int], tuple[int, str, str]]
     seen: list[tuple[int, int, int]]
@@ -142,6 +188,8 @@ def kernel(work: Work, tl: Any) -> None:
     shapes: list[list[tuple[Any, str]]] = [[] for _ in range(ranks)]  # of the tiles of every rank
     for step in work.plan:
         own = step.rank % ranks
+        if own not in work.ranks:
+            continue
         mine = own == tl.rank
         have = shapes[own]
         kind = step.kind if have or step.kind in ("gemm", "elements", "idle", "through") else "load"
@@ -152,16 +200,30 @@ def kernel(work: Work, tl: Any) -> None:
             have.append((shape, dtype))
             if mine:
                 tiles.append(tl.load(place, shape, dtype, wait=step.flag, channel=CHANNELS[step.k % 4]))
+        elif kind == "strided":
+            shape, dtype = STRIDED[step.i % len(STRIDED)], DTYPES[step.k % 2]
+            have.append((shape, dtype))
+            strides = _strides(shape, dtype, step.j)
+            if mine:
+                how = {"wait": step.flag, "channel": CHANNELS[step.k % 4]}
+                tiles.append(tl.load(place + 8192, shape, dtype, strides=strides, **how))
+        elif kind == "scatter" and mine:
+            strides = _strides(*have[first], step.j, overlap=False)
+            done.append(tl.store(place + OUTPUT, tiles[first], strides=strides, wait=step.flag, channel=CHANNELS[step.k % 4]))
         elif kind == "store" and mine:
             done.append(tl.store(place + OUTPUT, tiles[first], wait=step.flag, channel=CHANNELS[step.k % 4]))
         elif kind == "math":
-            same = [one for one in range(len(have)) if have[one] == have[first]]
-            second, name = same[step.j % len(same)], ("exp", "add", "mul", "softmax", "sum")[step.k % 5]
-            if name == "sum" and len(have[first][0]) < 2:
+            names = ("exp", "add", "mul", "softmax", "sum", "cast")
+            name = names[step.k % len(names)]
+            if name in ("softmax", "sum") and len(have[first][0]) < 2:
                 name = "exp"
-            have.append((have[first][0][:-1], have[first][1]) if name == "sum" else have[first])
+            fits = [one for one in range(len(have)) if _spreads(have[first][0], have[one][0])]
+            second = fits[step.j % len(fits)]
+            have.append(_result(name, have[first], have[second], DTYPES[step.j % 2]))
             if mine and name in ("add", "mul"):
                 tiles.append(getattr(tl, name)(tiles[first], tiles[second]))
+            elif mine and name == "cast":
+                tiles.append(tl.cast(tiles[first], DTYPES[step.j % 2]))
             elif mine:
                 tiles.append(tl.sum(tiles[first], axis=-1) if name == "sum" else getattr(tl, name)(tiles[first]))
         elif kind == "dot":
@@ -175,7 +237,7 @@ def kernel(work: Work, tl: Any) -> None:
             done.append(_gemm(tl, step, place, work.places[step.k % ranks] + OUTPUT, have, tiles))
         elif kind == "elements" and mine:
             done.append(_elements(tl, step, place, work.places[step.k % ranks] + OUTPUT))
-        elif kind == "send" and ranks > 1:
+        elif kind == "send" and ranks > 1 and _peer(step, ranks) in work.ranks:
             _message(tl, work, step, shapes, tiles)
         elif kind == "through":
             _through(tl, work, step, shapes, tiles)
@@ -190,6 +252,36 @@ def kernel(work: Work, tl: Any) -> None:
             if mine:
                 del tiles[other]
         work.seen.append((tl.rank, now(tl), address(tl, tiles)))
+
+
+def _strides(shape: tuple[int, ...], dtype: str, number: int, overlap: bool = True) -> tuple[int, ...]:
+    """[B] Strides of a tensor with gaps; `overlap`: some axes have the stride 0 or go backwards."""
+    run, found = 1 + (number % 5 == 4), list[int]()
+    for length in reversed(shape):
+        found.insert(0, run)
+        run = run * length + (0, 1, 13)[number // 5 % 3]
+    if overlap and len(shape) > 1 and number % 7 == 5:
+        found[-2] = 0
+    elif overlap and number % 7 == 6:
+        found[0] = -found[0]
+    return tuple(one * (4 if dtype == "f32" else 2) for one in found)
+
+
+def _spreads(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
+    """Whether elementwise ops take operands of these shapes."""
+    return all(x == y or 1 in (x, y) for x, y in zip(reversed(a), reversed(b), strict=False))
+
+
+def _result(name: str, first: tuple[Any, str], second: tuple[Any, str], dtype: str) -> tuple[Any, str]:
+    """The shape and type of the result of a math op."""
+    shape, own = first
+    if name == "sum":
+        return shape[:-1], own
+    if name == "cast":
+        return shape, dtype
+    if name in ("add", "mul"):
+        return np.broadcast_shapes(shape, second[0]), "f32" if "f32" in (own, second[1]) else own
+    return shape, own
 
 
 def _fit(a: tuple[Any, str], b: tuple[Any, str]) -> bool:
@@ -213,9 +305,14 @@ def _gemm(tl: Any, step: Step, place: int, out: int, have: list[tuple[Any, str]]
     if b is None:
         b = tl.ref(place + INPUT, (n, k) if swap_b else (k, n), dtype)
     tile = (None, (4, 4, 4), (3, 5, 2), (8, 16, 3), (4, 8, 8), (64, 64, 64))[step.j % 6]
-    epilogue = ["exp"] * (step.j % 3)
+    epilogue: list[Any] = ["exp"] * (step.j % 3)
+    rows = [one for one in range(len(have)) if len(have[one][0]) <= 2 and all(
+        x in (1, y) for x, y in zip(reversed(have[one][0]), (n, m), strict=False))]  # fmt: skip
+    for one in rows[: step.k % 3]:
+        epilogue.insert(step.j % 2, (("add", "mul")[step.k % 2], tiles[one]))
     form = {"transpose_a": swap_a, "transpose_b": swap_b, "epilogue": epilogue, "tile": tile, "buffers": 1 + step.k % 3}
-    return tl.composite("gemm", a, b, out, channel=CHANNELS[step.k % 3], **form)
+    out_dtype = dtype if step.i % 4 else "f32"
+    return tl.composite("gemm", a, b, out, channel=CHANNELS[step.k % 3], out_dtype=out_dtype, **form)
 
 
 def _elements(tl: Any, step: Step, place: int, out: int) -> Any:
@@ -226,7 +323,8 @@ def _elements(tl: Any, step: Step, place: int, out: int) -> Any:
     tile: Any = (None, (1, 16), (1, 7), (1, 64))[step.k % 4]
     if name == "softmax":
         tile = None if tile is None else (1 + step.k % 3, shape[1])
-    return tl.composite("math", a, b, out_ptr=out, math_op=name, tile=tile, buffers=1 + step.k % 3)
+    form = {"tile": tile, "buffers": 1 + step.k % 3, "out_dtype": dtype if step.j % 3 else DTYPES[step.j % 2]}
+    return tl.composite("math", a, b, out_ptr=out, math_op=name, **form)
 
 
 def _message(tl: Any, work: Work, step: Step, shapes: list[list[tuple[Any, str]]], tiles: list[Any]) -> None:
@@ -250,6 +348,8 @@ def _message(tl: Any, work: Work, step: Step, shapes: list[list[tuple[Any, str]]
 def _through(tl: Any, work: Work, step: Step, shapes: list[list[tuple[Any, str]]], tiles: list[Any]) -> None:
     """Messages through switches. All members send tiles of one shape; receivers keep only the last message, or none."""
     form, dropped = work.through[step.i % len(work.through)], step.j % 2 == 0
+    if not set(form.members) <= set(work.ranks):
+        return
     shape, dtype = SHAPES[step.j % len(SHAPES)], DTYPES[step.k % 2]
     reduces = form.kind == "REDUCE"
     senders = form.members if reduces else (form.root,)
@@ -295,17 +395,26 @@ def places_of(config: SystemConfig, pes: list[str]) -> list[int]:
 
 
 def times_of(config: SystemConfig, case: Case, *, walk: str = "fast", skip: bool = True, step: int = 0) -> dict[str, Any]:
-    """A launch in kernbench. `step`: look at the machine after so many cycles, again and again."""
+    """The launches in kernbench. `step`: look at the machine after so many cycles, again and again."""
     places = places_of(config, case.pes)
-    table, ways = links_of(case.plan, len(case.pes))
-    work = Work(case.plan, places, ways, [], case.through)
+    table, ways = links_of(case.parts, len(case.pes))
+    seen: list[tuple[int, int, int]] = []
     store = MemoryStore()
     for place in set(places):
         store.write("hbm", place, np.ones(1 << 14, np.float32))
     log = OpLogger(store)
-    system = kernel_system(
-        config, lambda: system.host.launch("it", [PeWork(pe, kernel, (work,)) for pe in case.pes]), store=store, log=log
-    )
+
+    def body() -> None:
+        for part in case.parts:
+            if part.after:
+                system.host.wait(*(system.launches[number] for number in part.after))
+            work, grid = Work(part.plan, part.ranks, places, ways, seen, case.through), tuple(range(part.programs))
+            shares = [PeWork(case.pes[rank], kernel, (work,), grid, (part.programs,)) for rank in part.ranks]
+            system.host.launch("it", shares)
+        if case.waits:
+            system.host.wait()
+
+    system = kernel_system(config, body, store=store, log=log)
     machine = Machine(config, Program("kernels"), system.components, whole=True, walk=walk)
     system.bind(machine)
     forms = [SwitchQueueForm(one.plane, one.kind, one.root, one.members, one.op) for one in case.through]
@@ -317,7 +426,11 @@ def times_of(config: SystemConfig, case: Case, *, walk: str = "fast", skip: bool
     assert machine.failure() is None, machine.failure()
     result = machine.result().to_dict()
     said = {name: result[name] for name in ("status", "cycles", "counters")}
-    return said | {"stages": stages_of(log, config), "seen": sorted(work.seen)}
+    launches = []
+    for launch, part in zip(system.launches, case.parts, strict=False):
+        ends = [launch.per_pe.get(case.pes[rank]) for rank in part.ranks]
+        launches.append((launch.issued, [(None, None) if one is None else (one.start, one.end) for one in ends]))
+    return said | {"stages": stages_of(log, config), "seen": sorted(seen), "launches": launches}
 
 
 def stages_of(log: OpLogger, config: Any) -> list[tuple[str, str, int, int]]:
@@ -330,27 +443,66 @@ def stages_of(log: OpLogger, config: Any) -> list[tuple[str, str, int, int]]:
     return sorted(found)
 
 
+def oracle_of(config: SystemConfig, case: Case) -> tuple[dict[str, Any], list[tuple[int, int, int]]]:
+    """The arguments of the reference, and what its kernels will have seen."""
+    places = places_of(config, case.pes)
+    table, ways = links_of(case.parts, len(case.pes))
+    seen: list[tuple[int, int, int]] = []
+    launches = []
+    for part in case.parts:
+        work = Work(part.plan, part.ranks, places, ways, seen, case.through)
+        launches.append(Launch(part.ranks, partial(kernel, work), part.programs, part.after))
+    given = {"system": case.system, "pes": case.pes, "launches": launches, "links": table, "memory": places}
+    given |= {"roads": PlainRoads(config), "protocol": case.protocol, "through": case.through, "waits": case.waits}
+    return given, seen
+
+
 def check(case: Case) -> None:
     config = load_config(case.system, kind=SystemConfig)
-    places = places_of(config, case.pes)
-    table, ways = links_of(case.plan, len(case.pes))
-    work = Work(case.plan, places, ways, [], case.through)
-    of_system = case.system, case.pes, lambda tl: kernel(work, tl), table, places, PlainRoads(config), case.protocol
+    given, seen = oracle_of(config, case)
     if "flit" in case.system["cube"]["mesh"]:
-        reference: SystemKernels = FlitKernels(mesh_of(config), *of_system)
+        reference: SystemKernels = FlitKernels(mesh_of(config), **given)
     else:
-        reference = SystemKernels(*of_system, case.through)
-    want = reference.run()
-    got = times_of(config, case)
+        reference = SystemKernels(**given)
+    check_same(config, case, reference.run(), seen)
+
+
+def check_same(
+    config: SystemConfig, case: Case, want: dict[str, Any], seen: list[tuple[int, int, int]], draws: Draws | None = None,
+    jobs: dict[str, int] | None = None,
+) -> None:  # fmt: skip
+    """Each kind of run is that of the reference. `draws`, `jobs`: of a perturbed run."""
+
+    def times(**how: Any) -> dict[str, Any]:
+        if draws is None:
+            return times_of(config, case, **how)
+        ranges = Ranges(draws.latency, draws.start, draws.slowest)
+        seeded = SeededDraws(draws.seed, ranges)
+        seeded.jobs = jobs or {}
+        with perturbed(Perturbed(seeded, ranges)):
+            return times_of(config, case, **how)
+
+    got = times()
     assert got["status"] == want["status"]
-    assert got["seen"] == sorted(work.seen)
+    assert got["launches"] == want["launches"]
+    assert got["seen"] == sorted(seen)
     assert got["stages"] == want["stages"]
     assert got["cycles"] == want["cycles"]
     for name, counts in got["counters"].items():
         if name in want["counters"]:
             assert counts == want["counters"][name], name
     for how in ({"skip": False}, {"walk": "plain"}, {"step": 97}):
-        assert times_of(config, case, **how) == got, how
+        assert times(**how) == got, how
+
+
+def check_perturbed(case: tuple[Case, Draws]) -> None:
+    of, draws = case
+    config = load_config(of.system, kind=SystemConfig)
+    none = SystemKernels(**oracle_of(config, of)[0])
+    none.run()
+    given, seen = oracle_of(config, of)
+    want = PerturbedKernels(draws, given, none.moved).run()
+    check_same(config, of, want, seen, draws, none.moved)
 
 
 @settings(RELAXED, max_examples=25)
@@ -364,6 +516,19 @@ def test_kernels_take_the_cycles_of_the_reference(case: Case) -> None:
 @given(cases())
 def test_kernels_take_the_cycles_of_the_reference_for_long(case: Case) -> None:
     check(case)
+
+
+@settings(RELAXED, max_examples=15)
+@given(perturbed_cases())
+def test_perturbed_kernels_take_the_cycles_of_the_reference(case: tuple[Case, Draws]) -> None:
+    check_perturbed(case)
+
+
+@pytest.mark.nightly
+@settings(RELAXED, max_examples=1500)
+@given(perturbed_cases())
+def test_perturbed_kernels_take_the_cycles_of_the_reference_for_long(case: tuple[Case, Draws]) -> None:
+    check_perturbed(case)
 
 
 @settings(RELAXED, max_examples=25)

@@ -87,6 +87,7 @@ def _show_divisions(programs: BlockPrograms, *, as_json: bool, quiet: bool) -> i
     """Show how layers that are lowered part by part are divided, and the divisions that were compared by simulation: for each
     kind of layer in the first step of each phase."""
     from kernbench.cli.progress import counting_bar
+    from kernbench.workloads.blocks.division import LOADS
 
     kinds: dict[Hashable, Segment] = {}
     for step in {step.phase: step for step in reversed(programs.steps)}.values():
@@ -112,8 +113,11 @@ def _show_divisions(programs: BlockPrograms, *, as_json: bool, quiet: bool) -> i
             tokens = f"{row['rows']}, then {row['network_rows']}" if row["network_rows"] else str(row["rows"])
             weights = "a few tiles" if not row["ring"] else f"{row['ring']}/8"
             weights += f" + {row['extra']}/8" if row["extra"] else ""
+            weights += ", in order" if row["loads"] < LOADS else ""
             parts, slices = (str(row[name] or "whole") for name in ("part_rows", "slices"))
-            parts += " with products" if row["part_products"] else ""
+            parts += " with products" if row["part_products"] else ", also of the router" if row["part_router"] else ""
+            parts += f", {row['ahead']} ahead" if row["ahead"] else ""
+            slices += f", last cut in half {row['halved']} times" if row["halved"] else ""
             latents, cycles = "shared" if row["shares_latents"] else "all", row["cycles"]
             number = "n/a" if cycles is None else f"{cycles:,}"
             made.add_row(str(row["layer"]), tokens, parts, weights, slices, latents, number, row["verdict"])

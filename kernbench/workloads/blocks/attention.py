@@ -40,6 +40,7 @@ def in_parts(
     layer.set_phase("OUT_PROJ")
     (tiles,) = layer.tiles_that_stay((weight, base, weight.rows, weight.cols))
     group, dims = mixer.heads // mixer.kv_heads, (mixer.head_dim, mixer.value_dim)
+    outputs: list[int] = []  # the first output projection of each part
     for piece in pieces:
         new = store_new_keys(layer, {"k": made["k"], "v": made["v"]}, piece)
         for first, part in parts_of(piece, most):
@@ -48,10 +49,10 @@ def in_parts(
                 at, _ = head_offsets(layer, mixer, piece, head)
                 q = made["q"] + at + layer.act(first * group * mixer.head_dim)
                 to = out + layer.act(part.rows * head * group * mixer.value_dim)
-                attend_to_new(layer, mixer, part, q, to, new, piece, head, dims)
+                attend_to_new(layer, mixer, part, q, to, new, piece, head, dims, layer.not_far_ahead(outputs))
             layer.set_phase("OUT_PROJ")
             found = layer.take(part.rows * weight.cols)
-            layer.multiply_loaded(weight, part.rows, out, found, tiles, weight.rows)
+            outputs += layer.multiply_loaded(weight, part.rows, out, found, tiles, weight.rows)[:1]
             layer.add_bias(mixer.out_bias, found, layer.hidden, part.rows)
             layer.arena.give(out)
             yield found, piece.row + first, part.rows
@@ -131,12 +132,12 @@ def parts_of(piece: Piece, most: int) -> Iterator[tuple[int, Piece]]:
 
 def attend_to_new(
     layer: LayerEmitter, mixer: Attention, part: Piece, q: int, out: int, new: dict[str, int], piece: Piece, head: int,
-    dims: tuple[int, int],
+    dims: tuple[int, int], after: Sequence[int] = (),
 ) -> None:  # fmt: skip
     """The query heads of one key and value head of a part of a piece, over the new keys of the piece."""
     bits, group = layer.shape.kv_bits, mixer.heads // mixer.kv_heads
     k, v = (new[name] + bytes_of(piece.rows * head * dim, bits) for name, dim in zip(("k", "v"), dims, strict=True))
-    attend_to_tile(layer, mixer, part, group, q, out, (k, v), (piece.cached, piece.rows), dims, head, set())
+    attend_to_tile(layer, mixer, part, group, q, out, (k, v), (piece.cached, piece.rows), dims, head, set(), after)
 
 
 def project(layer: LayerEmitter, mixer: Attention, normed: int, rows: int, names: str) -> dict[str, int]:
@@ -231,9 +232,10 @@ def head_offsets(layer: LayerEmitter, mixer: Attention, piece: Piece, head: int)
 
 def attend_to_tile(
     layer: LayerEmitter, mixer: Attention | LatentAttention, piece: Piece, group: int, q: int, out: int, keys: tuple[int, int],
-    span: tuple[int, int], dims: tuple[int, int], head: int, begun: set[int],
+    span: tuple[int, int], dims: tuple[int, int], head: int, begun: set[int], after: Sequence[int] = (),
 ) -> None:  # fmt: skip
-    """Scores, softmax and output of the queries that see some of a tile; `begun`: queries that have an output already."""
+    """Scores, softmax and output of the queries that see some of a tile; `begun`: queries that have an output already. `after`:
+    jobs for which the scores wait."""
     start, count = span
     score_dim, value_dim = dims
     bits = layer.shape.kv_bits
@@ -249,6 +251,8 @@ def attend_to_tile(
         key, value = (place + bytes_of((low - start) * dim, bits) for place, dim in zip(keys, dims, strict=True))
         layer.set_phase("ATTENTION_SCORE")
         layer.te("qkt", q + layer.act(row * group * score_dim), key, scores, m, n, score_dim, unpacked_bits(bits), head)
+        if after:
+            layer.emit.behind(after)
         layer.set_phase("ATTENTION_SOFTMAX")
         if layer.shape.softcap:
             layer.vector("tanh", n, m, scores, scores)

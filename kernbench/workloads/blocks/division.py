@@ -30,7 +30,12 @@ class Blocks:
     #: 1: each of these parts also has products of its own before the attention and in a network without experts. Their weights
     #: are loaded once, and sums of a part over PEs go behind those of the part before
     part_products: int = 0
-    loads: int = LOADS  #: of weights that are in progress, for each transfer of weights that hides the setup of others
+    #: of weights that are in progress, for each transfer of weights that hides the setup of others; with fewer than `LOADS`,
+    #: weights of the mixer arrive nearly in their order
+    loads: int = LOADS
+    ahead: int = 0  #: parts whose scores run ahead of an output projection, at most; 0: all
+    part_router: int = 0  #: 1: the router, and a network for all rows beside experts, have products for each of these parts
+    halved: int = 0  #: how often the last slice of columns is cut in half: its sum has nothing to run beside
 
 
 def first_blocks(shape: BlockShape, config: NpuConfig, rows: int, *, prefetches: bool) -> Blocks:

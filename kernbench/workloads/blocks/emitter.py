@@ -15,7 +15,7 @@ from kernbench.config.kinds import beyond_scratchpad
 from kernbench.config.schema import NpuConfig
 from kernbench.workloads.blocks.arena import Arena
 from kernbench.workloads.blocks.batch import Batch, Piece
-from kernbench.workloads.blocks.division import Blocks
+from kernbench.workloads.blocks.division import LOADS, Blocks
 from kernbench.workloads.blocks.meetings import ALONE, Meeting, Seat
 from kernbench.workloads.blocks.memory import BlockMemory
 from kernbench.workloads.blocks.shape import BlockShape
@@ -29,6 +29,8 @@ from kernbench.workloads.transfers import LAYER_PART, in_flight, setup_bytes, ti
 
 _PIECE_BYTES = 64 << 10  #: activations and keys go through DMA in pieces of about this
 _TILE_KIB = (256, 128, 64, 32, 16, 8, 4, 2)
+_UNORDERED = 3  #: earlier loads that may end after a later one, because they are larger
+Part = tuple[int, int, int]  #: rows of a product, the first one of its source, and the first one of its output
 Tile = tuple[int, int, int]  #: of a matrix in the scratchpad: its place, its first column and its columns
 
 
@@ -65,6 +67,7 @@ class LayerEmitter(ABC):
         self._tile_bytes, of_weights = weight_ring(config, longest_column(shape), blocks.ring)
         self.paces = seat.shards * seat.groups > 1 and any(group.tokens > 1 for group in batch.groups)
         self._in_progress = deque[tuple[int, int]]()  # loads that the latest load does not wait for: their jobs and bytes
+        self._loads = blocks.loads
         self._ended: list[int] = []  # the load that it waits for
         self._loaded = -1, 0  # matrices that are loaded together: the address of the latest ones in DRAM and in the scratchpad
         self._weights = Ring(Buffer("weights", 0, of_weights, 0, 0), line, (config.spm.num_banks // 4 + 1) * line)
@@ -76,9 +79,21 @@ class LayerEmitter(ABC):
 
     def extend_weights(self) -> None:
         """Let the weights of the network also use bytes that the mixer has used, each as soon as the mixer has read it."""
+        self._loads = LOADS
         if self.blocks.extra:
             nbytes = self.config.spm.size_bytes * self.blocks.extra // 8
             self._weights.extend(Buffer("more weights", self.arena.take(nbytes), nbytes, 0, 0))
+
+    def parts_of(self, rows: int) -> list[Part]:
+        """The parts of the rows for which a router has products of its own; none if all rows have one."""
+        most = self.blocks.part_rows if self.blocks.part_router else 0
+        return [(min(most, rows - first), first, first) for first in range(0, rows, most)] if most else []
+
+    def not_far_ahead(self, outputs: Sequence[int]) -> Sequence[int]:
+        """The job for which the scores of the next part wait, so that the vector engines add up earlier parts before too many
+        softmaxes are ready. `outputs`: of each part before, the first job of its output projection."""
+        ahead = self.blocks.ahead
+        return outputs[-ahead : len(outputs) - ahead + 1] if 0 < ahead <= len(outputs) else ()
 
     def load_page_table(self) -> None:
         """The numbers of the pages of all sequences: transfers with the cache wait for them."""
@@ -179,10 +194,10 @@ class LayerEmitter(ABC):
 
     def product(
         self, name: str, rows: int, source: int, copy: int = 0, wait: tuple[int, int] | None = None, out: int | None = None,
-        parts: Sequence[int] = (),
+        parts: Sequence[Part] = (),
     ) -> int:  # fmt: skip
         """Rows times a matrix, at `out` or in a new buffer. `wait`: bytes that must be there before its weights are loaded.
-        `parts`: rows of parts that have products of their own."""
+        `parts`: these have products of their own."""
         weight, base, each = self.memory.weights[name]
         if out is None:
             out = self.take(rows * weight.cols)
@@ -195,7 +210,7 @@ class LayerEmitter(ABC):
 
     def columns(
         self, name: str, rows: int, source: int, copy: int, wait: tuple[int, int] | None, first: int, width: int,
-        out: int | None = None, parts: Sequence[int] = (),
+        out: int | None = None, parts: Sequence[Part] = (),
     ) -> int:  # fmt: skip
         """Rows times some columns of a matrix, at `out` or in a new buffer. `parts`: as of `product`."""
         weight, base, each = self.memory.weights[name]
@@ -228,10 +243,10 @@ class LayerEmitter(ABC):
         if not self.paces or not (self.prefetches or self.blocks.ring):
             return
         self._in_progress.append((load, nbytes))
-        least, left = self.blocks.loads * in_flight(self.config), sum(nbytes for _, nbytes in self._in_progress)
+        least, left = self._loads * in_flight(self.config), sum(nbytes for _, nbytes in self._in_progress)
         while len(self._in_progress) > least and left - self._in_progress[0][1] >= self._tile_bytes:
             before, ended = self._in_progress.popleft()
-            self._ended = [before]
+            self._ended = [*self._ended[-_UNORDERED:], before] if self._loads < LOADS else [before]
             left -= ended
         self.emit.behind(self._ended)
 
@@ -243,18 +258,15 @@ class LayerEmitter(ABC):
 
     def multiply(
         self, weight: Weight, rows: int, source: int, out: int, base: int, k: int, n: int, wait: tuple[int, int] | None = None,
-        parts: Sequence[int] = (),
+        parts: Sequence[Part] = (),
     ) -> None:  # fmt: skip
         tiles = self.tiles(weight, base, k, n, wait)
         if not parts:
             self.multiply_loaded(weight, rows, source, out, tiles, k)
             return
         for slot, col, width in tiles:
-            first = 0
-            for count in parts:
-                place = out + self.act(first * n + count * col)
-                self._gemm(weight, count, source + self.act(first * k), slot, place, k, width)
-                first += count
+            for count, at, to in parts:
+                self._gemm(weight, count, source + self.act(at * k), slot, out + self.act(to * n + count * col), k, width)
 
     def tiles(
         self, weight: Weight, base: int, k: int, n: int, wait: tuple[int, int] | None = None

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Sequence
 
 from kernbench.cmdq.footprint import bytes_of
-from kernbench.common.units import ceil_div, even_parts
-from kernbench.workloads.blocks.emitter import LayerEmitter
+from kernbench.common.units import ceil_div
+from kernbench.workloads.blocks.emitter import LayerEmitter, Part
 from kernbench.workloads.models.parts import Experts, Mlp
 
 _ACTIVATION = {"silu": "silu", "gelu": "gelu", "relu": "copy", "relu2": "mul"}  # vector operations that take as long
@@ -32,15 +32,15 @@ def feed_forward(layer: LayerEmitter, ffn: Mlp | Experts, normed: int, rows: int
 
 
 def in_slices(
-    layer: LayerEmitter, ffn: Mlp | Experts, normed: int, rows: int, slices: int
+    layer: LayerEmitter, ffn: Mlp | Experts, normed: int, rows: int, widths: Sequence[int]
 ) -> Generator[tuple[int, int], None, int]:
     """The output of a network in slices of columns: the down projections of all experts follow their gate and up projections.
 
     Yields the place and the number of elements of each slice when it is complete, so that its sum over PEs runs beside the next
-    slice; returns the place of all of them.
+    slice; returns the place of all of them. `widths`: [element] columns of each slice.
     """
     if isinstance(ffn, Mlp):
-        return (yield from _plain_in_slices(layer, ffn, normed, rows, slices))
+        return (yield from _plain_in_slices(layer, ffn, normed, rows, widths))
     routes, total, wait = _routed(layer, ffn, normed, rows)
     made = []
     for copy, some in _local(layer, ffn, rows):
@@ -57,7 +57,7 @@ def in_slices(
         layer.arena.give(gathered, *others)
         made.append((copy, some, place))
     first = 0
-    for width in even_parts(layer.hidden, slices):
+    for width in widths:
         at = total + layer.act(rows * first)
         for copy, some, place in made:
             layer.set_phase("MLP_DOWN")
@@ -73,13 +73,13 @@ def in_slices(
 
 
 def _plain_in_slices(
-    layer: LayerEmitter, mlp: Mlp, normed: int, rows: int, slices: int
+    layer: LayerEmitter, mlp: Mlp, normed: int, rows: int, widths: Sequence[int]
 ) -> Generator[tuple[int, int], None, int]:
     """The same without experts."""
     total = layer.take(rows * layer.hidden)
     place, *others = inner(layer, mlp, "", rows, normed, 0, None)
     first = 0
-    for width in even_parts(layer.hidden, slices):
+    for width in widths:
         at = total + layer.act(rows * first)
         layer.set_phase("MLP_DOWN")
         layer.columns("w_down", rows, place, 0, None, first, width, at)
@@ -97,19 +97,20 @@ def in_parts(layer: LayerEmitter, mlp: Mlp, normed: int, parts: Sequence[int]) -
     The tiles of the last matrix stay until the last part. The earlier products of a part with all tiles that fit begin when its
     input is there.
     """
-    place, *others = inner(layer, mlp, "", sum(parts), normed, 0, None, parts)
+    firsts = [sum(parts[:number]) for number in range(len(parts))]
+    places = [(count, first, first) for count, first in zip(parts, firsts, strict=True)]
+    place, *others = inner(layer, mlp, "", sum(parts), normed, 0, None, places)
     weight, base, _ = layer.memory.weights["w_down"]
     layer.set_phase("MLP_DOWN")
     (tiles,) = layer.tiles_that_stay((weight, base, weight.rows, weight.cols))
-    first, before = 0, list[int]()
-    for count in parts:
+    before: list[int] = []
+    for count, first, _ in places:
         layer.set_phase("MLP_DOWN")
         found = layer.take(count * weight.cols)
         source = place + layer.act(first * weight.rows)
         before = layer.multiply_loaded(weight, count, source, found, tiles, weight.rows, before)
         layer.add_bias(mlp.down_bias, found, layer.hidden, count)
         yield found, first, count
-        first += count
     layer.arena.give(place, *others)
 
 
@@ -117,11 +118,14 @@ def _routed(layer: LayerEmitter, ffn: Experts, normed: int, rows: int) -> tuple[
     """The places of the router's output and of the sum of experts, which begins with the network that all tokens use, and the
     bytes that say which rows an expert gets."""
     layer.set_phase("MLP_ROUTER")
-    routes = layer.product("router", rows, normed)
-    layer.add_bias(ffn.router_bias, routes, ffn.count, rows)
-    layer.vector("softmax", ffn.count, rows, routes, routes)
+    parts = layer.parts_of(rows)
+    routes = layer.product("router", rows, normed, parts=parts)
+    for count, _, first in parts or ((rows, 0, 0),):
+        place = routes + layer.act(first * ffn.count)
+        layer.add_bias(ffn.router_bias, place, ffn.count, count)
+        layer.vector("softmax", ffn.count, count, place, place)
     if ffn.shared is not None:
-        total = network(layer, ffn.shared, "shared_", rows, normed, 0, None)
+        total = network(layer, ffn.shared, "shared_", rows, normed, 0, None, parts)
         if ffn.shared_gate:
             layer.arena.give(layer.product("shared_gate", rows, normed))
             layer.split_vector("mul", layer.hidden, rows, total, total, total)
@@ -168,11 +172,14 @@ def _inner(mlp: Mlp) -> tuple[str, ...]:
     return ("w_gate", "w_up") if mlp.gated else ("w_up",)
 
 
-def network(layer: LayerEmitter, mlp: Mlp, prefix: str, rows: int, source: int, copy: int, wait: tuple[int, int] | None) -> int:
-    """The output of a network, in a new buffer."""
-    places = inner(layer, mlp, prefix, rows, source, copy, wait)
+def network(
+    layer: LayerEmitter, mlp: Mlp, prefix: str, rows: int, source: int, copy: int, wait: tuple[int, int] | None,
+    parts: Sequence[Part] = (),
+) -> int:  # fmt: skip
+    """The output of a network, in a new buffer. `parts`: these have jobs of their own."""
+    places = inner(layer, mlp, prefix, rows, source, copy, wait, parts)
     layer.set_phase("MLP_DOWN")
-    found = layer.product(f"{prefix}w_down", rows, places[0], copy, wait)
+    found = layer.product(f"{prefix}w_down", rows, places[0], copy, wait, parts=parts)
     layer.add_bias(mlp.down_bias, found, layer.hidden, rows)
     layer.arena.give(*places)
     return found
@@ -180,20 +187,18 @@ def network(layer: LayerEmitter, mlp: Mlp, prefix: str, rows: int, source: int, 
 
 def inner(
     layer: LayerEmitter, mlp: Mlp, prefix: str, rows: int, source: int, copy: int, wait: tuple[int, int] | None,
-    parts: Sequence[int] = (),
+    parts: Sequence[Part] = (),
 ) -> list[int]:  # fmt: skip
-    """The buffers of the products before the activation; the first one has the input of the down projection. `parts`: rows of
-    parts that have jobs of their own."""
+    """The buffers of the products before the activation; the first one has the input of the down projection. `parts`: these
+    have jobs of their own."""
     layer.set_phase("MLP_GATE_UP")
     if wait is not None and layer.shape.expert_vectors:
         each = ceil_div(bytes_of(layer.shape.expert_vectors, layer.shape.gain_bits), layer.align) * layer.align
         address = layer.memory.biases + copy * each
         layer.arena.give(layer.load("weight", layer.shape.gain_bits, address, layer.shape.expert_vectors))
     places = [layer.product(prefix + name, rows, source, copy, wait, parts=parts) for name in _inner(mlp)]
-    first = 0
-    for count in parts or (rows,):
+    for count, _, first in parts or ((rows, 0, 0),):
         _activate(layer, mlp, [place + layer.act(first * mlp.width) for place in places], count)
-        first += count
     return places
 
 

@@ -36,18 +36,20 @@ def in_parts(
     weight, base, _ = layer.memory.weights["wo"]
     of_values = _head_matrices(layer, "wv_b", mixer.kv_rank, mixer.value_dim, mixer.heads)
     *tiles, of_output = layer.tiles_that_stay(*of_values, (weight, base, weight.rows, weight.cols))
+    outputs: list[int] = []  # the first output projection of each part
     for piece in pieces:
         new = attention.store_new_keys(layer, {"latent": made["latent"]}, piece)["latent"]
         for first, part in attention.parts_of(piece, most):
             out = layer.take(part.rows * mixer.heads * mixer.kv_rank)
             q = queries + layer.act((piece.row + first) * mixer.heads * mixer.token_elements)
             dims, span = (mixer.token_elements, mixer.kv_rank), (piece.cached, piece.rows)
-            attention.attend_to_tile(layer, mixer, part, mixer.heads, q, out, (new, new), span, dims, 0, set())
+            after = layer.not_far_ahead(outputs)
+            attention.attend_to_tile(layer, mixer, part, mixer.heads, q, out, (new, new), span, dims, 0, set(), after)
             values = layer.take(part.rows * mixer.heads * mixer.value_dim)
             layer.set_phase("OUT_PROJ")
             _multiply_heads(layer, "wv_b", part.rows, out, values, mixer.kv_rank, mixer.value_dim, tiles)
             found = layer.take(part.rows * weight.cols)
-            layer.multiply_loaded(weight, part.rows, values, found, of_output, weight.rows)
+            outputs += layer.multiply_loaded(weight, part.rows, values, found, of_output, weight.rows)[:1]
             layer.add_bias(mixer.bias, found, layer.hidden, part.rows)
             layer.arena.give(out, values)
             yield found, piece.row + first, part.rows

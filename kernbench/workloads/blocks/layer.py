@@ -99,7 +99,7 @@ class BlockLayer(LayerEmitter):
             slices = self._slices(rows)
             if not slices:
                 yield from self._reduce(network, rows)
-            self._add_to_stream(x, network, rows, sliced=slices > 0)
+            self._add_to_stream(x, network, rows, sliced=bool(slices))
         self.arena.give(normed)
         if self.shape.closing is not None:
             self.set_phase("NORM")
@@ -152,7 +152,7 @@ class BlockLayer(LayerEmitter):
             yield from self._reduce(network, rows)
         self.set_phase("RESIDUAL")
         x = self.load("activation", self.act_bits, address, count)
-        self._add_to_stream(x, network, rows, sliced=slices > 0)
+        self._add_to_stream(x, network, rows, sliced=bool(slices))
         if self.shape.closing is not None:
             self.set_phase("NORM")
             self.split_vector(self.shape.closing.kind, self.hidden, rows, x, x)
@@ -289,20 +289,28 @@ class BlockLayer(LayerEmitter):
             return recurrences.mix_linear_attention(self, mixer, normed, pieces, rows)
         return recurrences.mix_state_space(self, mixer, normed, pieces, rows)
 
-    def _slices(self, rows: int) -> int:
-        """The slices of columns, each from a line on, in which the outputs of the network are added up; 0: as a whole."""
-        block, line = self.shape.block, self.config.spm.bank_width_bytes
+    def _slices(self, rows: int) -> list[int]:
+        """[element] The slices of columns, each from a line on, in which the outputs of the network are added up; none: as a
+        whole."""
+        block = self.shape.block
         whole = not self.blocks.slices or not self.paces or self.memory.together or block.parallel or block.norms == 4
         if whole or self.shape.shards == 1:
-            return 0
-        parts = even_parts(rows, self.shape.shards) if self.splits_rows else [rows]
+            return []
         slices = self.blocks.slices
-        while slices > 1:
-            lines = all(self.act(count * self.hidden) % (slices * line) == 0 for count in parts)
-            if lines and self.hidden % slices == 0:
-                return slices
+        while slices > 1 and not self._has_slices(rows, slices):
             slices //= 2
-        return 0
+        if slices < 2:
+            return []
+        halved = self.blocks.halved
+        while halved and not self._has_slices(rows, slices << halved):
+            halved -= 1
+        width = self.hidden // slices
+        return [width] * (slices - 1) + [width >> number for number in range(1, halved + 1)] + [width >> halved]
+
+    def _has_slices(self, rows: int, slices: int) -> bool:
+        """Whether slices of equal widths begin at lines, also those of the own rows of each shard."""
+        parts, line = even_parts(rows, self.shape.shards) if self.splits_rows else [rows], self.config.spm.bank_width_bytes
+        return self.hidden % slices == 0 and all(self.act(count * self.hidden) % (slices * line) == 0 for count in parts)
 
     def _network_of(self, ffn: Mlp | Experts, normed: int, rows: int) -> Generator[Meeting, None, int]:
         """The output of the network; PEs that share experts exchange rows here, and add up the slices of experts' outputs."""

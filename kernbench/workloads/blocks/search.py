@@ -23,7 +23,11 @@ from kernbench.workloads.models.parts import Experts, LatentAttention, Mlp
 RINGS = 7, 6, 5  #: eighths of the scratchpad that hold weights which are loaded ahead, most first
 EXTRAS = 5, 4, 3, 2, 1  #: further eighths of the scratchpad that hold weights from the network on, most first
 SLICES = 4, 8  #: slices of columns of a network's output
-PART_ROWS = QUERY_TOKENS  #: [token] of a part of a block
+PART_ROWS = QUERY_TOKENS  #: [token] of a part of a block, at most
+FEWER_ROWS = 64, 48, 32  #: [token] of smaller parts: sums begin earlier, but have more messages
+LOADS = 1  #: loads of weights in progress while the first weights of the mixer are loaded, and in a layer of small parts
+AHEAD = 2  #: parts whose scores run ahead
+HALVED = 2, 3, 4  #: how often the last slice is cut in half
 #: [token] of a part that has products of its own: small parts are added up soon, but have more messages
 PRODUCT_ROWS = PART_ROWS, 96, 64, 48, 32
 HALF_RINGS = 4, 5  #: eighths of the scratchpad that hold the weights of these parts
@@ -62,21 +66,37 @@ def _kinds(shape: BlockShape, *, parts: bool) -> Iterator[Kind]:
     block = shape.block
     if parts:
         yield lambda _: [{"part_rows": PART_ROWS}]
+        yield lambda best: [{"part_rows": rows} for rows in FEWER_ROWS if best.part_rows and isinstance(block.ffn, Experts)]
     if parts and isinstance(block.ffn, Mlp):
         for ring in HALF_RINGS:
             yield partial(_with_products, ring=ring)
+    if parts and isinstance(block.ffn, Experts):
+        yield lambda best: [{"loads": LOADS}] if best.part_rows else []
+    if parts and isinstance(block.mixer, LatentAttention) and block.mixer.q_rank:
+        yield lambda _: [{"shares_latents": 1}]
+    if parts and isinstance(block.ffn, Experts):
+        yield lambda best: [{"ahead": AHEAD}] if best.part_rows else []
     if isinstance(block.ffn, Experts):
         yield lambda _: [{"ring": ring} for ring in RINGS]
         yield lambda _: [{"extra": some} for some in EXTRAS]
         yield lambda best: [{"ring": best.ring - 1, "extra": some} for some in EXTRAS if best.ring in RINGS]
-    if parts and isinstance(block.mixer, LatentAttention) and block.mixer.q_rank:
-        yield lambda _: [{"shares_latents": 1}]
     if parts:
-        yield lambda best: [{"slices": some} for some in SLICES if not (best.part_products and isinstance(block.ffn, Mlp))]
+        yield lambda best: [{"slices": some} for some in SLICES if not _is_in_parts(best, shape)]
+        yield lambda best: [{"halved": times} for times in HALVED if best.slices and not _is_in_parts(best, shape)]
+    if parts and isinstance(block.ffn, Experts):
+        yield lambda best: [{"part_router": 1}] if best.part_rows else []
+        # values that other values have made better
+        yield lambda best: [{"slices": SLICES[0], "halved": HALVED[-1]}] if best.slices > SLICES[0] else []
+        yield lambda best: [{"ring": best.ring + 1, "extra": 0}] if best.extra else []
+
+
+def _is_in_parts(best: Blocks, shape: BlockShape) -> bool:
+    """Whether the outputs of the network are added up in parts of the rows."""
+    return best.part_products > 0 and isinstance(shape.block.ffn, Mlp)
 
 
 def _with_products(best: Blocks, *, ring: int) -> list[dict[str, int]]:
     """Parts with products of their own, beginning with the largest ones, or with those of the best division."""
     most = best.part_rows if best.part_products else PART_ROWS
-    how = {"ring": ring, "part_products": 1, "loads": 1}
+    how = {"ring": ring, "part_products": 1, "loads": LOADS}
     return [{**how, "part_rows": rows} for rows in PRODUCT_ROWS if rows <= most]

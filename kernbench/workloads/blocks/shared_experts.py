@@ -38,9 +38,9 @@ class SharedExpertsLayer(BlockLayer):
         some = [rows[number] if number < len(rows) else 0 for rows in self.replica_rows]
         return [count for rows in some for count in even_parts(rows, self.shape.shards)]
 
-    def _slices(self, rows: int) -> int:
-        """0: the outputs of experts go back to the PEs of their rows as a whole."""
-        return 0
+    def _slices(self, rows: int) -> list[int]:
+        """None: the outputs of experts go back to the PEs of their rows as a whole."""
+        return []
 
     def _network_of(self, ffn: Mlp | Experts, normed: int, rows: int) -> Generator[Meeting, None, int]:
         if not isinstance(ffn, Experts):

@@ -53,6 +53,8 @@ class Outline:
     operations: tuple[int, int] = (0, 0)
     full: bool = False  #: as few lanes as the slots allow
     window: int = LIMIT  #: lanes at a time, if their messages have slots
+    each: int = 0  #: lanes that begin in each step, if lanes follow each other; 0: lanes at a time are in lockstep
+    reused: int = 1  #: messages of a lane over the same queue, at most
     abreast: int = 0  #: lanes in lockstep whose messages are on their way at a time; 0: lanes follow each other closely
     pipelined: bool = False  #: whether lanes follow each other from the root or to it, as soon as messages can be on their way
     lockstep: bool = False  #: whether lanes at a time end together, so that the bytes of all steps count for the next lanes
@@ -80,13 +82,16 @@ class Outline:
         lane = nbytes / lanes / link * protocol.line_bytes / protocol.data_bytes
         flags = protocol.cycles * len(self.steps)
         messages = self.once[1] + (lanes - 1) * self.messages
-        chains = ceil(lanes / min(self.window, slots)) if self.lockstep else 1
+        chains = ceil(lanes / min(self.window, slots)) if self.lockstep and not self.each else 1
         first, others = chains * self.once[2] * lane, (lanes - chains) * self.share * lane
         far = (chains * self.once[3] + (lanes - chains) * self.waits) * lane
         busy = first + others + far
-        window = min(self.window, slots)
+        window = self.each or min(self.window, slots)
         # There and back: a slot is free when its credit has come. The first lanes have free slots.
-        waits = (2 * self.once[0] + flags) * lanes / window - self.once[0] if lanes > window else 0.0
+        if self.each:
+            waits = self.once[0] + (2 * self._longest + protocol.cycles) * (lanes * self.reused / slots - 1)
+        else:
+            waits = (2 * self.once[0] + flags) * lanes / window - self.once[0] if lanes > window else 0.0
         # A message is on its way for its latency and for the time of its bytes. Half of the link's time is for bytes that the
         # rank sends, which are counted among these messages.
         sending = max(waits, max(lanes * self.sending, self.turns) + busy / self.at_once) - MESSAGE * messages - busy / 2
@@ -95,8 +100,15 @@ class Outline:
         if self.pipelined:
             latency = max(first_lane + (lanes - 1) * self.sending, self.turns) + far
         else:
-            latency = max(first_lane * self._rounds(lanes, window), sending) + far
+            begun = min(lanes, window) if self.each else lanes
+            others_wait = (lanes - begun) / window * (self._longest + protocol.cycles)
+            latency = max(first_lane * self._rounds(begun, window) + others_wait, sending) + far
         return 1.0, latency, messages, first, others, sqrt(messages * (first + others)), done
+
+    @cached_property
+    def _longest(self) -> float:
+        """The longest latency of a step: each of the lanes that follow each other is in another step."""
+        return max((one.latency for one in self.steps), default=0.0)
 
     def _rounds(self, lanes: int, window: int) -> float:
         """Return how often the latencies of all steps count.

@@ -12,15 +12,12 @@ from functools import cache
 from itertools import product
 from math import prod
 
-from kernbench.ccl.contract import WIDTH, Shape
+from kernbench.ccl.contract import Shape
 from kernbench.ccl.halving_doubling import number_of, steps_of
 from kernbench.ccl.rings import RING, combining_of_kind, grid_of, sizes_of_kind
 from kernbench.ccl.schedule import Message, Schedule, Step, SwitchMessage
 
 TOGETHER = 16  #: messages of a rank in one step of a direct exchange
-#: Lanes of a tree that run at a time: as many as a queue of a tree has slots. A lane waits in each step until its message has
-#: arrived, and `WIDTH` lanes have too few messages for the links of all levels.
-LANES_OF_TREES = 2 * WIDTH
 
 
 def backwards(steps: Sequence[Step], adds: bool = True) -> list[Step]:
@@ -293,11 +290,10 @@ def vector_schedule(
     far: bool = False,
     loads: Iterable[int] | None = None,
     stores: Iterable[int] | None = None,
-    abreast: int = WIDTH,
 ) -> Schedule:
     """Return the schedule of a vector with this number of positions.
 
-    `loads` and `stores` are the ranks that load and store the vector; None means all ranks. `abreast` lanes run at a time.
+    `loads` and `stores` are the ranks that load and store the vector; None means all ranks.
     """
     every = _every(positions)
     having, getting = set(range(ranks) if loads is None else loads), set(range(ranks) if stores is None else stores)
@@ -309,7 +305,6 @@ def vector_schedule(
         [every if rank in getting else {} for rank in range(ranks)],
         vector=True,
         far=far,
-        abreast=abreast,
     )
 
 
@@ -337,7 +332,7 @@ def recursive_doubling(ranks: int, far: bool) -> Schedule:
 def tree_all_reduce(ranks: int, far: bool) -> Schedule:
     """Return the schedule of an all-reduce up and down two trees, with half of the elements on each tree."""
     down = double_tree(range(ranks))
-    return vector_schedule(ranks, 2, [*backwards(down), *down], far, abreast=LANES_OF_TREES)
+    return vector_schedule(ranks, 2, [*backwards(down), *down], far)
 
 
 @cache
@@ -435,23 +430,18 @@ def _from_root(name: str, shape: Shape, kind: int) -> tuple[int, list[Step]]:
     return 1, binomial(shape.ranks) if name == "binomial" else axis_broadcast(axes_of(shape, kind))
 
 
-def _abreast(name: str) -> int:
-    """Return the lanes that run at a time."""
-    return LANES_OF_TREES if name == "tree" else WIDTH
-
-
 @cache
 def from_root(name: str, shape: Shape, kind: int = RING) -> Schedule:
     """Return the schedule of a broadcast from rank 0."""
     positions, steps = _from_root(name, shape, kind)
-    return vector_schedule(shape.ranks, positions, steps, shape.sips > 1, loads=[0], abreast=_abreast(name))
+    return vector_schedule(shape.ranks, positions, steps, shape.sips > 1, loads=[0])
 
 
 @cache
 def to_root(name: str, shape: Shape, kind: int = RING) -> Schedule:
     """Return the schedule of a reduce to rank 0."""
     positions, steps = _from_root(name, shape, kind)
-    return vector_schedule(shape.ranks, positions, backwards(steps), shape.sips > 1, stores=[0], abreast=_abreast(name))
+    return vector_schedule(shape.ranks, positions, backwards(steps), shape.sips > 1, stores=[0])
 
 
 @cache

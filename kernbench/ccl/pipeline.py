@@ -65,14 +65,17 @@ class _Running:
         return True
 
 
-def in_turn(slices: Iterable[Slice], most: int, batch: int = 0, *, whole: bool = False, plain: bool = False) -> Slice:
+def in_turn(
+    slices: Iterable[Slice], most: int, batch: int = 0, *, each: int = 0, whole: bool = False, plain: bool = False
+) -> Slice:
     """Run slices concurrently, at most `most` at a time. The result is itself a slice, whose steps are rounds.
 
     In a round, each slice uses its message, and sends after the next slice has used its own message. The message of a slice
     therefore travels while other slices compute.
 
     With `batch`, that many slices begin together, and the next slices begin when all running slices are in their second half.
-    Without it, a slice begins as soon as another one has ended. With `whole`, all slices have sent at the end of a round; this
+    Without it, a slice begins as soon as another one has ended. With `each`, at most that many slices begin in a round, so that
+    slices that follow each other are in different steps. With `whole`, all slices have sent at the end of a round; this
     is necessary where several such results run in turn and share queues. `plain` runs such results: one turn each, in rounds.
     """
     left = iter(slices)
@@ -80,7 +83,7 @@ def in_turn(slices: Iterable[Slice], most: int, batch: int = 0, *, whole: bool =
     before: _Running | None = None
     while True:
         if not batch or _all_late(running):
-            begin = [_Running(new) for new in islice(left, min(batch or most, most - len(running)))]
+            begin = [_Running(new) for new in islice(left, min(batch or each or most, most - len(running)))]
             if begin and before is not None:  # messages are used in the order of their requests
                 yield from before
                 before = None

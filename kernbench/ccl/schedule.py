@@ -5,15 +5,15 @@ positions, or adds them to positions. A schedule is data, and the same data has 
 reference that adds in the same order (`replayed`), the table of neighbours (`Schedule.table`), and the cost model of the tuner.
 
 The buffer of a *vector* has the elements of a rank, divided among the positions. In a buffer of *blocks*, each position has the
-elements that one rank has for another rank. Long buffers are cut into lanes, which run one after another (`pipeline`). All
-ranks have the same steps and lanes, so the messages of a queue are sent and received in the same order.
+elements that one rank has for another rank. Long buffers are cut into lanes, which follow each other step by step (`pipeline`).
+All ranks have the same steps and lanes, so the messages of a queue are sent and received in the same order.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import Any, NamedTuple
@@ -30,13 +30,16 @@ from kernbench.components.builtin.switch_queue import MULTICAST, REDUCE, SwitchQ
 DIRECTIONS = ("E", "W", "S", "N")
 MAX_LANE_BYTES = 1 << 17  #: most bytes of a lane's buffer; a rank has up to three copies of it in its scratchpad
 MAX_BYTES = 3 << 18  #: most bytes of the buffers of all lanes that run at a time
+#: Lanes in different steps take at most 1 / SPARE of what the slots leave of a scratchpad.
+SPARE = 2
 
 
 class LaneBytes(NamedTuple):
     """The most bytes of the buffers of lanes."""
 
     each: int = MAX_LANE_BYTES
-    together: int = MAX_BYTES  #: of all lanes that run at a time
+    together: int = MAX_BYTES  #: of all lanes that run at a time, in different steps
+    begun: int = MAX_BYTES  #: of lanes that begin together
 
 
 USUAL = LaneBytes()
@@ -47,6 +50,7 @@ class LaneSpace:
     """What a rank of a schedule needs in its scratchpad."""
 
     vector: bool
+    far: bool  #: messages cross SIPs
     queues: int  #: of the rank that has the most
     held: float  #: buffers of a lane that a rank holds at most
     longest: float  #: buffers of a lane divided by its longest message
@@ -61,12 +65,14 @@ class LaneSpace:
         The elements of a position of a vector depend on the number of lanes, and so does the order of sums. The lanes of a
         vector therefore depend only on the size of a slot: a longest message fits into a slot.
         """
-        if slot_bytes <= LONG_SLOT:
-            return USUAL
         taken = self.queues * slots * slot_bytes
+        if not self.far or slot_bytes <= LONG_SLOT:
+            room = int((scratchpad - taken) / self.held)
+            return LaneBytes(together=min(MAX_BYTES, room // SPARE), begun=min(MAX_BYTES, room))
         together = int(min(taken, scratchpad - taken) / self.held)
         each = int(slot_bytes * min(self.longest, self.queues)) if self.vector else together // 2
-        return LaneBytes(max(MAX_LANE_BYTES, each), max(MAX_BYTES, together))
+        together = max(MAX_BYTES, together)
+        return LaneBytes(max(MAX_LANE_BYTES, each), together, together)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +84,11 @@ class Message:
     sent: tuple[int, ...]
     stored: tuple[int, ...]
     adds: bool = False
+
+    @property
+    def queue(self) -> Hashable:
+        """What tells the queue of the message from others."""
+        return self.source, self.target
 
     def reversed(self) -> Message:
         """Return the same positions in the opposite direction."""
@@ -112,6 +123,11 @@ class SwitchMessage:
         """The direction of the queue of the message."""
         return REDUCE if self.combines else MULTICAST
 
+    @property
+    def queue(self) -> Hashable:
+        """What tells the queue of the message from others."""
+        return self.root, self.members, self.direction
+
 
 Step = Sequence[Message | SwitchMessage]
 Blocks = Mapping[int, int]  #: by position: the block of memory that it is loaded from or stored to
@@ -128,7 +144,6 @@ class Schedule:
     stores: Sequence[Blocks]
     vector: bool = False  #: a buffer of the elements of a rank; else one of blocks
     far: bool = False  #: messages cross SIPs
-    abreast: int = WIDTH  #: lanes that run at a time, if their messages have slots
 
     @cached_property
     def widest(self) -> int:
@@ -176,13 +191,26 @@ class Schedule:
         return table
 
     @cached_property
-    def space(self) -> LaneSpace | None:
-        """What a rank needs in its scratchpad, if lanes may be as long as the slots of links between SIPs allow."""
-        if not self.far:
-            return None
+    def space(self) -> LaneSpace:
+        """What a rank needs in its scratchpad."""
         held = max((one.held for one in self.programs), default=0)
         queues = most_queues(self.table, self.through_switches)
-        return LaneSpace(self.vector, queues, max(1, held) / self.positions, self.positions / self.widest)
+        return LaneSpace(self.vector, self.far, queues, max(1, held) / self.positions, self.positions / self.widest)
+
+    @cached_property
+    def reused(self) -> int:
+        """The messages that a lane sends over the busiest queue."""
+        found = Counter(one.queue for step in self.steps for one in step)
+        return max(found.values(), default=1)
+
+    def pace(self, slots: int) -> tuple[int, int]:
+        """Return how many lanes begin in each step, and how many run at a time, if queues have this many slots.
+
+        In each step, the lanes that run send at most as many messages over a queue as it has slots. If a queue has too few
+        slots for lanes in different steps, as many lanes as it has slots run in lockstep, and begin together.
+        """
+        together, each = max(1, min(WIDTH, slots)), min(WIDTH, slots // self.reused)
+        return (each, running) if (running := each * len(self.steps)) > together else (together, together)
 
     @cached_property
     def programs(self) -> Sequence[Program]:
@@ -219,7 +247,7 @@ class Schedule:
 
     def lane_bytes(self, slots: int, slot_bytes: int, scratchpad: int) -> LaneBytes:
         """Return the limits for lanes on ranks whose scratchpads have this size [B]."""
-        return USUAL if self.space is None else self.space.lane_bytes(slots, slot_bytes, scratchpad)
+        return self.space.lane_bytes(slots, slot_bytes, scratchpad)
 
     def lanes(self, count: int, itemsize: int, slot_bytes: int, most: LaneBytes = USUAL) -> int:
         """Return the number of lanes into which `n_elem` elements are cut."""
@@ -330,10 +358,12 @@ def run_schedule(memory: Memory, schedule: Schedule, count: int) -> None:
     most = schedule.lane_bytes(tl.slots, tl.slot_bytes, tl.limits().scratchpad_bytes)
     number = schedule.lanes(count, itemsize, tl.slot_bytes, most)
     lane_bytes = -(-(count if schedule.vector else count * schedule.positions) * itemsize // number)
-    at_once = max(1, min(schedule.abreast, tl.slots, most.together // max(1, lane_bytes)))
+    each, running = schedule.pace(tl.slots)
+    begun, together = (room // max(1, lane_bytes) for room in (most.begun, most.together))
+    running = max(1, min(each, begun), min(running, together))
     program = schedule.programs[tl.rank]
     lanes = (_Buffer(memory, program, Lane(schedule, part, count)).slices() for part in cut((0, count), number) if part[1])
-    run(tl, in_turn(lanes, at_once))
+    run(tl, in_turn(lanes, running, each=each))
 
 
 def run_signals(tl: Any, schedule: Schedule) -> None:

@@ -124,7 +124,7 @@ def test_between_one_and_several_lanes_the_error_of_as_many_lanes_counts() -> No
 
 def test_messages_that_wait_for_slots_are_counted() -> None:
     """Links of 2,760 cycles: an algorithm whose few slots are soon full waits for credits, and is not chosen."""
-    one = replace(tuner("a100_8x", 8), given=Queues(4, 16 << 10))
+    one = replace(tuner("a100_8x", 8), given=Queues(4, 8 << 10))
     choice = one.choose("all_reduce", 1 << 17, "f16")
     times = {}
     for name in (choice.name, "recursive_doubling"):
@@ -313,11 +313,19 @@ def test_a_queue_carries_as_many_messages_as_slots_until_a_credit_is_back() -> N
 
 def test_lanes_of_a_vector_that_run_in_turn_wait_for_each_other() -> None:
     """n lanes are done with n - 1 steps after n latencies, except for the first step."""
+    assert latency_of_lanes(slots=4, lanes=(1, 2, 3, 4, 8)) == pytest.approx([400, 700, 550, 500, 1000])
+
+
+def test_lanes_that_follow_each_other_wait_for_one_step() -> None:
+    """With a slot for each of the four messages of four lanes, the next four lanes are one step behind."""
+    assert latency_of_lanes(slots=16, lanes=(1, 2, 3, 4, 8, 16)) == pytest.approx([400, 700, 550, 500, 600, 800])
+
+
+def latency_of_lanes(slots: int, lanes: tuple[int, ...]) -> list[float]:
     steps = [[Message(0, 1, (0,), (0,)), Message(1, 0, (0,), (0,))] for _ in range(4)]
-    made = outline_of(vector_schedule(2, 1, steps, loads=range(2)), Routes(Latencies(100, 0, 0, 1e9), [(0, 0, 0)] * 2, 1))
-    made = replace(made, full=True, widest=1.0)  # one lane for each slot
-    latency = [made.features(64 * lanes, 2, 8, 64, 1e9)[1] for lanes in (1, 2, 3, 4, 8)]
-    assert latency == pytest.approx([400, 700, 550, 500, 1000])
+    schedule, routes = vector_schedule(2, 1, steps, loads=range(2)), Routes(Latencies(100, 0, 0, 1e9), [(0, 0, 0)] * 2, 1)
+    made = replace(outline_of(schedule, routes, 0, slots), full=True, widest=1.0)  # one lane for each slot
+    return [made.features(64 * one, 2, 99, 64, 1e9)[1] for one in lanes]
 
 
 def test_the_model_alone_is_near_simulations() -> None:

@@ -20,6 +20,7 @@ def _tiles(value: Any) -> Any:
     return value
 
 
+DramKind = Literal["hbm", "gddr", "lpddr"]
 Tile = tuple[Count, Count]
 Tiles = Annotated[
     tuple[Tile, ...],
@@ -32,7 +33,7 @@ Tiles = Annotated[
 class Chip(Section):
     """A chip that can be bought or rented (docs/reference/chips.md)."""
 
-    younger: ClassVar[frozenset[str]] = frozenset({"host_link_gb_s"})
+    younger: ClassVar[frozenset[str]] = frozenset({"host_link_gb_s", "dram_kind"})
 
     name: str = Field(description="the vendor's name of the chip")
     kind: Literal["gpu", "systolic", "tensix", "npu"] = Field(
@@ -45,6 +46,11 @@ class Chip(Section):
         default=True, description="whether the multipliers accept floats of 8 bits; if not, kernels expand them to 16 bits"
     )
     rated_memory_gb_s: Rate = Field(description="[GB/s] the vendor's DRAM bandwidth")
+    dram_kind: DramKind | None = Field(
+        default=None,
+        description="kind of DRAM; chips with the same kind of cores and of DRAM have about the same latency of DRAM, and "
+        "sustain about the same share of the vendor's DRAM bandwidth",
+    )
     rated_clock_ghz: Rate = Field(description="[GHz] clock for which the vendor states the rate of products")
     power_w: Rate | None = Field(default=None, description="[W] the vendor's power limit")
     flop_pj: Rate | None = Field(

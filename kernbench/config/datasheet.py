@@ -15,7 +15,7 @@ from typing import Any, Literal
 from kernbench.common.errors import ABSENT, InputError, Problem
 from kernbench.common.spelling import meant
 from kernbench.common.units import plain_number
-from kernbench.config.chip import Chip
+from kernbench.config.chip import Chip, DramKind
 from kernbench.config.document import Document
 from kernbench.config.fields import Count, Flag, Frequency, Rate, Rates, Size
 from kernbench.config.places import KEY, PathLike
@@ -83,6 +83,10 @@ class Datasheet(Section):
     )
     memory_bytes: Size = Field(description="[byte] size of the DRAM")
     memory_gb_s: Rate = Field(description="[GB/s] the vendor's DRAM bandwidth")
+    dram_kind: DramKind | None = Field(
+        default=None,
+        description="kind of DRAM; default: the value of `memory_like`. If `like` has another kind, `memory_like` is needed",
+    )
     cache_bytes: Size | None = Field(
         default=None, description="[byte] size of the last-level cache that all cores share; absent: no cache"
     )
@@ -173,7 +177,8 @@ def with_constants(machine: NpuConfig, constants: Constants, *, measured: bool =
         cache = max(constants.cache_rate, constants.cache_need * Fraction(chip.macs(16)))
         stream = constants.stream_rate * cache / constants.cache_rate
     clock = machine.freq_ghz
-    rate = constants.product_share * chip.power_share * chip.cores * Fraction(chip.macs(8))
+    rated = chip.cores * Fraction(chip.macs(8)) * chip.rated_clock_ghz / clock  # a laboratory may state another clock
+    rate = constants.product_share * chip.power_share * rated
     te = machine.te.model_copy(update={"macs_per_cycle": _near(rate / machine.te.engines)})
     peak = constants.memory_share * chip.rated_memory_gb_s / clock / machine.dram.channels
     latency = round(latency_ns * clock)
@@ -204,6 +209,11 @@ def machine_document(document: Document, load: Callable[[str], Any], names: Sequ
             rule = "it must be the name of another chip; to list the chips, use kbsim config list"
             raise InputError(document.problem((key,), rule, name, meant(name, list(names))))
         relatives[key] = load(name)
+    own, other = sheet.dram_kind, _chip(relatives["like"]).dram_kind
+    if own and other and own != other and sheet.memory_like is None:
+        rule = f"{sheet.like} has {other}"
+        remedy = "name a chip in memory_like, from which the share of the DRAM bandwidth and the DRAM latency are taken"
+        raise InputError(document.problem(("dram_kind",), rule, own, remedy))
     data, origins = _machine(sheet, relatives)
     places = _places(document, origins, sheet)
     return Document(document.source, _merged(data, sheet.machine), document.text, document.suffix, places)
@@ -232,6 +242,8 @@ def _machine(sheet: Datasheet, relatives: Mapping[str, NpuConfig]) -> tuple[dict
         "core_shared_bytes",
     )  # fmt: skip
     chip |= {key: value for key in optional if (value := getattr(sheet, key)) is not None}
+    if kind := sheet.dram_kind or _chip(relatives["memory_like"]).dram_kind:
+        chip["dram_kind"] = kind
     if sheet.power_w is not None and sheet.process_nm is not None:
         chip["flop_pj"] = FLOP_PJ[sheet.process_nm]
     chip |= {name: value for name, value in core.chip.items() if value is not None}
@@ -260,7 +272,10 @@ def _machine(sheet: Datasheet, relatives: Mapping[str, NpuConfig]) -> tuple[dict
                "reduction_trees": sheet.cores if model.kind == "gpu" else max(1, sheet.core_lanes * sheet.cores // TREE_LANES)},
         "chip": chip,
     }  # fmt: skip
-    return _plain(data), _origins(chip)
+    origins = _origins(chip)
+    if sheet.dram_kind is None:
+        origins["chip", "dram_kind"] = "memory_like"
+    return _plain(data), origins
 
 
 def _origins(chip: Mapping[str, Any]) -> dict[PathLike, str]:

@@ -99,6 +99,7 @@ def test_values_say_which_line_or_chip_they_come_from(tmp_path: Path) -> None:
         ("cores: 108", "core: 108", ":4:1: core: there is no such key; did you mean cores?"),
         ("{8: 2048, 16: 1024, 32: 512}", "{}", ":6:12: core_macs = an empty mapping, but it must have at least 1 key"),
         ("links: 12", "machine: {te: {engine: 2}}", "te.engine"),
+        ("cores: 108", "dram_kind: gddr\ncores: 108", ":4:12: dram_kind = \"gddr\", but a100 has hbm; name a chip"),
     ],
 )
 def test_a_wrong_datasheet_is_refused(tmp_path: Path, old: str, new: str, said: str) -> None:
@@ -117,6 +118,25 @@ def test_a_chip_without_measurements_has_the_constants_of_other_chips() -> None:
     assert product_share(new) == pytest.approx(beside_power, rel=1e-3)
     assert (new.chip.cores, new.chip.rated_memory_gb_s) == (128, 1008)
     assert as_new(replace(table, chip="l40", machine=load_config("l40"))) is None  # its file is already made in this way
+
+
+def test_the_kind_of_dram_says_which_chips_have_its_share_and_latency(tmp_path: Path) -> None:
+    a100 = load_config("a100")
+    gddr = a100.model_copy(update={"chip": a100.chip.model_copy(update={"dram_kind": "gddr"})})
+    unknown = a100.model_copy(update={"chip": a100.chip.model_copy(update={"dram_kind": None})})
+    table = Table("t", "a100", "kernel_only", "operations", a100, [], 0)
+    found = [as_new(replace(table, elsewhere=one)) for one in (a100, gddr, unknown)]
+    shares = [memory_share(one) for one in found if one is not None]
+    mi210, a6000 = memory_share(load_config("mi210")), memory_share(load_config("a6000"))
+    assert shares == pytest.approx([mi210, a6000, a6000], rel=1e-4)  # without a kind, that of chips of the vendor
+    for text, kind in (("", "hbm"), ("memory_like: a6000\n", "gddr"), ("memory_like: l40\ndram_kind: hbm\n", "hbm")):
+        machine = made(tmp_path, OWN + text)
+        assert machine.chip is not None and machine.chip.dram_kind == kind
+
+
+def test_every_chip_with_dram_says_its_kind() -> None:
+    for name in chip_names():
+        assert (load_config(name).chip.dram_kind is None) == name.startswith(("ethos", "ndp")), name
 
 
 def test_a_core_takes_as_many_bytes_for_a_multiply_add_as_other_cores() -> None:

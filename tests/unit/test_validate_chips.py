@@ -12,10 +12,11 @@ import pytest
 from kernbench.analysis.chips.baselines import three_number_errors, three_numbers
 from kernbench.analysis.chips.calibrate import calibrate
 from kernbench.analysis.chips.columns import class_of
-from kernbench.analysis.chips.leave_out import left_out
+from kernbench.analysis.chips.leave_out import as_new, left_out
 from kernbench.analysis.chips.tables import Table, other_tables, read_tables
 from kernbench.common.errors import InputError
 from kernbench.config import load_config
+from kernbench.config.datasheet import constants_of, memory_share, product_share
 from kernbench.config.runtime import load_runtime
 from kernbench.validate.chips import FOLDER, Target, validate_chips
 from kernbench.validate.run import Options, Runner
@@ -190,6 +191,29 @@ def test_shares_of_other_chips_are_compared_beside_their_limits_of_power(tmp_pat
     assert chip is not None and other.chip is not None and other.chip.power_share < 1 == chip.power_share
     share = other.te.macs_per_cycle / (other.chip.cores * other.chip.macs(8)) / other.chip.power_share
     assert float(machine.te.macs_per_cycle / (chip.cores * chip.macs(8))) == pytest.approx(float(share))
+
+
+def test_a_chip_left_out_has_the_dram_of_chips_with_the_same_kind(tmp_path: Path) -> None:
+    """The only other chip with a table has GDDR, and takes its products to the chip that is left out."""
+    folder_of(tmp_path, "rtx4090")
+    a100, rtx = read_tables(folder_of(tmp_path, "a100"))
+    machine, _ = left_out(a100, [a100, rtx])
+    assert memory_share(machine) == pytest.approx(memory_share(load_config("mi210")), rel=1e-4)
+    assert memory_share(left_out(rtx, [a100, rtx])[0]) == pytest.approx(memory_share(load_config("a6000")), rel=1e-4)
+
+
+def test_a_table_left_out_keeps_the_clock_that_its_laboratory_states(tmp_path: Path) -> None:
+    """A fitted value of the laboratory is lost, and the rate of products follows from other chips and this clock."""
+    (table,) = read_tables(folder_of(tmp_path, "mi210", "llmcompass_matmul"))
+    assert table.elsewhere is not None and table.machine is not None
+    assert table.elsewhere.te.macs_per_cycle == load_config("mi210").te.macs_per_cycle > table.machine.te.macs_per_cycle
+    machine, _ = left_out(table, [table])
+    clock = float(table.elsewhere.chip.rated_clock_ghz / machine.freq_ghz)
+    assert clock == pytest.approx(1.4 / 1.7)
+    others = [constants_of(load_config(name)).product_share for name in ("a100", "a6000", "rtx4090")]
+    assert float(product_share(machine)) == pytest.approx(clock * float(sorted(others)[1]), rel=1e-4)
+    new = as_new(table)
+    assert new is not None and float(product_share(new)) == pytest.approx(clock * float(sorted(others)[1]), rel=1e-4)
 
 
 def test_a_table_of_a_chip_without_a_machine_is_skipped(tmp_path: Path) -> None:

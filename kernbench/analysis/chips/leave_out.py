@@ -62,8 +62,6 @@ REFITTED = {
 }
 #: the constants of a runtime profile that are fitted to tables of whole models, and its starts of operations
 OF_MODELS = ("step_ns", "prompt_ns", "sequence_ns", "vocabulary_ns", "result_byte_ns")
-#: Calibrated GPUs by their kind of DRAM. A dependent load takes 391 and 393 ns from HBM, 250 and 308 ns from GDDR.
-DRAM_KINDS = (frozenset({"a100", "mi210"}), frozenset({"a6000", "rtx4090"}))
 MAX_ROWS = 60  #: rows of each other table in such a fit, evenly spaced
 
 
@@ -124,10 +122,10 @@ def as_new(table: Table, *, measured: bool = False) -> NpuConfig | None:
 
 
 def _same_dram(machine: NpuConfig) -> list[NpuConfig]:
-    """The other calibrated chips with the same kind of DRAM."""
-    own = machine.source.removesuffix(".yaml")
-    names = next((some for some in DRAM_KINDS if own in some), frozenset())
-    return [one for name, one in _chips() if name in names and name != own]
+    """The other calibrated chips with the same kind of cores and of DRAM, of any vendor."""
+    assert machine.chip is not None
+    kind = machine.chip.dram_kind
+    return [one for _, one in _calibrated_beside(machine) if kind and one.chip and one.chip.dram_kind == kind]
 
 
 def _under(table: Table) -> list[Case]:
@@ -204,16 +202,19 @@ def _of_others(machine: NpuConfig, table: Table, measured: set[str]) -> NpuConfi
 
 def _alike_chips(machine: NpuConfig, measured: Container[str] = ()) -> list[tuple[str, NpuConfig]]:
     """Other calibrated chips of the same kind; if there are any, only measured ones, and of these only those of the vendor."""
+    assert machine.chip is not None
+    others = _calibrated_beside(machine)
+    others = [pair for pair in others if pair[0] in measured] or others
+    vendor = machine.chip.name.split()[0]
+    return [pair for pair in others if pair[1].chip and pair[1].chip.name.split()[0] == vendor] or others
+
+
+def _calibrated_beside(machine: NpuConfig) -> list[tuple[str, NpuConfig]]:
+    """The other calibrated chips of the same kind."""
     chip = machine.chip
     assert chip is not None
-    others = [
-        (name, one)
-        for name, one in _chips()
-        if one.chip and one.chip.calibrated and one.chip.kind == chip.kind and one.source != machine.source
-    ]
-    others = [pair for pair in others if pair[0] in measured] or others
-    vendor = chip.name.split()[0]
-    return [pair for pair in others if pair[1].chip and pair[1].chip.name.split()[0] == vendor] or others
+    found = [(name, one) for name, one in _chips() if one.source != machine.source]
+    return [(name, one) for name, one in found if one.chip and one.chip.calibrated and one.chip.kind == chip.kind]
 
 
 def _with_constants(machine: NpuConfig, table: Table, others: Sequence[NpuConfig]) -> NpuConfig:
@@ -227,9 +228,10 @@ def _with_constants(machine: NpuConfig, table: Table, others: Sequence[NpuConfig
     changed: dict[str, Any] = {}
     if table.family == "operations":
         shares = [_product_share(one) / one.chip.power_share for one in others if one.chip]
-        rate = median(shares) * chip.power_share * chip.cores * chip.macs(8)
+        clock = chip.rated_clock_ghz / machine.freq_ghz  # a laboratory may state another clock than that of the file
+        rate = median(shares) * chip.power_share * clock * chip.cores * chip.macs(8)
         changed["te"] = machine.te.model_copy(update={"macs_per_cycle": Fraction(rate).limit_denominator(10**6)})
-        share = median([_memory_share(one) for one in others])
+        share = median([_memory_share(one) for one in _same_dram(machine) or others])
         peak = Fraction(share * _rated_rate(chip, machine)).limit_denominator(10**6)
         changed["dram"] = machine.dram.model_copy(update={"peak_bw_bytes_per_cycle": peak})
     return machine.model_copy(update={"chip": chip.model_copy(update=update), **changed})

@@ -86,7 +86,7 @@ class Table:
     skipped: str = ""
     notes: list[str] = field(default_factory=list)
     place: str = ""  #: the laboratory that measured the table, if it is not the usual one
-    elsewhere: NpuConfig | None = None  #: the machine without the values of this laboratory
+    elsewhere: NpuConfig | None = None  #: the machine without the values that were fitted to tables of this laboratory
 
 
 def read_tables(folder: Path) -> Iterator[Table]:
@@ -188,9 +188,10 @@ def _read(
             yield Table(label, chip, runtime, family, None, [], len(some), why)
             continue
         place = places.get(entry.get("place", ""), {}).get(chip, {})
+        stated = overrides | place.get("stated", {})
         elsewhere, machine = (
             load_config(chip, {key: str(value) for key, value in some_values.items()})
-            for some_values in (overrides, overrides | place)
+            for some_values in (stated, stated | place.get("fitted", {}))
         )
         reader = READERS[entry["reader"]]
         cases, notes = [], []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -176,6 +177,26 @@ def test_a_constant_that_no_row_depends_on_has_the_widest_interval(tmp_path: Pat
     assert rate.high / rate.value == pytest.approx(WIDEST)
     memory = found["dram.peak_bw_bytes_per_cycle"]
     assert memory.high / memory.value < 1.1
+
+
+def test_intervals_of_95_percent_contain_the_constants_that_made_the_rows() -> None:
+    """In 12 fits of rows with noise, 36 intervals; the value of the file, which counts in a fit, is the true one."""
+    machine, runtime, rng = load_config("a100"), load_runtime("nccl_events"), Random(1)
+    timer = OperationTimer(machine, runtime, simulate=False)
+
+    def case(ranks: int, size: int) -> Case:
+        op = Collective("all_reduce", ranks, 1 << size, node=8)
+        took = timer.time(op).ns * 2 ** rng.gauss(0, 0.1)
+        return Case("", op.name, took, "ns", None, 0.0, 0.0, 1.0, lambda one: one.time(op).ns, operation=op)
+
+    inside = []
+    for _ in range(12):
+        rows = [case(ranks, size) for ranks in (2, 4, 8) for size in range(10, 30, 3)]
+        found = fit(rows, machine, runtime, constants_for(rows, machine, runtime)).constants
+        inside += [one.low <= one.before <= one.high for one in found]
+        widths = {one.constant.path: one.high / one.low for one in found}
+        assert 1.02 < widths["chip.links_share"] < 1.5 and 1.05 < widths["chip.link_latency_ns"] < 3
+    assert len(inside) == 36 and sum(inside) >= 32
 
 
 def test_a_launch_is_fitted_under_the_key_that_the_profile_looks_up(tmp_path: Path) -> None:

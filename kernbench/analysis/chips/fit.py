@@ -198,7 +198,8 @@ def fit(
     solved = least_squares(
         residuals, np.array(first), bounds=(lowest, highest), loss=loss, diff_step=FINE, x_scale=1.0, max_nfev=STEPS, **near
     )
-    spread = _spread(solved.jac[:count], residuals(solved.x)[:count])
+    slopes = SOFT * solved.jac[:count]  # scipy multiplies them by the root of the slope of the loss, which is 1 / SOFT at 0
+    spread = _spread(slopes, residuals(solved.x)[:count])
     fitted = []
     for one, was, start, factor, wide, usual in zip(
         constants, rows.before, rows.begin, solved.x, spread, spreads, strict=True

@@ -12,6 +12,7 @@ from statistics import fmean
 
 import pytest
 
+import kernbench.analysis.chips.choice as choice_module
 from kernbench.analysis.chips.calibrate import constants_for
 from kernbench.analysis.chips.choice import UNCHANGED, chosen_fit, shapes
 from kernbench.analysis.chips.fit import SPREAD, SPREADS, predictions, relative_errors, value_at, with_values
@@ -151,6 +152,31 @@ def test_one_group_shows_a_bandwidth_with_a_tenth_if_it_is_alone() -> None:
             cases, [case.op for case in cases], machine, runtime, lambda some: constants_for(some, machine, runtime)
         )
         assert choice.name == name
+
+
+@pytest.mark.parametrize(("seed", "others"), [(0, False), (2, False), (4, True)])
+def test_seven_rows_with_noise_are_not_taken_for_rows_of_other_constants(seed: int, others: bool) -> None:
+    check("norms", seed, 0.2, others=others, only=("small shapes",))
+
+
+def test_where_times_explain_the_rows_as_well_as_all_constants_rates_are_fitted_too() -> None:
+    """Seven small norms hardly depend on a rate, but the seven larger ones do."""
+    check("norms", 3, 0.05, others=True, only=("large shapes",))
+
+
+def test_five_rows_of_little_noise_show_another_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From two or three of the rows, which move much or little, the others are predicted badly, but a fit explains all."""
+    machine, runtime = load_config("mi210"), load_runtime("torch_rocm")
+    values = {"runtime.launch_ns.gelu": 0.6 * float(runtime.launch_ns["gelu"]), "dram.peak_bw_bytes_per_cycle": 352.0}
+    timer = OperationTimer(*with_values(machine, runtime, values), simulate=False)
+    rng, rows = Random(3), vectors("gelu", "elementwise", (1, 16, 4096, 16384, 65536))
+    cases = [_case(op, timer.time(op).ns * 2.0 ** rng.gauss(0.0, 0.02)) for op in rows]
+    for explained, fitted in ((choice_module.EXPLAINED, True), (0.0, False)):
+        monkeypatch.setattr(choice_module, "EXPLAINED", explained)
+        _, choice = chosen_fit(
+            cases, [case.op for case in cases], machine, runtime, lambda rows: constants_for(rows, machine, runtime)
+        )
+        assert choice.decisions[-1].fitted == fitted
 
 
 @pytest.mark.nightly

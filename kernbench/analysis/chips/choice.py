@@ -9,14 +9,15 @@ A few constants are shared by several groups, such as the bandwidth of DRAM (`SH
 errors of left-out rows must be much smaller than with any fit of the groups' own constants, and no group may become worse.
 
 Rows are left out in several ways: every fifth row, the larger or the smaller half of each group, and the skinnier half of the
-products. Each way tests another extrapolation, and all ways count alike. The values of the file are one of the choices.
+products. Each way tests another extrapolation, and all ways count alike. The values of the file are one of the choices. They
+stay if a fit may be better by chance, unless the fit to all rows explains nearly all of their errors.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from math import log
+from math import log, pi, sqrt
 from statistics import fmean, median
 from typing import TYPE_CHECKING
 
@@ -36,20 +37,27 @@ FIT_ROWS = 400  #: the most rows of a fit
 CHOICE_ROWS = 96  #: the most rows for the choice, which needs many fits
 FEWEST = 4  #: rows of a table
 FEWEST_OF_GROUP = 2  #: rows of a group, so that one of them predicts the other one
-#: a choice that changes fewer constants is taken if its error is larger by at most this share, and this logarithm; with fewer
-#: rows than a table must have, the share is that of one row, because two or three rows are more often predicted by chance
+#: an earlier choice of `CHOICES` is taken if its error is larger by at most this share, and this logarithm
 TOLERANCE = 0.1, 0.005
+#: A fit may be better than the values of the file by chance if their error is larger by at most this share, divided by the
+#: root of the number of rows. It is one standard error of the difference of two means of absolute errors, relative to the mean,
+#: if errors are normal: the errors of a handful of rows do not tell their own spread.
+CHANCE = sqrt(pi - 2)
+#: But it is not chance if the fit to all rows leaves at most this share of their errors. Rows of little noise are then far from
+#: the values of the file, and only half of a handful of rows predicts the other half badly.
+EXPLAINED = 0.4
 #: Shared constants change if the errors of two groups fall to the second share of their errors with the value of the file, and
 #: each by at least this logarithm. The bandwidth of DRAM also changes if the error of one group falls to the first share, or to
 #: the second share if all rows are of this group. One group alone does not change the other shared constants: its own
 #: constants, such as the start of its kernels, explain its errors as well.
 STRONG, JOINT, LEAST = 0.7, 0.9, 0.005
 UNCHANGED = "the values of the files"
-#: the choices, those that change fewer constants first
+#: The choices; of choices with about equal errors, the first one is taken. With all constants, those that rows hardly determine
+#: stay near the values of the file. Times alone would make up for rates.
 CHOICES: dict[str, Callable[[Constant], bool]] = {
     "rates only": lambda one: not _is_time(one),
-    "times only": lambda one: _is_time(one),
     "all constants": lambda _: True,
+    "times only": lambda one: _is_time(one),
 }
 #: Constants that several groups look up, and their names in reports; in the order in which they are chosen.
 SHARED = {
@@ -129,10 +137,16 @@ class _Trial:
 
     @property
     def best(self) -> str:
-        """The choice with the fewest constants whose error is not much larger than the smallest."""
+        """The first choice with about the smallest error."""
         share, least = TOLERANCE
-        enough = (1 + (share if self.rows >= FEWEST else 1 / self.rows)) * min(self.distance.values()) + least
+        enough = (1 + share) * min(self.distance.values()) + least
         return next(name for name in ALL if self.distance.get(name, enough + 1) <= enough)
+
+    @property
+    def by_chance(self) -> bool:
+        """Whether the smallest error may be smaller than that of the values of the files by chance."""
+        _, least = TOLERANCE
+        return self.distance[UNCHANGED] <= (1 + CHANCE / sqrt(self.rows)) * min(self.distance.values()) + least
 
 
 def chosen_fit(
@@ -197,7 +211,10 @@ class _Study:
             self.choices[group.name] = UNCHANGED
             why = f"{counted(rows, 'row')}, but at least {FEWEST_OF_GROUP} are needed"
             return Decision(group.name, False, rows, None, None, why, UNCHANGED)
-        best = self.choices[group.name] = trial.best
+        best = trial.best
+        if trial.by_chance and best != UNCHANGED and not self._explains(group, best):
+            best = UNCHANGED
+        self.choices[group.name] = best
         fits = sorted((trial.distance[name], trial.error[name]) for name in trial.distance if name != UNCHANGED)
         if best != UNCHANGED:
             why = "left-out rows are predicted better"
@@ -206,6 +223,15 @@ class _Study:
         else:
             why = "no constant belongs to it alone"
         return Decision(group.name, best != UNCHANGED, rows, begin, trial.error[best], why, best)
+
+    def _explains(self, group: Group, choice: str) -> bool:
+        """Whether a fit to all rows of a group leaves only a small share of their errors."""
+        rows = [self.cases[i] for i in group.rows]
+        base, _ = self._with_all_shared(self.cases)
+        found = fit(rows, *base, list(filter(CHOICES[choice], self._own(rows))), rough=True)
+        free = len(rows) - sum(one.value != one.before for one in found.constants)
+        left = _distance(rows, predictions(rows, found.machine, found.runtime))
+        return free > 0 and left * sqrt(len(rows) / free) <= EXPLAINED * _distance(rows, predictions(rows, *base))
 
     def _shared(
         self, paths: Sequence[str], users: Sequence[Group], parts: Sequence[Sequence[int]], values: Sequence[Values],
@@ -258,7 +284,7 @@ class _Study:
             for predicted in ways.values():
                 rows = [self.cases[i] for i in predicted]
                 errors.append(fmean(relative_errors(rows, list(predicted.values()))))
-                logs.append(fmean(abs(log(max(ours, 1e-12) / self.cases[i].measured)) for i, ours in predicted.items()))
+                logs.append(_distance(rows, list(predicted.values())))
             trial.distance[name], trial.error[name] = fmean(logs), fmean(errors)
         return trial
 
@@ -309,15 +335,8 @@ class _Study:
 
     def fitted(self, cases: Sequence[Case]) -> Fit:
         """The choices applied to some rows: the shared constants, then those of each group."""
-        values: Values = (self.machine, self.runtime)
-        found: list[Fitted] = []
-        labels = {one.name: {_label(self.cases[i], self.runtime) for i in one.rows} for one in self.groups}
-        of = {name: [case for case in cases if _label(case, self.runtime) in some] for name, some in labels.items()}
-        for shared in self.shared:
-            some = shared.fit([case for name in shared.donors for case in of[name]], values, self.determine)
-            found += some
-            values = with_values(*values, {one.constant.path: one.value for one in some})
-        for group, rows in of.items():
+        values, found = self._with_all_shared(cases)
+        for group, rows in self._by_group(cases).items():
             takes = CHOICES.get(self.choices[group])
             constants = list(filter(takes, self._own(rows))) if takes and rows else []
             if constants:
@@ -327,6 +346,21 @@ class _Study:
         order = {one.path: i for i, one in enumerate(self.determine(cases))}
         found.sort(key=lambda one: order.get(one.constant.path, len(order)))
         return Fit(*values, found, relative_errors(cases, predictions(cases, *values)))
+
+    def _with_all_shared(self, cases: Sequence[Case]) -> tuple[Values, list[Fitted]]:
+        """The accepted shared constants, fitted to these rows."""
+        values: Values = (self.machine, self.runtime)
+        found: list[Fitted] = []
+        of = self._by_group(cases)
+        for shared in self.shared:
+            some = shared.fit([case for name in shared.donors for case in of[name]], values, self.determine)
+            found += some
+            values = with_values(*values, {one.constant.path: one.value for one in some})
+        return values, found
+
+    def _by_group(self, cases: Sequence[Case]) -> dict[str, list[Case]]:
+        labels = {one.name: {_label(self.cases[i], self.runtime) for i in one.rows} for one in self.groups}
+        return {name: [case for case in cases if _label(case, self.runtime) in some] for name, some in labels.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -398,6 +432,11 @@ def _falls(now: _Trial, before: _Trial) -> float:
 def _worse(now: _Trial, before: _Trial) -> bool:
     share, least = TOLERANCE
     return min(now.distance.values()) > (1 + share) * min(before.distance.values()) + least
+
+
+def _distance(cases: Sequence[Case], ours: Sequence[float]) -> float:
+    """The mean absolute logarithm of simulated over measured times."""
+    return fmean(abs(log(max(one, 1e-12) / case.measured)) for case, one in zip(cases, ours, strict=True))
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -205,7 +205,7 @@ def test_a_chip_left_out_has_the_dram_of_chips_with_the_same_kind(tmp_path: Path
 def test_a_table_left_out_keeps_the_clock_that_its_laboratory_states(tmp_path: Path) -> None:
     """A fitted value of the laboratory is lost, and the rate of products follows from other chips and this clock."""
     (table,) = read_tables(folder_of(tmp_path, "mi210", "llmcompass_matmul"))
-    assert table.elsewhere is not None and table.machine is not None
+    assert table.elsewhere is not None and table.elsewhere.chip is not None and table.machine is not None
     assert table.elsewhere.te.macs_per_cycle == load_config("mi210").te.macs_per_cycle > table.machine.te.macs_per_cycle
     machine, _ = left_out(table, [table])
     clock = float(table.elsewhere.chip.rated_clock_ghz / machine.freq_ghz)

@@ -120,14 +120,22 @@ class Search:
                 while not self.searched.outcome.stopped and (batch := self.searcher.ask()):
                     self._batch(batch, results)
                     self.searcher.tell(batch)
-        finally:
-            with suppress(InputError):
-                self._writer.write()
-            self.searched.outcome.points = len(self.searched.points)
-            keep_sweep(self.store, self.searched.points)
+        except BaseException:
+            with suppress(InputError):  # the store itself may have failed
+                self._keep()
+            raise
+        self._keep()
         if isinstance(self.searcher, _Bisected):
             self.searched.largest = self.searcher.found()
         return self.searched
+
+    def _keep(self) -> None:
+        """Store the pending results and the points so far."""
+        self.searched.outcome.points = len(self.searched.points)
+        try:
+            self._writer.write()
+        finally:
+            keep_sweep(self.store, self.searched.points)
 
     def _batch(self, batch: Sequence[Proposal], results: Iterator[Row | None]) -> None:
         """Run a batch and return its results."""

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from kernbench.common.errors import InputError
+from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import parse_rational
+from kernbench.sweep import runner
 from kernbench.sweep import search as search_module
 from kernbench.sweep.executors.threads import Threads
 from kernbench.sweep.goals import goal_value, is_goal, keeps
@@ -78,6 +79,37 @@ def test_an_interrupted_search_goes_on(whole: tuple[Path, bytes], tmp_path: Path
     again = search_in(path, store)
     assert again.outcome.known >= len(seen) > 0
     assert csv_of(store) == table
+
+
+def test_an_interrupt_is_not_hidden_by_a_store_without_room(
+    whole: tuple[Path, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, table = whole
+    store = tmp_path / "s.sqlite"
+    monkeypatch.setattr(runner, "COMMIT_ROWS", 1)
+
+    def interrupt(_: Sequence[Row]) -> None:
+        monkeypatch.setattr(search_module, "keep_sweep", refuse)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        search_in(path, store, stored=interrupt)
+    monkeypatch.undo()
+    search_in(path, store)
+    assert csv_of(store) == table
+
+
+def refuse(*_: Any) -> None:
+    raise InputError(Problem("s.sqlite", "it cannot be written: the disk is full"))
+
+
+def test_last_results_that_cannot_be_stored_are_an_error(
+    whole: tuple[Path, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Although the list of points has room."""
+    monkeypatch.setattr(search_module.Writer, "write", refuse)
+    with pytest.raises(InputError, match="the disk is full"):
+        search_in(whole[0], tmp_path / "s.sqlite")
 
 
 def test_a_budget_stops_it_and_more_go_on(whole: tuple[Path, bytes], tmp_path: Path) -> None:

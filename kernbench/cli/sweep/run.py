@@ -183,10 +183,13 @@ def _removed_if_empty(place: Path) -> Iterator[None]:
 
 @contextmanager
 def _search_reported_if_stopped(search: Search, as_json: bool, quiet: bool) -> Iterator[None]:
+    from kernbench.sweep.runner import missing
+
     try:
         yield
     except KeyboardInterrupt:
-        stored = len(search.searched.points)
+        points = search.searched.points.points
+        stored = len(points) - len(missing(points, search.store, retry=False))
         with answering(as_json):
             if as_json:
                 output.show_json({"status": "interrupted", "proposed": search.searched.proposals, "stored": stored})

@@ -483,7 +483,10 @@ def simulate(
     most_messages: int | None = None,
     within: float | None = None,
 ) -> Iterator[tuple[Entry, int, int, float]]:
-    """Simulate all algorithms at these sizes [B], and keep the times.
+    """Simulate all algorithms at these sizes [B], one size after the other, and keep the times.
+
+    If the caller or an exception ends it earlier, the tuner has the times of the sizes at which all algorithms were simulated.
+    Times of only some algorithms would favour one kind of estimate over the other.
 
     Parameters
     ----------
@@ -503,29 +506,34 @@ def simulate(
     The algorithm, the bytes, the simulated cycles, and the estimate of the model.
     """
     itemsize = dtype_of(dtype).bits // 8
-    what, times = COLLECTIVES[collective], {name: list(rows) for name, rows in tuner.times.items()}
-    model = replace(tuner, times={})
-    for entry, protocol in [(one, name) for one in tuner.candidates(collective) for name in tuner._protocols_of(one)]:
-        queues = tuner._timed(entry, protocol)
-        request = CclRequest(tuner.config, tuner.group, entry, dtype, queues, check=False)
-        rows: dict[int, int] = dict(times.get(_key(entry.full_name, protocol), ()))
+    what, model = COLLECTIVES[collective], replace(tuner, times={})
+    runs = []
+    for entry in tuner.candidates(collective):
+        for protocol in tuner._protocols_of(entry):
+            request = CclRequest(tuner.config, tuner.group, entry, dtype, tuner._timed(entry, protocol), check=False)
+            runs.append((entry, protocol, request, dict(tuner.times.get(_key(entry.full_name, protocol), ()))))
+    try:
         for size in sizes:
             count = what.count_of(size, tuner.group.size, itemsize) if what.moves else 1
-            if most_messages is not None and messages(request, count)[0] > most_messages:
-                continue
-            if within is not None:
-                estimates = tuner.choose(collective, count, dtype).each
-                if estimates[entry.name, protocol] > within * min(estimates.values()):
+            found = []
+            for entry, protocol, request, rows in runs:
+                if most_messages is not None and messages(request, count)[0] > most_messages:
                     continue
-            made, _ = row(request, count)
-            if made is None:
-                continue
-            rows[count * itemsize] = made.cycles
-            yield entry, bytes_of(request, count), made.cycles, model.cycles(entry, count, itemsize, protocol)
-        if rows:
-            times[_key(entry.full_name, protocol)] = sorted(rows.items())
-    tuner.times = times
-    tuner._errors.clear()
+                if within is not None:
+                    estimates = tuner.choose(collective, count, dtype).each
+                    if estimates[entry.name, protocol] > within * min(estimates.values()):
+                        continue
+                made, _ = row(request, count)
+                if made is None:
+                    continue
+                found.append((rows, made.cycles))
+                yield entry, bytes_of(request, count), made.cycles, model.cycles(entry, count, itemsize, protocol)
+            for rows, cycles in found:
+                rows[count * itemsize] = cycles
+    finally:
+        times = {_key(entry.full_name, protocol): sorted(rows.items()) for entry, protocol, _, rows in runs if rows}
+        tuner.times = {**tuner.times, **times}
+        tuner._errors.clear()
 
 
 def save(tuner: Tuner, path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from kernbench.ccl.measure import CclRequest
 from tests.cli.test_ccl_cli import kbsim
 
 
@@ -33,6 +34,35 @@ def test_the_table_says_which_algorithm_is_taken(capsys: pytest.CaptureFixture[s
     assert code == 0 and "simulated times" in out.replace("\n", " ") and "the cost model is off by" in out
     assert plot.read_bytes().startswith(b"<?xml") and json.loads(table.read_text())["simulated"]
     assert list((tmp_path / "cache" / "ccl").iterdir())
+
+
+def test_an_interrupt_keeps_the_times_of_sizes_that_all_algorithms_have(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Choices would be wrong if only some algorithms had simulated times."""
+    from kernbench.ccl import tuner
+
+    seen: list[tuple[str, int]] = []
+
+    def row(request: CclRequest, count: int) -> Any:
+        if len(seen) == 5:
+            raise KeyboardInterrupt
+        seen.append((request.entry.full_name, 2 * count))
+        return whole(request, count)
+
+    whole = tuner.row
+    monkeypatch.setattr(tuner, "row", row)
+    call = ("tune", "broadcast", "-c", "sip_4x4", "-n", "6", "-b", "256", "-e", "4K", "-f", "16", "--simulate", "--json")
+    code, out, _ = kbsim(capsys, *call)
+    assert code == 130 and json.loads(out) == {"status": "interrupted"}
+    (kept,) = (tmp_path / "cache" / "ccl").iterdir()
+    times = json.loads(kept.read_text())["times"]
+    assert {(name, size) for name, rows in times.items() for size, _ in rows} == set(seen[:4])
+    monkeypatch.setattr(tuner, "_TUNERS", {})
+    monkeypatch.setattr(tuner, "row", whole)
+    said = json.loads(kbsim(capsys, *(one for one in call if one != "--simulate"))[1])
+    cycles = {name.removeprefix("broadcast_"): rows[0][1] for name, rows in times.items()}
+    assert said["simulated"] and said["rows"][0]["cycles"] == cycles
 
 
 def test_a_run_takes_the_algorithm_of_each_size(capsys: pytest.CaptureFixture[str]) -> None:

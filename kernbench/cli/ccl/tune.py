@@ -107,14 +107,15 @@ def tune(
     sizes = list(sizes_between(first, last, factor)) if what.moves else [0]
     errors: list[float] = []
     if simulates:
-        for _, _, cycles, said in tuning.simulate(tuner, collective, sizes, kind):
-            errors.append(abs(said / cycles - 1) if cycles else 0.0)
-        place = tuning.place(machine, group)
-        if place is not None:
-            try:
-                tuning.save(tuner, place)
-            except InputError as error:  # a cache of another user, or a full disk
-                output.note(f"note: the simulated times are not kept: {error}")
+        before = tuner.times
+        try:
+            for _, _, cycles, said in tuning.simulate(tuner, collective, sizes, kind):
+                errors.append(abs(said / cycles - 1) if cycles else 0.0)
+        except BaseException:
+            if tuner.times != before:  # all algorithms were simulated at some sizes
+                _keep(tuner)
+            raise
+        _keep(tuner)
     itemsize = type_of(kind).bits // 8
     rows = []
     for size in sizes:
@@ -131,6 +132,18 @@ def tune(
         if plot is not None:
             _draw(tuner, collective, rows, plot, theme)
     return output.OK
+
+
+def _keep(tuner: Tuner) -> None:
+    """Store the simulated times in the cache, if there is one."""
+    from kernbench.ccl import tuner as tuning
+
+    place = tuning.place(tuner.config, tuner.group)
+    if place is not None:
+        try:
+            tuning.save(tuner, place)
+        except InputError as error:  # a cache of another user, or a full disk
+            output.note(f"note: the simulated times are not kept: {error}")
 
 
 def _estimated(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from itertools import combinations, pairwise
 
 import pytest
@@ -152,6 +153,15 @@ def test_the_search_finds_the_fastest_of_all() -> None:
     assert ran[0].verdict.startswith("fastest: ") and "slower: " in ran[-1].verdict
     every = search(MODEL, BITS, machine, job, simulated=100)
     assert every[0].layout == ran[0].layout
+
+
+def test_the_search_for_divisions_refuses_no_layout() -> None:
+    """Layouts without shards have no divisions, and are compared with the others as they are."""
+    machine, job = load_config("single_cube"), Job(prompt=16, tokens=1, layers=2, batch=2)
+    jobs = job, replace(job, search_divisions=True)
+    found = [{one.layout: one.cycles for one in search(MODEL, BITS, machine, asked, simulated=100)} for asked in jobs]
+    cycles = [{layout: count for layout, count in one.items() if layout.tp == 1} for one in found]
+    assert cycles[0] == cycles[1] and None not in cycles[0].values()
 
 
 def test_llama_3_70b_on_the_pod() -> None:

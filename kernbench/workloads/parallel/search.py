@@ -84,7 +84,9 @@ def _simulate(
         if done == most:
             return
         try:
-            programs = job_programs(model, precision, config, job, one.layout, max_cycles=max_cycles)
+            # layouts without shards have no divisions to search
+            asked = replace(job, search_divisions=job.search_divisions and one.layout.tp > 1)
+            programs = job_programs(model, precision, config, asked, one.layout, max_cycles=max_cycles)
             programs.dram  # noqa: B018  # places everything
         except InputError as error:
             one.verdict = "does not fit: " + (error.problem.rule if hasattr(error, "problem") else str(error)).split(";")[0]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kernbench.ccl.measure import CclRequest
+from kernbench.ccl.measure import row as whole
 from tests.cli.test_ccl_cli import kbsim
 
 
@@ -50,7 +51,6 @@ def test_an_interrupt_keeps_the_times_of_sizes_that_all_algorithms_have(
         seen.append((request.entry.full_name, 2 * count))
         return whole(request, count)
 
-    whole = tuner.row
     monkeypatch.setattr(tuner, "row", row)
     call = ("tune", "broadcast", "-c", "sip_4x4", "-n", "6", "-b", "256", "-e", "4K", "-f", "16", "--simulate", "--json")
     code, out, _ = kbsim(capsys, *call)

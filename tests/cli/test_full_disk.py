@@ -170,6 +170,7 @@ def _umask() -> int:
         ("fuzz tiles.json -c small.yaml --runs 2", "--junit out.xml"),
         ("validate vector --quick", "--report out.html"),
         ("serve run --model llama3-8b -c npu_server --num-prompts 2", "--html out.html"),
+        ("serve run --model llama3-8b -c npu_server --num-prompts 2", "--trace out.json"),
         ("llm --model llama3-8b -c npu_server --prompt 16 --tokens 2 --compare w=4,8", "--plot out.svg"),
         ("sweep report s.sqlite", "--html out.html"),
     ],

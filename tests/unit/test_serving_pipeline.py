@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import math
@@ -124,6 +125,27 @@ def test_the_trace_has_a_track_for_each_stage() -> None:
     assert sorted(spans) == [0, 1] and spans[0][:2] == [(0, 3000), (3000, 6000)]
     for track in spans.values():
         assert all(end <= start for (_, end), (start, _) in pairwise(track))
+
+
+def test_steps_go_on_without_a_trace_that_has_no_room() -> None:
+    class Full(io.BytesIO):
+        room = 200
+
+        def write(self, data: Any) -> int:
+            if self.tell() + len(data) > self.room:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return super().write(data)
+
+    out = Full()
+    trace = StepTrace(out)
+    requests = [Request(i, arrival_ns=0, prompt=200, output=9) for i in range(2)]
+    options = EngineOptions(num_gpu_blocks=100, max_model_len=400)
+    simulate(requests, batching(options), Stages([(3, 1)]), trace=trace)
+    assert [one.generated for one in requests] == [9, 9] and trace.steps >= 9
+    out.room = 1 << 20
+    with pytest.raises(OSError, match="No space left"):
+        trace.close()
+    assert len(out.getvalue()) <= 200  # and no event after a gap
 
 
 def test_the_bottleneck_of_steps_of_about_one_size_is_found_once() -> None:

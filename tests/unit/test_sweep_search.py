@@ -107,7 +107,7 @@ def test_last_results_that_cannot_be_stored_are_an_error(
     whole: tuple[Path, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Although the list of points has room."""
-    monkeypatch.setattr(search_module.Writer, "write", refuse)
+    monkeypatch.setattr(runner.Writer, "write", refuse)
     with pytest.raises(InputError, match="the disk is full"):
         search_in(whole[0], tmp_path / "s.sqlite")
 

@@ -84,7 +84,11 @@ def run(
     if trace is not None and deployment.engines > 1:
         rule = f"it is of one engine, and this has {deployment.engines}"
         raise InputError(Problem("kbsim serve", rule, "--trace", str(trace)))
-    done = deployment.run() if trace is None else _traced_run(deployment.parts[0].scenario, trace)
+    failed = None
+    if trace is None:
+        done = deployment.run()
+    else:
+        done, failed = _traced_run(deployment.parts[0].scenario, trace)
     plain = done.to_dict(goals)
     if as_json:
         output.show_json(plain)
@@ -102,22 +106,30 @@ def run(
             write_whole(html, page_bytes(plain, done.result))
             if not (quiet or as_json):
                 output.note(f"{html}: open it in a browser")
+        if failed is not None:
+            raise failed
     return output.OK
 
 
-def _traced_run(scenario: Scenario, path: Path) -> ScenarioResult:
-    """Run, and write each step as it ends. InputError if the file cannot be written."""
+def _traced_run(scenario: Scenario, path: Path) -> tuple[ScenarioResult, InputError | None]:
+    """Run, and write each step as it ends. Returns the result, and the error if the file has no room for the steps. InputError
+    if the file cannot be opened.
+    """
     from kernbench.common.files import not_written, placed, target_of
     from kernbench.workloads.serving.step_trace import StepTrace
 
+    done: ScenarioResult | None = None
     try:
         with placed(target_of(path)) as out:
             trace = StepTrace(out)
             done = scenario.run(trace)
             trace.close()
     except OSError as error:
-        raise not_written(path, error) from None
-    return done
+        failed = not_written(path, error)
+        if done is None:
+            raise failed from None
+        return done, failed
+    return done, None
 
 
 def goals_of(texts: list[str]) -> dict[str, float]:

@@ -44,7 +44,8 @@ def _power(value: float, least: int = 1) -> int:
 
 
 class StepTrace:
-    """Writes a slice for each step, and counters of requests and of blocks of the KV cache.
+    """Writes a slice for each step, and counters of requests and of blocks of the KV cache. After a write that failed, nothing
+    more is written, and `close` raises its error: steps go on without their trace.
 
     `bottlenecks`: the limits of steps; None to leave them out.
     """
@@ -53,7 +54,8 @@ class StepTrace:
         self._out = out
         self.bottlenecks = bottlenecks
         self.steps = 0
-        out.write(_HEAD)
+        self._error: OSError | None = None
+        self._write(_HEAD)
 
     def step(self, batch: StepBatch, start_ns: int, end_ns: int, stages: Sequence[tuple[int, int]] = ()) -> None:
         """A step has ended. `stages`: [ns] start and end in each stage of a pipeline; each stage has its own track."""
@@ -74,8 +76,17 @@ class StepTrace:
         self._event({"ph": "C", "ts": start_ns / 1e3, "name": "KV blocks", "args": {"used": batch.kv_blocks}})
 
     def _event(self, event: dict[str, object]) -> None:
-        self._out.write(b",\n" + json.dumps({"pid": 0, **event}, separators=(",", ":")).encode())
+        self._write(b",\n" + json.dumps({"pid": 0, **event}, separators=(",", ":")).encode())
+
+    def _write(self, data: bytes) -> None:
+        if self._error is None:
+            try:
+                self._out.write(data)
+            except OSError as error:
+                self._error = error
 
     def close(self) -> None:
-        """Write the last line."""
-        self._out.write(b"\n]}\n")
+        """Write the last line. OSError if the trace could not be written."""
+        self._write(b"\n]}\n")
+        if self._error is not None:
+            raise self._error

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 import time
 from types import FrameType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sys import UnraisableHookArgs
 
 GRACE = 2.0  # [s] longest delay of an interrupt: the import of a user's module may never end
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-AGAIN = 0.02  # [s] from a signal during an import to the next attempt
+AGAIN = 0.02  # [s] from a signal during an import, or an interrupt that is lost in a callback, to the next attempt
 
 
 def interrupt_between_imports() -> None:
@@ -20,23 +25,40 @@ def interrupt_between_imports() -> None:
     would make a class whose use crashes the process. A signal that the process ignores is still ignored, such as SIGHUP under
     `nohup`. A job scheduler sends SIGTERM before it kills a process, and a terminal that closes sends SIGHUP: as after Ctrl-C,
     finished results are stored and printed.
+
+    C code that calls back, such as a weak reference or a finalizer, cannot pass an exception on, and Python only reports it. An
+    interrupt that ends there is raised again later.
     """
     since: list[float] = []
+    last = [int(signal.SIGINT)]
+    report = sys.unraisablehook
 
     def handle(number: int, frame: FrameType | None) -> None:
         if _is_loading(frame):
             since.append(time.monotonic())
             if since[-1] - since[0] < GRACE:
-                late = threading.Timer(AGAIN, _send_again, (number,))
-                late.daemon = True
-                late.start()
+                _send_later(number)
                 return
         since.clear()
+        last[0] = number
         raise KeyboardInterrupt
 
+    def lost(error: UnraisableHookArgs) -> None:
+        if issubclass(error.exc_type, KeyboardInterrupt):
+            _send_later(last[0])
+        else:
+            report(error)
+
+    sys.unraisablehook = lost
     for number in SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, handle)
+
+
+def _send_later(number: int) -> None:
+    late = threading.Timer(AGAIN, _send_again, (number,))
+    late.daemon = True
+    late.start()
 
 
 def _send_again(number: int) -> None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,7 @@ def between_imports(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator
     monkeypatch.syspath_prepend(tmp_path)
     before = {one: signal.getsignal(one) for one in SIGNALS}
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    monkeypatch.setattr(sys, "unraisablehook", sys.__unraisablehook__)
     interrupt_between_imports()
     yield tmp_path
     for number, handler in before.items():
@@ -82,6 +84,30 @@ def test_it_waits_while_types_are_hashed(between_imports: Path) -> None:
         exec(code, {"__name__": "typing", "signal": signal, "reached": reached})
         time.sleep(10)
     assert reached == [1]
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_it_comes_after_a_callback_that_swallows_it(
+    between_imports: Path, number: signal.Signals, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """C code only reports the exceptions of callbacks of weak references, of finalizers and of ctypes."""
+    lasting = {1}
+    watched = weakref.ref(lasting, lambda _: signal.raise_signal(number))
+    with pytest.raises(KeyboardInterrupt):
+        del lasting
+        until = time.monotonic() + 2
+        while time.monotonic() < until:
+            pass
+    assert watched() is None and capsys.readouterr().err == ""
+
+
+def test_other_exceptions_of_callbacks_are_reported_as_before(
+    between_imports: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lasting = {1}
+    watched = weakref.ref(lasting, lambda _: 1 / 0)
+    del lasting
+    assert watched() is None and "ZeroDivisionError" in capsys.readouterr().err
 
 
 def test_the_line_of_the_interrupted_code_is_not_that_of_the_handler(between_imports: Path) -> None:

@@ -33,6 +33,7 @@ REFUSED: dict[str, str] = {
     **dict.fromkeys(("cond", "while_loop"), _CONTROL),
     **dict.fromkeys(("_local_scalar_dense", "sym_storage_offset", "sym_stride"), _VIEW_OF_NUMBERS),
     **dict.fromkeys(("_transformer_encoder_layer_fwd", "_native_multi_head_attention"), _FAST_PATH),
+    "resize_": "it changes the size of a tensor in place, and its new elements have no defined values",
     "_cdist_forward": "there is no lowering of distances between all pairs of rows",
     "_pdist_forward": "there is no lowering of distances between all pairs of rows",
     "_embedding_bag": "the bags that its offsets make have no fixed length",

@@ -35,7 +35,7 @@ from kernbench.workloads.llm.steps import ComparedPlanners, Job, LlmPrograms, Se
 from kernbench.workloads.models.files import load_model
 from kernbench.workloads.models.precision import Precision
 from kernbench.workloads.parallel.layout import Layout
-from kernbench.workloads.parallel.programs import grid_job
+from kernbench.workloads.parallel.programs import ParallelPrograms, grid_job
 from tests.model_cases import SMALL
 
 MACHINE = load_config("single_cube", ["pe.spm.check_overlap=error", "pe.spm.bank_size_bytes=262144"])
@@ -227,6 +227,20 @@ def test_of_both_planners_the_faster_one_plans_a_searched_job(
     found = programs_of(load_model("llama2-7b"), Precision(), MACHINE, grid_job(job, Layout(2)))
     assert isinstance(found, BlockPrograms) == (used == "parts")
     assert found.compared == ComparedPlanners(whole=4 * cycles[0], divided=4 * cycles[1])  # one prefill and three decode steps
+
+
+@pytest.mark.parametrize("faster", [1, 2])
+def test_one_planner_plans_all_micro_batches_and_replicas_of_a_stage(faster: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each planner has the weights at addresses of its own. `faster`: sequences for which layers are faster part by part."""
+    monkeypatch.setattr(
+        "kernbench.workloads.blocks.programs.step_cycles",
+        lambda programs, step: 90 if isinstance(programs, BlockPrograms) == (programs.job.batch == faster) else 100,
+    )
+    job = Job(prompt=16, tokens=1, batch=6, layers=2, search_divisions=True)
+    programs = ParallelPrograms(load_model("llama2-7b"), Precision(), MACHINE, job, Layout(2, 2, 2, 2))
+    assert programs.sizes == [2, 1]
+    stages = [programs.stage(*at) for at in ((0, 2), (0, 1), (1, 2), (1, 1), (0, 2, 1), (0, 1, 1))]
+    assert {isinstance(one, BlockPrograms) for one in stages} == {faster == 2}
 
 
 def test_a_job_that_only_the_planner_of_layers_can_plan_uses_it(monkeypatch: pytest.MonkeyPatch) -> None:

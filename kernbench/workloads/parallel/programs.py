@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -138,13 +138,19 @@ class ParallelPrograms:
                 first_pe=layout.first_pe(replica, number), staging=STAGING_BYTES if layout.pp > 1 else 0,
             )  # fmt: skip
             try:
-                made = programs_of(self.model, self.precision, self._config, job, max_cycles=self.max_cycles)
+                made = self._planner(number)(self.model, self.precision, self._config, job, max_cycles=self.max_cycles)
             except InputError as error:
                 raise self._in_ranks(error) from None
             if replica:
                 return made
             self._made[key] = made
         return self._made[key]
+
+    def _planner(self, number: int) -> Callable[..., LlmPrograms]:
+        """What makes the programs of a stage. After a search, the planner of the first micro-batch, which is the largest, plans
+        all of them: another planner would have the weights at other addresses."""
+        first = self._made.get((number, self.sizes[0])) if self.job.search_divisions else None
+        return programs_of if first is None else type(first)
 
     def micros(self, step: Step) -> Iterator[Micro]:
         """The micro-batches of a step, in order."""

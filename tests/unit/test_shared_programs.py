@@ -63,9 +63,13 @@ def test_bandwidths_above_that_of_the_bus_run_once() -> None:
 def test_larger_banks_with_the_same_plan_run_once() -> None:
     target = small_target()
     sizes = (1 << 17, 1 << 18)
-    first, second = (target.simulate(load_config("npu_mobile", {"spm.bank_size_bytes": size}), {}) for size in sizes)
-    assert first == second
-    assert SIMULATED.found == len(SIMULATED)  # each segment of the second machine was found
+    results, runs = [], []
+    for size in sizes:
+        results.append(target.simulate(load_config("npu_mobile", {"spm.bank_size_bytes": size}), {}))
+        runs.append((len(SIMULATED), SIMULATED.found))
+    assert results[0] == results[1]
+    (first, found), (both, found_of_both) = runs
+    assert both == first and found_of_both == found + first + found  # each segment of the second machine was found
 
 
 class _Refusing:

@@ -96,8 +96,10 @@ def points(quick: bool) -> Iterator[Goal]:
     """
     before = gc.get_threshold()
     gc.set_threshold(100_000, 20, 20)
-    yield from _points()
-    gc.set_threshold(*before)
+    try:
+        yield from _points()
+    finally:
+        gc.set_threshold(*before)
 
 
 def _points() -> Iterator[Goal]:

@@ -7,8 +7,9 @@ the version that introduced it, and is always optional.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 VERSION = "1.2"  #: the version of this schema, `major.minor`: a new field or event raises the minor number
 
@@ -21,8 +22,7 @@ Kind = Literal["int", "text", "number", "flag", "label", "ints", "texts", "objec
 PHASES: tuple[str, ...] = ("end", "wake", "issue", "start", "share", "bank", "move", "complete", "sample")
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(msgspec.Struct, frozen=True):
     """One field of an event."""
 
     name: str
@@ -34,8 +34,7 @@ class Field:
     choices: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(msgspec.Struct, frozen=True):
     """One event type."""
 
     number: int  #: last tie-break of the order in the file

@@ -13,6 +13,7 @@ from kernbench.common.errors import InputError
 from kernbench.config import load_config
 from kernbench.sim_engine.machine import Machine
 from kernbench.sim_engine.recording import TraceOptions
+from kernbench.sim_engine.recording.templates import line
 from kernbench.workloads.catalogue import WORKLOADS
 from kernbench_core import Core
 
@@ -79,3 +80,13 @@ def test_a_path_is_no_sink() -> None:
     program = load_program({"metadata": {"version": "1.0"}, "cmdq": [{"opcode": "NOP"}]})
     with pytest.raises(InputError, match=r"sink = .run.jsonl., but it must have a method write, like a binary file; pass open"):
         Machine(load_config({}), program).trace("run.jsonl")  # type: ignore[arg-type]
+
+
+def test_every_character_of_an_event_is_written_as_json_writes_it() -> None:
+    told = "".join(map(chr, (*range(0xD800), *range(0xE000, 0x110000))))
+    written = line("ERROR", 7, {"msg": told, "code": "DEADLOCK", "component": None, "job_id": 2**63 - 1})
+    fields = {"event_type": "ERROR", "t_cycle": 7, "code": "DEADLOCK", "msg": told, "job_id": 2**63 - 1}
+    names = list(json.loads(written))
+    assert sorted(names) == sorted(fields)
+    as_json = json.dumps({name: fields[name] for name in names}, ensure_ascii=False, separators=(",", ":"))
+    assert written == as_json.encode() + b"\n"

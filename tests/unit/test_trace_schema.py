@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import copy
 import json
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import jsonschema
+import msgspec
 import pytest
+from msgspec.structs import replace
 
 from kernbench.trace import schema
 from kernbench.trace.json_schema import trace_json_schema
@@ -39,7 +40,8 @@ def frozen(events: tuple[Event, ...] = EVENTS) -> dict[str, Any]:
 
 
 def _plain(thing: Event | Field) -> dict[str, Any]:
-    return {name: value for name, value in json.loads(json.dumps(asdict(thing))).items() if name not in ("doc", "fields")}
+    plain = msgspec.json.decode(msgspec.json.encode(thing))
+    return {name: value for name, value in plain.items() if name not in ("doc", "fields")}
 
 
 #: What most fields are, and records of versions do not say of them.

@@ -29,7 +29,7 @@ from kernbench.trace.schema import VERSION as SCHEMA_VERSION
 from kernbench.version import VERSION
 from kernbench_core.numbers import EngineType
 
-_GIVEN = ("source", "token", "desc_addr", *(field.name for field in LLM_FIELDS), "tile_id")
+_GIVEN = frozenset(("source", "token", "desc_addr", *(field.name for field in LLM_FIELDS), "tile_id"))
 
 
 def units(plan: Plan) -> list[dict[str, Any]]:
@@ -147,21 +147,23 @@ def written_by_host(plan: Plan, index: int) -> bool:
 
 def enqueue_line(program: Program, plan: Plan, entry: Entry, cycle: int) -> bytes:
     """CMD_ENQUEUE of an entry that is in the queue from that cycle on."""
-    fields: dict[str, Any] = {name: entry.meta.get(name) for name in _GIVEN}
+    fields: dict[str, Any] = {name: value for name, value in entry.meta.items() if name in _GIVEN}
     if isinstance(entry, KvEntry):
         fields["head_id"] = entry.head_id
     jobs = range(entry.index, entry.index + 1) if plan.jobs is None else plan.jobs.span(entry.index)
-    fields |= {"cmd_id": entry.id, "cmd_type": entry.opcode, "unit": plan.units[jobs[0]]}
-    if entry.engine == "dma":
-        fields["bytes"] = plan.bytes_of(jobs[0])
-    elif entry.engine != "control":
-        fields["work"] = sum(plan.service(job)["work"] for job in jobs)
+    first, engine = jobs[0], entry.engine
+    fields["cmd_id"], fields["cmd_type"], fields["unit"] = entry.id, entry.opcode, plan.units[first]
+    if engine == "dma":
+        fields["bytes"] = plan.bytes_of(first)
+    elif engine != "control":
+        fields["work"] = sum([plan.service(job)["work"] for job in jobs])
     if plan.pe.energy.by_cause:
         fields |= _energy_causes(entry)
     if "mmio" in plan.program:
         fields["position"] = entry.index
-    rows = plan.rows(program).entries
-    fields["deps"] = sorted(rows[other].command_id for other in plan.predecessors[jobs[0]]) or None
+    if waits := plan.predecessors[first]:
+        rows = plan.rows(program).entries
+        fields["deps"] = sorted([rows[other].command_id for other in waits])
     return line("CMD_ENQUEUE", cycle, fields, entry)
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from math import lcm
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -103,8 +103,7 @@ class Energy:
         return [travelled, noc_bytes * rate["noc"], accessed, macs, self.ops + ops * self.op, cycles * rate["static"]]
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(msgspec.Struct, frozen=True):
     """A window of `length` cycles, which ends with cycle `cycles - 1`."""
 
     cycles: int

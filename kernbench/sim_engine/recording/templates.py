@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from kernbench.cmdq import Program
 from kernbench.cmdq.entries import Entry, PairEntry, TeEntry, VeEntry
 from kernbench.cmdq.plan import Plan
 from kernbench.sim_engine.run.commands import Command
-from kernbench.trace.schema import BY_NAME, STALL_REASONS
+from kernbench.trace.schema import BY_NAME, EVENTS, STALL_REASONS
 from kernbench_core.numbers import (
     ALWAYS,
+    CHANNELS,
     COLUMN,
     CYCLE,
     NO_UNIT,
@@ -35,8 +37,17 @@ from kernbench_core.numbers import (
 
 #: Fields of an entry that all its events have, unless the fields are 0.
 COMMON = ("core_id", "npu_id", "tenant_id", "thread_id")
+_COMMON = frozenset(COMMON)
 
 _ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+
+
+#: The same bytes for values without floats, in a fifth of the time.
+_ENCODE_WITHOUT_FLOATS = msgspec.json.Encoder().encode
+
+#: The names of the fields of each event, in the order of the schema.
+_FIELDS = {event.name: tuple(field.name for field in event.fields) for event in EVENTS}
+_WITH_FLOATS = {event.name for event in EVENTS if {field.kind for field in event.fields} & {"number", "object", "objects"}}
 
 
 def text(value: Any) -> bytes:
@@ -44,19 +55,28 @@ def text(value: Any) -> bytes:
     return _ENCODE(value).encode()
 
 
-def line(name: str, cycle: int, fields: dict[str, Any], entry: Entry | Command | None = None) -> bytes:
+def line(name: str, cycle: int, fields: Mapping[str, Any], entry: Entry | Command | None = None) -> bytes:
     """One event and a line feed: its fields in the order of the schema, without those that are None. `entry`: the entry of the
     event."""
     out: dict[str, Any] = {"event_type": name, "t_cycle": cycle}
-    out.update((f.name, fields[f.name]) for f in BY_NAME[name].fields if fields.get(f.name) is not None)
-    if entry is not None:
-        out.update(common_of(entry))
-    return text(out) + b"\n"
+    for field in _FIELDS[name]:
+        value = fields.get(field)
+        if value is not None:
+            out[field] = value
+    if entry is not None and (common := common_of(entry)):
+        out.update(common)
+    return (text if name in _WITH_FLOATS else _ENCODE_WITHOUT_FLOATS)(out) + b"\n"
 
 
 def common_of(entry: Entry | Command) -> dict[str, int]:
     """The common fields of an entry that differ from TRACE_META.defaults."""
-    return {name: entry.meta[name] for name in COMMON if entry.meta.get(name)}
+    meta = entry.meta
+    return {} if _COMMON.isdisjoint(meta) else {name: meta[name] for name in COMMON if meta.get(name)}
+
+
+def common_text(entry: Entry | Command) -> bytes:
+    """The common fields of an entry as they are in its lines."""
+    return b"".join([b',"%s":%d' % (name.encode(), value) for name, value in common_of(entry).items()])
 
 
 def exact_text(number: Fraction) -> str:
@@ -69,13 +89,15 @@ def exact_text(number: Fraction) -> str:
 
 KINDS = (EngineType.DMA, EngineType.TE, EngineType.VE, EngineType.COMPONENT)  # in the order of the table `kinds`
 HOST_COPY = "HOST_COPY"  #: job type of transfers without a scratchpad
+MOVE = ("channel", "write", "memory", "dram_addr", "spm_addr")  #: of a transfer, in plans and in commands
+AXES = ("m", "n", "k")
+Numbers = npt.NDArray[np.int64]
 
 
 class Columns:
     """The columns of a program from its plan; `names` are those of the tracks."""
 
     def __init__(self, program: Program, plan: Plan, names: Iterable[str]) -> None:
-        self.plan = plan
         self._commands = program.entries
         self.program = program = plan.rows(program)
         self.columns = {name: np.full(len(program.entries), NOTHING, dtype=np.int64) for name in COLUMNS}
@@ -83,29 +105,28 @@ class Columns:
         self._numbers: dict[tuple[str, bytes], int] = {}
         self._known: dict[tuple[str, type, Any], int] = {}  # the same texts by value; 1 and True are different
         self.unit_number = {name: self._number("units", text(name)) for name in names}
+        self._engines = _Engines(plan, self.unit_number)
         self.tokens_remaining: list[int] = []  #: entries of each token group
         self._groups: dict[int, int] = {}
-        self._rows = len(program.entries)  # number of filled rows
-        for entry in program.entries:
-            for name, value in self._values(entry).items():
-                if value is not None:
-                    self.columns[name][entry.index] = value
+        self._rows = 0  # number of filled rows
+        self._put_common(program.entries, plan.units)
+        self.columns["group"][:] = [self._group(entry.meta.get("token_idx")) for entry in program.entries]
+        self._put_transfers(plan.program["dma"])
+        self._put_services(plan.program["compute"])
 
     def add(self, commands: Sequence[Command]) -> bool:
         """Add rows for further commands of components, the first of which have rows already; return whether there were any."""
         new = commands[self._rows - len(self.program.entries) :]
         if not new:
             return False
-        room = len(self.columns["cmd_id"])
         rows = self._rows + len(new)
-        if rows > room:
+        if rows > len(self.columns["cmd_id"]):
             more = np.full(rows, NOTHING, dtype=np.int64)  # twice as many
             self.columns = {name: np.concatenate((column[: self._rows], more)) for name, column in self.columns.items()}
-        for command in new:
-            for name, value in self._values_of(command).items():
-                if value is not None:
-                    self.columns[name][command.index] = value
-        self._rows = rows
+        self._put_common(new, [command.unit for command in new])
+        self._put_moves([command for command in new if command.engine == "dma" and "peer" not in command.given])
+        self._put_moves([command for command in new if command.engine == "dma" and "peer" in command.given], peer=True)
+        self._put_works([command for command in new if command.engine != "dma"])
         return True
 
     def _number(self, table: str, item: bytes) -> int:
@@ -116,130 +137,164 @@ class Columns:
             self.tables[table].append(item)
         return self._numbers[key]
 
-    def _text(self, table: str, value: Any) -> int | None:
+    def _text(self, table: str, value: Any) -> int:
+        """The index of the text of a value; NOTHING for None."""
         if value is None:
-            return None
+            return NOTHING
         key = (table, type(value), value)
         if key not in self._known:
             self._known[key] = self._number(table, text(value))
         return self._known[key]
 
-    def _common(self, entry: Entry | Command, unit: str) -> dict[str, int | None]:
-        """The common fields of every command."""
-        meta = entry.meta
-        named = common_of(entry)
-        common = b"".join([b',"%s":%d' % (name.encode(), value) for name, value in named.items()]) if named else b""
-        return {
-            "cmd_id": entry.command_id,
-            "first": 0 if meta.get("job", 0) == 0 else None,
-            "last": 0 if meta.get("job", 0) == meta.get("jobs", 1) - 1 else None,
-            "unit": self.unit_number[unit],
-            "phase": self._text("phases", meta.get("phase")),
-            "common": self._number("commons", common),
-            "token": meta.get("token"),
-            "irq_line": meta.get("irq_line"),
-            "marker": self._text("markers", meta.get("marker")),
-            "token_idx": meta.get("token_idx"),
-            "vec_chunk_id" if entry.engine == "ve" else "tile_id": meta.get("tile_id"),
-        }
+    def _put(self, rows: Any, **values: Any) -> None:
+        """Set the values of rows: an array or a list for each column, or one value for all rows."""
+        for name, value in values.items():
+            self.columns[name][rows] = value
 
-    def _values_of(self, command: Command) -> dict[str, int | None]:
-        """The values of a command of a component: without a token group, because token groups are counted before the run."""
-        values, given = self._common(command, command.unit), command.given
-        job_type = command.opcode.removesuffix("_TILE")
-        if command.engine == "dma":
-            values |= self._moves(command.number, given, given["bytes"])
-            return values | self._between(given["peer"], command.opcode) if "peer" in given else values
-        values |= self._works(command.number, given, job_type) if command.engine != "component" else {}
-        values["job_type"] = self._text("job_types", job_type)
-        return values
+    def _put_common(self, entries: Sequence[Entry | Command], units: Sequence[str]) -> None:
+        """Add rows of entries with the values that every command has."""
+        metas: list[Mapping[str, Any]] = [entry.meta for entry in entries]
+        places = [(meta.get("job", 0), meta.get("jobs", 1) - 1) for meta in metas]
+        tiles, on_ve = numbers_of(metas, "tile_id"), [entry.engine == "ve" for entry in entries]
+        self._put(
+            slice(self._rows, self._rows + len(entries)),
+            cmd_id=[entry.command_id for entry in entries],
+            first=[NOTHING if job else 0 for job, _ in places],
+            last=[0 if job == last else NOTHING for job, last in places],
+            unit=[self.unit_number[unit] for unit in units],
+            phase=[self._text("phases", meta.get("phase")) for meta in metas],
+            common=[self._number("commons", common_text(entry)) for entry in entries],
+            token=numbers_of(metas, "token"),
+            irq_line=numbers_of(metas, "irq_line"),
+            marker=[self._text("markers", meta.get("marker")) for meta in metas],
+            token_idx=numbers_of(metas, "token_idx"),
+            vec_chunk_id=np.where(on_ve, tiles, NOTHING),
+            tile_id=np.where(on_ve, NOTHING, tiles),
+        )
+        self._rows += len(entries)
 
-    def _values(self, entry: Entry) -> dict[str, int | None]:
-        values = self._common(entry, self.plan.units[entry.index])
-        values["group"] = self._group(entry.meta.get("token_idx"))
-        if entry.engine == "dma":
-            values |= self._transfer(entry)
-        elif entry.engine != "control":
-            values |= self._service(entry)
-        return values
-
-    def _group(self, token_idx: int | None) -> int | None:
+    def _group(self, token_idx: int | None) -> int:
+        """The token group of a further entry; NOTHING without one."""
         if token_idx is None:
-            return None
+            return NOTHING
         group = self._groups.setdefault(token_idx, len(self._groups))
         if group == len(self.tokens_remaining):
             self.tokens_remaining.append(0)
         self.tokens_remaining[group] += 1
         return group
 
-    def _transfer(self, entry: Entry) -> dict[str, int | None]:
-        plan, row = self.plan, self.plan.transfer(entry.index)
-        values = self._moves(row["engine"], row, plan.bytes_of(entry.index))
-        if isinstance(entry, PairEntry):
-            values |= self._between(row["peer"], entry.opcode)
-        return values
+    def _put_transfers(self, moves: Mapping[str, Numbers]) -> None:
+        """The values of all transfers of the program."""
+        rows, entries = moves["entry"], self.program.entries
+        self._put_move(rows, moves["engine"], moves, moves["nbytes"])
+        pairs = np.array([k for k, row in enumerate(rows.tolist()) if isinstance(entries[row], PairEntry)], dtype=np.int64)
+        self._put_between(rows[pairs], moves["peer"][pairs], [entries[row].opcode for row in rows[pairs].tolist()])
 
-    def _between(self, peer: int, opcode: str) -> dict[str, int | None]:
-        """The values that differ between two scratchpads."""
-        job_type = self._text("job_types", opcode.removesuffix("_TILE"))
-        return {"far": self._scratchpad(peer), "dram": None, "direction": 2, "job_type": job_type}
+    def _put_moves(self, commands: Sequence[Command], *, peer: bool = False) -> None:
+        """The values of transfers of components. `peer`: they are between two scratchpads."""
+        given = {name: numbers([one.given[name] for one in commands]) for name in (*MOVE, "bytes", *(["peer"] if peer else []))}
+        rows, engines = numbers([one.index for one in commands]), numbers([one.number for one in commands])
+        self._put_move(rows, engines, given, given["bytes"])
+        if peer:
+            self._put_between(rows, given["peer"], [one.opcode for one in commands])
 
-    def _moves(self, number: int, row: Mapping[str, int], nbytes: int) -> dict[str, int | None]:
-        """A transfer of a DMA engine."""
-        plan, write = self.plan, row["write"]
-        memory = plan.machine["memories"][row["memory"]]
-        dram, spm = row["dram_addr"] // memory["align"] * memory["align"], row["spm_addr"]
-        engine = plan.machine["dma"][number]
-        job_type = "DMA_WRITE" if write else "DMA_READ"
-        if self._scratchpad(engine["spm"]) is None:
-            job_type = HOST_COPY
-        return {
-            "by": 0,
-            "spm": self._scratchpad(engine["spm"]),
-            "far": None,
-            "dram": 0 if self._scratchpad(engine["spm"]) is not None else None,
-            "served": write,
-            "job_type": self._text("job_types", job_type),
-            "channel": row["channel"],
-            "direction": write,
-            "src_addr": spm if write else dram,
-            "dst_addr": dram if write else spm,
-            "size_bytes": nbytes,
-            "weight": engine["channels"][row["channel"]][2],
-        }
+    def _put_move(self, rows: Numbers, engine: Numbers, moves: Mapping[str, Numbers], nbytes: Numbers) -> None:
+        """Transfers of DMA engines, by the values of `MOVE`."""
+        own, write = self._engines.dma_pad[engine], moves["write"]
+        align = self._engines.align[moves["memory"]]
+        dram, spm = moves["dram_addr"] // align * align, moves["spm_addr"]
+        by_direction = numbers([self._text("job_types", "DMA_READ"), self._text("job_types", "DMA_WRITE")])
+        self._put(
+            rows,
+            by=0,
+            spm=own,
+            dram=np.where(own == NOTHING, NOTHING, 0),
+            served=write,
+            job_type=np.where(own == NOTHING, self._text("job_types", HOST_COPY), by_direction[write]),
+            channel=moves["channel"],
+            direction=write,
+            src_addr=np.where(write, spm, dram),
+            dst_addr=np.where(write, dram, spm),
+            size_bytes=nbytes,
+            weight=self._engines.weight[engine, moves["channel"]],
+        )
 
-    def _scratchpad(self, number: int) -> int | None:
-        """The track of a scratchpad; None without banks."""
-        pads = self.plan.scratchpads
-        return self.unit_number[pads[number]] if number < len(pads) else None
+    def _put_between(self, rows: Numbers, peer: Numbers, opcodes: Sequence[str]) -> None:
+        """The values that differ in transfers between two scratchpads."""
+        self._put(rows, far=self._engines.pads(peer), dram=NOTHING, direction=2, job_type=self._job_types(opcodes))
 
-    def _service(self, entry: Entry) -> dict[str, int | None]:
-        row = self.plan.service(entry.index)
-        given = dict(row)
-        if isinstance(entry, TeEntry):
-            whole = self._commands[entry.meta.get("command_index", entry.index)]
-            assert isinstance(whole, TeEntry)
-            given |= {"m": whole.m, "n": whole.n, "k": whole.k, "tile_m": entry.m, "tile_n": entry.n, "tile_k": entry.k}
-        elif isinstance(entry, VeEntry):
-            given |= {"length": entry.length, "batch": entry.batch}
-        return self._works(row["engine"], given, entry.opcode.removesuffix("_TILE"))
+    def _job_types(self, opcodes: Sequence[str]) -> list[int]:
+        return [self._text("job_types", opcode.removesuffix("_TILE")) for opcode in opcodes]
 
-    def _works(self, number: int, given: Mapping[str, int], job_type: str) -> dict[str, int | None]:
-        """A job of a TE, a VE or an M_CPU."""
-        engine = self.plan.machine["compute"][number]
-        values: dict[str, int | None] = {
-            "by": KINDS.index(engine["kind"]),
-            "spm": self._scratchpad(engine["spm"]),
-            "job_type": self._text("job_types", job_type),
-            "work": given["work"],
-        }
-        if engine["kind"] == EngineType.TE:
-            values |= {name: given[name] for name in ("m", "n", "k")}
-            values |= {f"tile_{name}": given.get(f"tile_{name}", given[name]) for name in ("m", "n", "k")}
-        elif engine["kind"] == EngineType.VE:
-            op = self._text("ops", job_type.removeprefix("VE_"))
-            values |= {"op_type": op, "len": given["length"], "batch": given["batch"]}
-        return values
+    def _put_services(self, jobs: Mapping[str, Numbers]) -> None:
+        """The values of all jobs of TEs, VEs and processors of the program."""
+        entries = [self.program.entries[row] for row in jobs["entry"].tolist()]
+        self._put_work(jobs["entry"], jobs["engine"], [entry.opcode for entry in entries], jobs["work"])
+        products = [entry for entry in entries if isinstance(entry, TeEntry)]
+        whole: Any = [self._commands[entry.meta.get("command_index", entry.index)] for entry in products]
+        self._put(
+            numbers([entry.index for entry in products]),
+            **{axis: [getattr(entry, axis) for entry in whole] for axis in AXES},
+            **{f"tile_{axis}": [getattr(entry, axis) for entry in products] for axis in AXES},
+        )
+        vectors = [entry for entry in entries if isinstance(entry, VeEntry)]
+        self._put_vectors(vectors, [(entry.length, entry.batch) for entry in vectors])
+
+    def _put_works(self, commands: Sequence[Command]) -> None:
+        """The values of jobs of components, except transfers."""
+        rows = numbers([one.index for one in commands])
+        self._put(rows, job_type=self._job_types([one.opcode for one in commands]))
+        on_engine = [one for one in commands if one.engine != "component"]
+        rows, engines = numbers([one.index for one in on_engine]), numbers([one.number for one in on_engine])
+        self._put_work(rows, engines, [one.opcode for one in on_engine], numbers([one.given["work"] for one in on_engine]))
+        products = [one for one in on_engine if one.engine == "te"]
+        for axis in AXES:
+            size = [one.given[axis] for one in products]
+            self._put(numbers([one.index for one in products]), **{axis: size, f"tile_{axis}": size})
+        vectors = [one for one in on_engine if one.engine == "ve"]
+        self._put_vectors(vectors, [(one.given["length"], one.given["batch"]) for one in vectors])
+
+    def _put_work(self, rows: Numbers, engine: Numbers, opcodes: Sequence[str], work: Numbers) -> None:
+        """Jobs of TEs, VEs and processors."""
+        engines = self._engines
+        self._put(rows, by=engines.kind[engine], spm=engines.compute_pad[engine], job_type=self._job_types(opcodes), work=work)
+
+    def _put_vectors(self, vectors: Sequence[Entry | Command], sizes: Sequence[tuple[int, int]]) -> None:
+        """The values of jobs of VEs. `sizes`: their lengths and batches."""
+        rows = numbers([one.index for one in vectors])
+        ops = [self._text("ops", one.opcode.removesuffix("_TILE").removeprefix("VE_")) for one in vectors]
+        self._put(rows, op_type=ops, len=[length for length, _ in sizes], batch=[batch for _, batch in sizes])
+
+
+class _Engines:
+    """What lines tell of engines and memories, by their numbers."""
+
+    def __init__(self, plan: Plan, unit_number: Mapping[str, int]) -> None:
+        machine = plan.machine
+        self._tracks = numbers([*(unit_number[name] for name in plan.scratchpads), NOTHING])
+        self.dma_pad = self.pads(numbers([engine["spm"] for engine in machine["dma"]]))
+        self.compute_pad = self.pads(numbers([engine["spm"] for engine in machine["compute"]]))
+        self.kind = numbers([KINDS.index(engine["kind"]) for engine in machine["compute"]])
+        self.align = numbers([memory["align"] for memory in machine["memories"]])
+        self.weight = np.zeros((len(machine["dma"]), len(CHANNELS)), dtype=np.int64)
+        for number, engine in enumerate(machine["dma"]):
+            weights = [channel[2] for channel in engine["channels"]]
+            self.weight[number, : len(weights)] = weights
+
+    def pads(self, scratchpads: Numbers) -> Numbers:
+        """The tracks of scratchpads; NOTHING of those without banks, which come after the others."""
+        found: Numbers = self._tracks[np.minimum(scratchpads, len(self._tracks) - 1)]
+        return found
+
+
+def numbers(values: Sequence[Any]) -> Numbers:
+    """As an array."""
+    return np.array(values, dtype=np.int64)
+
+
+def numbers_of(metas: Sequence[Mapping[str, Any]], name: str) -> list[int]:
+    """A field of the metadata of each entry; NOTHING where it is missing."""
+    return [NOTHING if (value := meta.get(name)) is None else value for meta in metas]
 
 
 #: int64 columns over the entries, by position.
@@ -265,22 +320,19 @@ FIXED: dict[str, tuple[Any, ...]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(msgspec.Struct, frozen=True):
     """A number of the record."""
 
     at: int
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(msgspec.Struct, frozen=True):
     """A number of its entry."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class TextOf:
+class TextOf(msgspec.Struct, frozen=True):
     """A text of a table, by a number of the record."""
 
     table: str
@@ -288,16 +340,14 @@ class TextOf:
     base: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class TextBy:
+class TextBy(msgspec.Struct, frozen=True):
     """A text of a table, by a number of its entry."""
 
     table: str
     column: str
 
 
-@dataclass(frozen=True, slots=True)
-class Fixed:
+class Fixed(msgspec.Struct, frozen=True):
     """The same value on every line; `unit`: the number of the track that it names."""
 
     text: bytes

@@ -10,7 +10,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any, Generic, TypeVar
 
-from kernbench.common.kept_results import kept_result
 from kernbench.config.kinds import names_python
 from kernbench.config.machine import MachineConfig
 from kernbench.config.schema import NpuConfig
@@ -79,6 +78,8 @@ class Kept(Known[T]):
         kept on disk, because the key does not describe this code."""
         if names_python(machine):
             return self.get(key, make)
+        from kernbench.common.kept_results import kept_result  # imported here, because planners of layers do not need SQLite
+
         return self.get(
             key, lambda: self._unpacked(kept_result(self._kind, key, self._form, lambda: self._packed(make())))
         )

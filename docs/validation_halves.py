@@ -15,10 +15,11 @@ from pathlib import Path
 from statistics import fmean, median
 
 from kernbench.analysis.chips.calibrate import constants_for
+from kernbench.analysis.chips.cases import Case
 from kernbench.analysis.chips.choice import Held, Split, chosen_fit, even, shapes
 from kernbench.analysis.chips.fit import predictions, relative_errors
 from kernbench.analysis.chips.leave_out import as_new, profile_left_out
-from kernbench.analysis.chips.tables import Case, Table, read_tables
+from kernbench.analysis.chips.tables import Table, read_tables
 from kernbench.config import NpuConfig
 from kernbench.config.runtime import Runtime, load_runtime
 

@@ -10,9 +10,10 @@ from statistics import fmean, median
 from typing import Any
 
 from kernbench.analysis.chips.baselines import middle, roofline_errors, three_number_errors, three_numbers
+from kernbench.analysis.chips.cases import Case
 from kernbench.analysis.chips.fit import predictions, relative_errors
 from kernbench.analysis.chips.leave_out import as_new, left_out
-from kernbench.analysis.chips.tables import Case, Table, other_tables, read_tables
+from kernbench.analysis.chips.tables import Table, other_tables, read_tables
 from kernbench.common.errors import InputError
 from kernbench.config.runtime import Runtime, load_runtime
 from kernbench.workloads.ops.timing import OperationTimer

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernbench.analysis.chips.calibrate import constants_for
+from kernbench.analysis.chips.cases import Case
 from kernbench.analysis.chips.choice import OF_SEVERAL, chosen_fit, groups
 from kernbench.analysis.chips.fit import launch_key, looks_up, predictions, relative_errors, value_at, with_values
-from kernbench.analysis.chips.tables import Case
 from kernbench.config import NpuConfig, load_config
 from kernbench.config.runtime import Runtime, load_runtime
 from kernbench.workloads.ops.operation import Attention, Collective, Operation, Product, Sequences, Vector

@@ -14,9 +14,9 @@ import pytest
 
 import kernbench.analysis.chips.choice as choice_module
 from kernbench.analysis.chips.calibrate import constants_for
+from kernbench.analysis.chips.cases import Case
 from kernbench.analysis.chips.choice import UNCHANGED, chosen_fit, shapes
 from kernbench.analysis.chips.fit import SPREAD, SPREADS, predictions, relative_errors, value_at, with_values
-from kernbench.analysis.chips.tables import Case
 from kernbench.config import load_config
 from kernbench.config.runtime import load_runtime
 from kernbench.workloads.ops.operation import Attention, Collective, Operation, Product, Sequences, Vector

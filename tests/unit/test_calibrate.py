@@ -16,9 +16,9 @@ from kernbench.analysis.chips.calibrate import (
     machine_text,
     runtime_text,
 )  # fmt: skip
+from kernbench.analysis.chips.cases import Case
 from kernbench.analysis.chips.choice import UNCHANGED
 from kernbench.analysis.chips.fit import WIDEST, fit, predictions, relative_errors, with_values
-from kernbench.analysis.chips.tables import Case
 from kernbench.common.errors import InputError
 from kernbench.config import load_config
 from kernbench.config.runtime import load_runtime

@@ -8,7 +8,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kernbench.analysis.chips.tables import Case
+    from kernbench.analysis.chips.cases import Case
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,13 @@ from typing import Any
 
 import yaml
 
+from kernbench.analysis.chips.cases import Case, Context
+from kernbench.analysis.chips.cells import LINE
 from kernbench.analysis.chips.choice import FEWEST, Choice, Decision, Held, chosen_fit
 from kernbench.analysis.chips.columns import columns_of, times_among
 from kernbench.analysis.chips.fit import Constant, Fit, launch_key, ops_key, predictions, relative_errors, value_at
-from kernbench.analysis.chips.tables import LINE, Case, Context, read_row, rows_of, separator_meant, table_text
+from kernbench.analysis.chips.operation_rows import read_row
+from kernbench.analysis.chips.tables import rows_of, separator_meant, table_text
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.json_shapes import counted
 from kernbench.config import NpuConfig

@@ -28,7 +28,7 @@ from kernbench.config.runtime import Runtime
 from kernbench.workloads.ops.operation import Attention, Collective, Product, Vector
 
 if TYPE_CHECKING:
-    from kernbench.analysis.chips.tables import Case
+    from kernbench.analysis.chips.cases import Case
 
 Values = tuple[NpuConfig, Runtime]
 

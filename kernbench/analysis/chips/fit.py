@@ -24,7 +24,7 @@ from kernbench.workloads.ops.operation import Attention, Collective, Product, Ve
 from kernbench.workloads.ops.timing import OperationTimer
 
 if TYPE_CHECKING:
-    from kernbench.analysis.chips.tables import Case
+    from kernbench.analysis.chips.cases import Case
 
 WIDEST = 20.0  #: largest factor by which a constant may change
 SOFT = 0.1  #: residuals of the logarithm above this value count less than by their square

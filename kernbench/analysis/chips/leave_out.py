@@ -24,7 +24,8 @@ from kernbench.config.runtime import AttentionCost, OpCost, Runtime, load_runtim
 from kernbench.workloads.ops.timing import OperationTimer
 
 if TYPE_CHECKING:
-    from kernbench.analysis.chips.tables import Case, Table
+    from kernbench.analysis.chips.cases import Case
+    from kernbench.analysis.chips.tables import Table
 
 #: Constants of a chip by family; those of `operations` are joined by the rates of its engines.
 CHIP_CONSTANTS = {

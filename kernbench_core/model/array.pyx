@@ -3,7 +3,7 @@
 The job holds the array like any job of a TE holds its engine, but only up to the end of its stream. Then it drains: it moves to a list of
 the engine, which ends in the order of the list. Only the end of the first job of the list is a timer.
 """
-from kernbench_core.model.compute cimport Array, ArrayJob, Compute, ComputeJob, on_period
+from kernbench_core.model.compute cimport Array, ArrayJob, Compute, ComputeJob, count_job, on_period
 from kernbench_core.model.heap cimport timer_push
 from kernbench_core.types cimport NONE, cycle_t, int32_t, slot_t
 
@@ -62,8 +62,7 @@ cdef int32_t array_drained(Sim* s, int32_t c, cycle_t end) noexcept nogil:
     cdef ComputeJob* job = &s.compute_job[a.drain_first]
     a.drain_first = job.next
     a.draining -= 1
-    e.jobs += 1
-    e.work += job.work
+    count_job(e, job)
     if a.draining:
         timer_push(&s.ends, s.array_job[a.drain_first].ends - 1, s.n_compute + c)
     elif e.job == NONE:

@@ -90,6 +90,11 @@ cdef void compute_rebuild(Compute* e, ComputeJob* jobs, Spm* p) noexcept nogil
 cdef void compute_body_done(Compute* e, ComputeJob* jobs, cycle_t now) noexcept nogil
 cdef void compute_complete(Compute* e, ComputeJob* jobs, cycle_t end) noexcept nogil
 
+cdef inline void count_job(Compute* e, ComputeJob* job) noexcept nogil:
+    """The job is complete: counters that change when a job ends, of every kind of engine."""
+    e.jobs += 1
+    e.work += job.work
+
 cdef inline void set_parts(ArrayJob* j, const int64_t* parts) noexcept nogil:
     """Set the constant fields of a job that has not entered the array."""
     j.load = parts[0]

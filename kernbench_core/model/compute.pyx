@@ -119,7 +119,6 @@ cdef void compute_body_done(Compute* e, ComputeJob* jobs, cycle_t now) noexcept 
 
 
 cdef void compute_complete(Compute* e, ComputeJob* jobs, cycle_t end) noexcept nogil:
-    e.jobs += 1
-    e.work += jobs[e.job].work
+    count_job(e, &jobs[e.job])
     e.job_cycles += end - e.started
     e.job = NONE

@@ -57,6 +57,7 @@ def _dma(draw: Draw) -> dict[str, Any]:
         "max_concurrent_transfers": draw(st.integers(1, 6)),
         "queue_depth_per_master": draw(sampled_from([1, 2, 3, 8])),
         "alignment_bytes": draw(sampled_from([1, 2, 8, 16, 24, 32, 48, 64])),
+        "arbiter": draw(sampled_from(["priority", "priority", "round_robin"])),
         "kv_load_bonus": draw(st.integers(0, 3)),
         "channels": {name: draw(channel) for name in ("act_weight", "kv_load", "kv_store")},
     }

@@ -25,7 +25,7 @@ from kernbench.common.errors import InputError, Problem
 from kernbench.config import NpuConfig
 from kernbench.config.cache import Llc, NpuLlc
 from kernbench.config.fields import WIDE_LIMIT
-from kernbench.config.schema import ARBITERS, Control, Dma, Spm, Te, Ve
+from kernbench.config.schema import ARBITERS, DMA_ARBITERS, Control, Dma, Spm, Te, Ve
 from kernbench.topology.mesh import mesh_links, mesh_route
 from kernbench_core.numbers import Allocation, EngineType, Overlap
 
@@ -262,6 +262,7 @@ def dma_table(dma: Dma, spm: int) -> dict[str, Any]:
     bonus = dma.kv_load_bonus  # every job of the channel kv_load is a KV load
     return {
         "spm": spm,
+        "arbiter": DMA_ARBITERS.index(dma.arbiter),
         "period": dma.period,
         "max_concurrent": dma.max_concurrent_transfers,
         "queue_depth": dma.queue_depth_per_master,

@@ -159,6 +159,10 @@ def _of_queues(dma: Dma, between_pes: int, at: str) -> Iterator[Unused]:
         if channel.max_concurrent > least:
             why = f"{at}dma.{by} ({least}) is reached first"
             yield Unused(f"{at}dma.channels.{name}.max_concurrent", why, f"raise {at}dma.{by}")
+    if dma.arbiter != "priority":
+        why = f"{at}dma.arbiter is {dma.arbiter}, which does not look at scores"
+        for key in ("kv_load_bonus", *(f"channels.{name}.priority" for name in TRANSFER_CHANNELS)):
+            yield Unused(f"{at}dma.{key}", why, f"set {at}dma.arbiter to priority")
 
 
 def _of_memory(dram: Dram, channels: int, at: str) -> Iterator[Unused]:

@@ -65,6 +65,10 @@ ARBITERS = {
 Arbiter = Annotated[str, one_of(tuple(ARBITERS), code=True)]  #: or user-defined code, `package.module:name`
 
 
+#: Arbiters of the channels of a DMA engine. The positions are the core's DmaArbiterRule: append.
+DMA_ARBITERS: tuple[str, ...] = ("priority", "round_robin")
+
+
 class Mmio(Section):
     """The host that writes entries with `source: MMIO` into the command queue while the queue runs."""
 
@@ -108,7 +112,7 @@ class Channel(Section):
         default=4, description="[transfers] largest number of simultaneous transfers of this channel, per engine"
     )
     priority: Signed = Field(
-        default=0, description="priority of the channel: the pending job with the highest score starts first"
+        default=0, description="with arbiter priority: the pending job of the channel with the highest score starts first"
     )
     weight: Count = Field(default=1, description="weight of the channel's flows when they share a resource with other flows")
 
@@ -128,7 +132,7 @@ class Channels(Section):
 class Dma(Section):
     """The DMA engines (docs/model/dma.md)."""
 
-    younger: ClassVar[frozenset[str]] = frozenset({"codecs"})
+    younger: ClassVar[frozenset[str]] = frozenset({"codecs", "arbiter"})
 
     engines: Engines = Field(default=1, description="number of engines")
     max_concurrent_transfers: Count = Field(
@@ -140,7 +144,12 @@ class Dma(Section):
     alignment_bytes: TermSize = Field(
         default=64, description="[byte] transfers are extended at both ends to multiples of this size"
     )
-    kv_load_bonus: Natural = Field(default=1, description="number that is added to the score of every KV load")
+    arbiter: Annotated[str, one_of(DMA_ARBITERS)] = Field(
+        default=DMA_ARBITERS[0], description="rule that decides which channel's job an engine starts next"
+    )
+    kv_load_bonus: Natural = Field(
+        default=1, description="number that is added to the score of every KV load; with arbiter priority"
+    )
     channels: Channels = Field(default_factory=Channels, description="limits, priority and weight per channel")
     period: Count = Field(default=1, description="[cycle] jobs start only in cycles that are multiples of this period")
     codecs: tuple[Codec, ...] = Field(default=(), description="compressors and decompressors of each engine, of one NPU only")

@@ -57,10 +57,12 @@ cdef struct DmaEngine:
     int32_t activity          # @activity Activity: what the engine has been doing since cycle `since`
     cycle_t since             # @past the cycle in which the current activity began
     cycle_t spent[4]          # @past cycles spent in each Activity before cycle `since`
+    int32_t turn              # @channel `round_robin`: the channel whose job starts next, if one is eligible
     bint watched              # whether it is in `Spm.watch`: its activity may change in this cycle or block
     int32_t id                # engine id in the machine
     uint32_t changed          # a bit for each cycle of the current block in which `free` changes
     int16_t change[BLOCK]     # by how much `free` changes in each of these cycles
+    int32_t arbiter           # DmaArbiterRule: which eligible job starts next (model/dma_arbiter.pxd)
     cycle_t period            # [cycle] the engine acts in multiples of this period
     int32_t max_concurrent    # largest number of jobs that may be TRANSFERRING, without jobs of COMM
     int32_t queue_depth       # largest number of jobs of a channel that may be TRANSFERRING (queue_depth_per_master)
@@ -76,7 +78,7 @@ cdef enum Activity:
 cdef bint dma_transition(DmaJob* j, int32_t state) noexcept nogil
 cdef void dma_submit(DmaEngine* e, DmaJob* jobs, slot_t job, int64_t seq) noexcept nogil
 cdef void dma_begin_admission(DmaEngine* e) noexcept nogil
-cdef slot_t dma_pick(DmaEngine* e, DmaJob* jobs) noexcept nogil
+cdef slot_t eligible_head(DmaEngine* e, DmaJob* jobs, int32_t channel) noexcept nogil
 cdef slot_t dma_pick_comm(DmaEngine* e, DmaJob* jobs) noexcept nogil
 cdef bint dma_start(DmaEngine* e, DmaJob* jobs, slot_t job, cycle_t now) noexcept nogil
 cdef bint dma_stall(DmaEngine* e, DmaJob* j, int32_t reason, cycle_t now) noexcept nogil

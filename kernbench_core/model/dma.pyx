@@ -1,9 +1,8 @@
 """Admission and state of DMA jobs. The caller opens flows, decides when a job is complete, and passes the cycle.
 
 A turn of P3 is `dma_pick`, followed by `dma_start` or `dma_stall`; `dma_begin_admission` comes before all turns, and
-`dma_defer` after them. All jobs of a channel have the same score, so `dma_pick` chooses the best of three queue heads. Only KV
-stores may be passed inside their queue. The channel COMM is separate: only its own limit holds its jobs, and its jobs hold no
-others.
+`dma_defer` after them. `dma_pick` is in model/dma_arbiter.pyx. Only KV stores may be passed inside their queue. The channel
+COMM is separate: only its own limit holds its jobs, and its jobs hold no others.
 """
 from kernbench_core.types cimport (
     CHANNELS, COMM, DMA_COMPLETED, DMA_QUEUED, DMA_TRANSFERRING, NONE, NOT_STALLED, PRIORITY_DEFERRED, QUEUE_FULL, cycle_t,
@@ -70,24 +69,6 @@ cdef void dma_begin_admission(DmaEngine* e) noexcept nogil:
         e.limit[k].since_seen = NONE
 
 
-cdef slot_t dma_pick(DmaEngine* e, DmaJob* jobs) noexcept nogil:
-    """The eligible job with the highest score, and among those the one submitted first; NONE if no job is eligible."""
-    cdef slot_t best = NONE, job
-    cdef int32_t k, score = 0, tie = 0
-    if e.pending == 0 or e.active - e.channel[COMM].outstanding >= e.max_concurrent:
-        return NONE
-    for k in range(COMM):
-        job = eligible_head(e, jobs, k)
-        if job == NONE:
-            continue
-        if best == NONE or e.limit[k].score > score or (e.limit[k].score == score and (
-                e.limit[k].tie < tie or e.limit[k].tie == tie and jobs[job].seq < jobs[best].seq)):
-            best = job
-            score = e.limit[k].score
-            tie = e.limit[k].tie
-    return best
-
-
 cdef slot_t dma_pick_comm(DmaEngine* e, DmaJob* jobs) noexcept nogil:
     """The next job of the channel COMM; NONE if none may start."""
     return NONE if e.channel[COMM].first == NONE else eligible_head(e, jobs, COMM)
@@ -116,8 +97,9 @@ cdef bint dma_start(DmaEngine* e, DmaJob* jobs, slot_t job, cycle_t now) noexcep
         c.last = j.prev
     else:
         jobs[j.next].prev = j.prev
-    if j.channel != COMM and j.seq > e.last_started:
-        e.last_started = j.seq
+    if j.channel != COMM:
+        e.last_started = max(e.last_started, j.seq)
+        e.turn = (j.channel + 1) % COMM
     j.started = now
     e.pending -= 1
     e.active += 1

@@ -8,8 +8,8 @@ from kernbench_core.model.compute cimport Compute, compute_complete, compute_enq
 from kernbench_core.plugin.component cimport component_members, component_offer, component_takes
 from kernbench_core.model.control cimport ARRIVED, Entry
 from kernbench_core.model.dma cimport (
-    DmaEngine, DmaJob, dma_begin_admission, dma_complete, dma_defer, dma_pick, dma_pick_comm, dma_stall, dma_start,
-    dma_submit)
+    DmaEngine, DmaJob, dma_begin_admission, dma_complete, dma_defer, dma_pick_comm, dma_stall, dma_start, dma_submit)
+from kernbench_core.model.dma_arbiter cimport dma_pick
 from kernbench_core.model.dram.extent cimport Dram, channel_bytes, cursor_open, flows_of, source_bytes
 from kernbench_core.model.flow cimport settle_cursor
 from kernbench_core.model.heap cimport timer_pop, timer_push

@@ -26,6 +26,7 @@ class DmaEngine:
         kv_load_bonus: int = 1,
         period: int = 1,
         channels: Mapping[str, Mapping[str, int]] | None = None,
+        arbiter: int = 0,
     ) -> None: ...
     @property
     def pending_queue(self) -> list[DmaJob]:

@@ -7,8 +7,9 @@ from libc.stdlib cimport free, realloc
 from libc.string cimport memset
 
 from kernbench_core.model.dma cimport (
-    DmaEngine as Engine, DmaJob as Job, dma_begin_admission, dma_complete, dma_defer, dma_pick, dma_stall, dma_start,
+    DmaEngine as Engine, DmaJob as Job, dma_begin_admission, dma_complete, dma_defer, dma_stall, dma_start,
     dma_submit)
+from kernbench_core.model.dma_arbiter cimport N_DMA_ARBITERS, dma_pick
 from kernbench_core.types cimport BACKPRESSURE, NONE, NOT_STALLED, QUEUE_FULL, cycle_t, int32_t, int64_t, slot_t
 
 from kernbench_core.standalone.dma_job import CompletionEvent, IllegalTransition
@@ -20,6 +21,7 @@ REASONS = (None, "queue_full", "priority_deferred", "backpressure")
 cdef class DmaEngine:
     """The DMA state machine of the core alone; `step` moves bytes through a `MemoryModel`.
 
+    `arbiter`: the number of the rule that chooses the next job, a position in `kernbench.config.schema.DMA_ARBITERS`.
     `channels`: a mapping with `max_concurrent` (>= 1), `priority` and `weight` (>= 1) for each of act_weight, kv_load and kv_store.
     `kv_load_bonus`: added to the score of KV loads. `period`: [cycle] jobs start only in multiples of this number. ValueError for a limit
     that is out of range.
@@ -41,7 +43,8 @@ cdef class DmaEngine:
     cdef int64_t read_bytes, write_bytes     # moved so far, between DRAM and scratchpad
     cdef int64_t latency_cycles              # of completed jobs, from start to end
 
-    def __init__(self, *, int32_t max_concurrent_transfers=4, int32_t kv_load_bonus=1, int64_t period=1, channels=None):
+    def __init__(self, *, int32_t max_concurrent_transfers=4, int32_t kv_load_bonus=1, int64_t period=1, channels=None,
+                 int32_t arbiter=0):
         cdef int32_t k
         given = dict(channels or {})
         memset(&self.engine, 0, sizeof(Engine))
@@ -59,6 +62,9 @@ cdef class DmaEngine:
             raise ValueError(f"channels: {min(given)!r} is none of {', '.join(CHANNEL_NAMES)}")
         if max_concurrent_transfers < 1 or period < 1:
             raise ValueError("max_concurrent_transfers and period must be at least 1")
+        if not 0 <= arbiter < N_DMA_ARBITERS:
+            raise ValueError(f"arbiter = {arbiter}, but it must be 0 to {N_DMA_ARBITERS - 1}")
+        self.engine.arbiter = arbiter
         self.engine.max_concurrent = max_concurrent_transfers
         self.engine.period = period
         self.jobs = []

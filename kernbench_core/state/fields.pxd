@@ -29,7 +29,8 @@ cdef enum Range:              # range of a value in a snapshot; `limits_of` (sta
     RANGE_LATER = 19          # a cycle that may be after the run's cycle, by at most the longest time between two DRAM commands
     RANGE_CLIENT = 20         # one of the machine's clients of scratchpads (model/arbiter/arbiter.pxd)
     RANGE_WHEN_Q = 21         # 0 to 2^62, or NEVER
-    RANGES = 22
+    RANGE_CHANNEL = 22        # a channel of a DMA engine before COMM
+    RANGES = 23
 
 cdef struct Field:            # a field of a struct
     const char* name          # name of the field in errors

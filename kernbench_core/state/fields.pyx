@@ -3,7 +3,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.string cimport memcmp, memcpy
 
 from kernbench_core.model.dma cimport STALLED_BACKPRESSURE
-from kernbench_core.types cimport BACKPRESSURE, NEVER, NONE, OVERFLOW, int8_t
+from kernbench_core.types cimport BACKPRESSURE, COMM, NEVER, NONE, OVERFLOW, int8_t
 
 cdef const int64_t MOST = 0x4000000000000000     # limit of cycles and bytes: the sum of two still fits
 
@@ -77,6 +77,7 @@ cdef void limits_of(Limits* x, int64_t cycle, int64_t most_cycles, int64_t entri
     limit(x, RANGE_ROW_Q, 0, MOST)
     limit(x, RANGE_WINDOW, 0, WINDOW - 1)
     limit(x, RANGE_WHEN_Q, 0, MOST)
+    limit(x, RANGE_CHANNEL, 0, COMM - 1)
     x.also[<int>RANGE_PAST_Q] = x.also[<int>RANGE_NEXT_Q] = x.also[<int>RANGE_WHEN_Q] = NEVER
     x.also[<int>RANGE_ENTRY_Q] = x.also[<int>RANGE_RESOURCE_Q] = x.also[<int>RANGE_FLOW_Q] = x.also[<int>RANGE_ROW_Q] = NONE
 

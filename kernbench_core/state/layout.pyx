@@ -201,6 +201,7 @@ cdef int lay_out_dma_engines(Sim* s, Arena a, dict m) except -1:
         e = &s.dma[k]
         spec = m["dma"][k]
         e.id = k
+        e.arbiter = spec["arbiter"]
         e.period = spec["period"]
         e.max_concurrent = spec["max_concurrent"]
         e.queue_depth = spec["queue_depth"]

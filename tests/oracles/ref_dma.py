@@ -237,6 +237,7 @@ class DmaEngine:
         self.count = {"jobs": 0, "busy": 0, "idle": 0, "queue_full": 0, "priority_deferred": 0, "bytes": 0}
         self.stalled = {"backpressure": 0, "bank_conflict": 0}
         self.places: dict[str, int] = {}  # of channels with equal scores, in a perturbed run
+        self.last_channel = "kv_store"  # of the last job that started, under `round_robin`
 
     def admit(self, cycle: int, starts: Callable[[DmaJob], None]) -> None:
         """P3: start pending jobs; `starts(job)` checks and records each start and may raise."""
@@ -252,7 +253,7 @@ class DmaEngine:
             was_eligible += [job for job in eligible if job not in was_eligible]
             if not eligible:
                 break
-            job = min(eligible, key=lambda j: (-j.score, self.places.get(j.channel, 0), j.seq))
+            job = self._first(eligible)
             if self._transferring(job.channel) >= self.dma["queue_depth_per_master"]:
                 self._stall(job, "queue_full")
                 break
@@ -262,10 +263,21 @@ class DmaEngine:
             if job in self.pending and job.seq < last_started:
                 self._stall(job, "priority_deferred")
 
+    def _first(self, eligible: list[DmaJob]) -> DmaJob:
+        """The job whose turn it is."""
+        if self.dma["arbiter"] == "priority":
+            return min(eligible, key=lambda j: (-j.score, self.places.get(j.channel, 0), j.seq))
+        channels = ["act_weight", "kv_load", "kv_store"]
+        while channels[-1] != self.last_channel:
+            channels.append(channels.pop(0))
+        return min(eligible, key=lambda j: (channels.index(j.channel), j.seq))
+
     def _start(self, job: DmaJob, cycle: int, starts: Callable[[DmaJob], None]) -> None:
         starts(job)
         job.start = cycle
         job.stall_reason = None
+        if job.channel != "comm":
+            self.last_channel = job.channel
         self.pending.remove(job)
         self.active.append(job)
 

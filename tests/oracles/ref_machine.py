@@ -21,6 +21,7 @@ DEFAULTS: dict[str, Any] = {
         "max_concurrent_transfers": 4,
         "queue_depth_per_master": 8,
         "alignment_bytes": 64,
+        "arbiter": "priority",
         "kv_load_bonus": 1,
         "period": 1,
         "codecs": [],

@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from kernbench import Machine, Program, load_config
 from kernbench.cmdq.footprint import flat_address, transfer_of
 from kernbench.cmdq.lower import lower_machine
+from kernbench.config.schema import DMA_ARBITERS
 from kernbench_core import CompletionEvent, CoreMemory, DmaEngine, DmaJob, IllegalTransition, KvRange
 
 ALIGN = 64
@@ -304,6 +305,7 @@ def transfers(draw: st.DrawFn) -> tuple[dict[str, Any], Program]:
             "queue_depth_per_master": draw(st.integers(1, 3)),
             "alignment_bytes": draw(st.sampled_from([1, 16, 64])),
             "period": draw(st.integers(1, 3)),
+            "arbiter": draw(st.sampled_from(DMA_ARBITERS)),
             "channels": {"kv_load": {"weight": 2}, "act_weight": {"max_concurrent": draw(st.integers(1, 3))}},
         },
         "dram": {
@@ -348,6 +350,7 @@ def test_engine_with_the_cores_memory_is_the_machines_engine(case: tuple[dict[st
         kv_load_bonus=config.dma.kv_load_bonus,
         period=config.dma.period,
         channels=channels,
+        arbiter=DMA_ARBITERS.index(config.dma.arbiter),
     )
     memory = CoreMemory(lower_machine(config), lambda bank, offset: flat_address(bank, offset, config.spm))
     trace = Recorder()

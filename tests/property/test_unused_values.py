@@ -26,6 +26,8 @@ OTHERS: dict[str, list[Any]] = {
     "map": ["interleaved", "blocked"],
     "interleave_bytes": [64, 256, 4096, 65536],
     "weight": [1, 3, 7],
+    "priority": [0, 1, 5],
+    "kv_load_bonus": [0, 1, 7],
     "t_rfc": [1, 50, 400],
     "batch_bursts": [1, 2, 400],
     "cap": [1, 3, 400],

@@ -50,9 +50,7 @@ def test_the_schema_says_which_kind_it_is() -> None:
     assert load_config(SCHEMA) != load_config({})
 
 
-NEEDS_A_SYSTEM = (
-    "this is a single NPU, but a system of several PEs is expected; use one of these machines: pod_8sip, single_cube, sip_4x4, two_sips"
-)
+NEEDS_A_SYSTEM = "this is a single NPU, but a system of several PEs is expected; use one of these machines: pod_8sip, single_cube, sip_4x4, two_sips"
 
 
 @pytest.mark.parametrize(
@@ -87,7 +85,15 @@ def test_presets_are_read_back_as_they_were(name: str) -> None:
     assert pickle.loads(pickle.dumps(config)) == config
     validator_of(system_json_schema).validate(config.to_dict())
     defaults = {path for path, _, origin in config.effective() if origin == "default"}
-    added = {"pe.dma.codecs", "pe.te.fill", "pe.te.drain", "pe.te.clock_ratio", "pe.ve.clock_ratio", "pe.ve.reduction_trees"}
+    added = {
+        "pe.dma.arbiter",
+        "pe.dma.codecs",
+        "pe.te.fill",
+        "pe.te.drain",
+        "pe.te.clock_ratio",
+        "pe.ve.clock_ratio",
+        "pe.ve.reduction_trees",
+    }
     added |= {"system.failed", "energy.by_cause"}
     added |= {"cube.mesh.model", "system.slow", "system.switch.cycles", "system.switch.oversubscription"}
     added |= {"system.switch.reduce", "system.dimensions", "pe.cores"}
@@ -148,7 +154,9 @@ def test_a_system_does_not_change() -> None:
 def test_overrides_and_origins(tmp_path: Path) -> None:
     file = tmp_path / "s.yaml"
     file.write_text("schema: kernbench/system/1\nsip:\n  io:\n    - {name: io0, side: n}\npe: {te: {f_w: {4: 2}}}\n")
-    config = load_config(file, ["sip.io[0].side=e", "cube.mesh.link.cycles=3", "components.pe_gemm.impl=a.b:C"], kind=SystemConfig)
+    config = load_config(
+        file, ["sip.io[0].side=e", "cube.mesh.link.cycles=3", "components.pe_gemm.impl=a.b:C"], kind=SystemConfig
+    )
     assert config.path == file
     assert (config.sip.io[0].side, config.cube.mesh.link.cycles, config.components["pe_gemm"].impl) == ("e", 3, "a.b:C")
     origins = {path: origin.replace(str(file), "s.yaml") for path, _, origin in config.effective()}

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
+from kernbench.config.schema import DMA_ARBITERS
 from kernbench.trace.why.causes import CauseShare, Span, until, whole
 from kernbench.trace.why.history import CONTROL, Command, Flow, History, Hold, Job, WriteBack
 from kernbench.trace.why.shares import Share, Shares
@@ -175,13 +176,16 @@ class _DmaQueue:
         return "queue", tuple(active)  # this does not occur in traces of this model
 
     def _before_it_full(self, cycle: int, active: Sequence[Job]) -> tuple[Job, ...]:
-        """The outstanding transfers of a full queue, if a pending transfer for this queue is this job or comes before it."""
+        """The outstanding transfers of a full queue, if a pending transfer for this queue is this job or comes before it. With
+        an arbiter that does not look at scores, any pending transfer may come before it."""
         mine = self._turn(self.job)
+        by_score = self.limits.arbiter == DMA_ARBITERS[0]
         for channel in range(len(self.channels)):
             of_channel = tuple(one for one in active if one.channel == channel)
             if len(of_channel) < self.limits.queue_depth_per_master or self._limit(channel, active):
                 continue
-            if any(other.channel == channel and self._turn(other) <= mine for other in self.line.pending(cycle)):
+            waiting = (other for other in self.line.pending(cycle) if other.channel == channel)
+            if any(not by_score or self._turn(other) <= mine for other in waiting):
                 return of_channel
         return ()
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import kernbench
+from kernbench.cli.examples import EXAMPLES
 from kernbench.cmdq.opcodes import ENTRY_FIELDS, MAX_INT, META_FIELDS, OPCODES, FieldSpec, OpcodeSpec
 from kernbench.common.errors import ABSENT
 from kernbench.config import MachineConfig, NpuConfig, SystemConfig
@@ -212,6 +213,9 @@ def _commands(path: str, command: Any) -> Iterator[str]:
     if children is None or path == "kbsim":
         yield f"## {path}\n"
         yield f"{_sentence(command.help)}\n"
+        lines = [f"kbsim {line}  # {does}" for does, line in EXAMPLES.get(path.removeprefix("kbsim "), ())]
+        if lines:
+            yield "```sh\n" + "\n".join(lines) + "\n```\n"
         rows = [_option_row(option) for option in command.params]
         if rows:
             yield _table(("argument or option", "default", "meaning"), rows)

@@ -6,8 +6,9 @@ from typing import Any
 
 from kernbench.cli import output
 from kernbench.cli.command_tree import HELP, Parameter, parameter_of
+from kernbench.cli.examples import example_lines
 from kernbench.cli.overview import coloured, terminal_width
-from kernbench.cli.panels import Row, page
+from kernbench.cli.panels import Row, examples, page
 
 
 def show_help(command: Any, context: Any) -> None:
@@ -25,7 +26,9 @@ def help_text(command: Any, context: Any, width: int, colours: bool) -> str:
     panels.setdefault("Options", []).append(_row(HELP))
     for name, child in (getattr(command, "commands", None) or {}).items():
         panels.setdefault("Commands", []).append((name, "", " ".join((child.help or "").split("\n\n")[0].split())))
-    return page(usage, paragraphs, panels.items(), width, colours) + "\n"
+    lines = example_lines(context.command_path.partition(" ")[2])
+    shown = "\n" + examples(lines, width, colours) if lines else ""
+    return page(usage, paragraphs, panels.items(), width, colours) + "\n" + shown
 
 
 def _row(one: Parameter) -> Row:

@@ -10,6 +10,7 @@ import typer
 
 from kernbench.cli import output
 from kernbench.cli.command_tree import CommandNode, Parameter, command_tree
+from kernbench.cli.examples import example_lines
 from kernbench.cli.overview import EXIT_CODES
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.spelling import meant
@@ -78,6 +79,10 @@ def _page(node: CommandNode) -> Iterator[str]:
     for child in node.children:
         yield from (f".SH {_roff(child.path.upper())}", _roff(child.help))
         yield from _options(child, ".SS Options")
+    yield ".SH EXAMPLES"
+    for end in ends:
+        for does, line in example_lines(end.path):
+            yield from (".TP", rf"\fB{_roff(line)}\fR", _roff(does))
     yield from _end()
     yield from (".SH SEE ALSO", r"\fBkbsim\fR(1)")
 

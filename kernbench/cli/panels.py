@@ -31,6 +31,18 @@ def page(usage: str, paragraphs: Sequence[str], panels: Iterable[tuple[str, Sequ
     return "\n".join(lines)
 
 
+def examples(lines: Sequence[tuple[str, str]], width: int, colours: bool) -> str:
+    """What each example is for, and its command line, which goes on behind a backslash if it is longer than a line."""
+    frame, value, off = (FRAME, VALUE, OFF) if colours else ("",) * 3
+    out = [f" {value}Examples:{off}" if len(lines) > 1 else f" {value}Example:{off}"]
+    for does, line in lines:
+        out += [f"   {frame}# {part}{off}" for part in _wrapped(does, width - 5)]
+        first, *more = _wrapped(line, width - 7)
+        out += [f"   {first}" + " \\" * bool(more)]
+        out += [f"     {part}" + " \\" * (k < len(more)) for k, part in enumerate(more, 1)]
+    return "\n".join(out)
+
+
 def indented(text: str, width: int) -> list[str]:
     """A paragraph of a page."""
     return [f" {line}" for line in _wrapped(text, width - 2)]

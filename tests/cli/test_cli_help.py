@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 
 import pytest
 from typer.main import get_command
@@ -10,9 +11,11 @@ from typer.main import get_command
 from kernbench.cli.app import app, every_command
 from kernbench.cli.command_help import help_text
 from kernbench.cli.command_tree import CommandNode, command_tree
+from kernbench.cli.examples import EXAMPLES
 from kernbench.cli.overview import COMMANDS, OPTIONS
 from kernbench.cli.overview import help_text as overview
-from kernbench.cli.panels import FRAME, HEAD, NAME, OFF, VALUE, page
+from kernbench.cli.panels import FRAME, HEAD, NAME, OFF, VALUE, examples, page
+from kernbench.config import machine_names
 from tests.cli.conftest import Kbsim
 from tests.cli.test_cli_start import imported
 
@@ -110,3 +113,24 @@ def _children(node: CommandNode) -> dict[str, CommandNode]:
 
 def test_help_needs_no_rich() -> None:
     assert not {name for name in imported("run", "--help") if name.partition(".")[0] == "rich"}
+
+
+@pytest.mark.parametrize("path", [path for path, node in NODES.items() if not node.children])
+def test_each_command_has_an_example_that_it_accepts(path: str) -> None:
+    assert EXAMPLES[path]
+    for does, line in EXAMPLES[path]:
+        command, context = every_command(), get_command(app).make_context("kbsim", ["run"])
+        words = shlex.split(re.split(r"\s[>|;]", line)[0])
+        assert words[: len(path.split())] == path.split()
+        for name in path.split():
+            command = command.commands[name]  # type: ignore[assignment]
+        given = command.make_context(path, words[len(path.split()) :], parent=context).params
+        config = given.get("config") or ()
+        for name in (config,) if isinstance(config, str) else config:
+            assert name in machine_names() or name.endswith(".yaml")
+        assert f"# {does}" in drawn(path, 200) and f"kbsim {line}" in drawn(path, 200)
+
+
+def test_a_long_example_goes_on_behind_a_backslash() -> None:
+    text = examples([("two words", "kbsim run a_target --config=machine")], 30, False)
+    assert text.split("\n") == [" Example:", "   # two words", "   kbsim run a_target \\", "     --config=machine"]

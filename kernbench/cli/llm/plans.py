@@ -87,13 +87,13 @@ def _show_divisions(programs: BlockPrograms, *, as_json: bool, quiet: bool) -> i
     """Show how layers that are lowered part by part are divided, and the divisions that were compared by simulation: for each
     kind of layer in the first step of each phase."""
     from kernbench.cli.progress import counting_bar
-    from kernbench.workloads.blocks.division import LOADS
+    from kernbench.workloads.blocks.division import EXPERT_PARTS, LOADS
 
     kinds: dict[Hashable, Segment] = {}
     for step in {step.phase: step for step in reversed(programs.steps)}.values():
         for segment in programs.segments(step):
             if segment.kind == "layer":
-                kinds.setdefault(segment.key, segment)
+                kinds.setdefault((segment.step, segment.shape), segment)
     plans: dict[str, list[dict[str, Any]]] = {}
     with counting_bar(not (quiet or as_json), "kinds of layers") as progress:
         for done, segment in enumerate(kinds.values()):
@@ -117,6 +117,7 @@ def _show_divisions(programs: BlockPrograms, *, as_json: bool, quiet: bool) -> i
             parts, slices = (str(row[name] or "whole") for name in ("part_rows", "slices"))
             parts += " with products" if row["part_products"] else ", also of the router" if row["part_router"] else ""
             parts += f", {row['ahead']} ahead" if row["ahead"] else ""
+            parts = f"in halves, {row['twice']}/{EXPERT_PARTS} of the experts twice" if row["twice"] else parts
             slices += f", last cut in half {row['halved']} times" if row["halved"] else ""
             latents, cycles = "shared" if row["shares_latents"] else "all", row["cycles"]
             number = "n/a" if cycles is None else f"{cycles:,}"

@@ -18,7 +18,11 @@ from kernbench.workloads.models.parts import Attention, LatentAttention
 
 def mix(layer: LayerEmitter, mixer: Attention, normed: int, pieces: Sequence[Piece], rows: int) -> int:
     """Attention of rows to the cached keys of their sequences and to the new ones."""
-    made = project(layer, mixer, normed, rows, "qkv")
+    return mix_projected(layer, mixer, project(layer, mixer, normed, rows, "qkv"), pieces, rows)
+
+
+def mix_projected(layer: LayerEmitter, mixer: Attention, made: dict[str, int], pieces: Sequence[Piece], rows: int) -> int:
+    """The same from the projections on, which are given back."""
     out = layer.take(rows * mixer.out_width)
     for piece in pieces:
         new = store_new_keys(layer, {"k": made["k"], "v": made["v"]}, piece)

@@ -12,6 +12,7 @@ from kernbench.workloads.transfers import setup_bytes
 HALF = 4  #: eighths of the scratchpad that hold weights which are loaded ahead, before a search
 SLICES = 4, 2  #: slices of columns of a network's output before a search
 LOADS = 3  #: loads of weights ahead in progress before a search
+EXPERT_PARTS = 64  #: of the experts that are loaded once for each half of the rows
 LEAST = 2  #: before a search, a slice has at least this many times the bytes that a transfer could move during its setup
 
 
@@ -35,6 +36,8 @@ class Blocks:
     loads: int = LOADS
     ahead: int = 0  #: parts whose scores run ahead of an output projection, at most; 0: all
     part_router: int = 0  #: 1: the router, and a network for all rows beside experts, have products for each of these parts
+    #: the rows are in two halves, and so many 64ths of the experts are loaded once for each half; 0: not in halves
+    twice: int = 0
     halved: int = 0  #: how often the last slice of columns is cut in half: its sum has nothing to run beside
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -29,6 +31,7 @@ from kernbench.workloads.transfers import LAYER_PART, in_flight, setup_bytes, ti
 
 _PIECE_BYTES = 64 << 10  #: activations and keys go through DMA in pieces of about this
 _TILE_KIB = (256, 128, 64, 32, 16, 8, 4, 2)
+SMALL = 4  #: small tiles of weights have this part of the bytes of others
 _UNORDERED = 3  #: earlier loads that may end after a later one, because they are larger
 Part = tuple[int, int, int]  #: rows of a product, the first one of its source, and the first one of its output
 Tile = tuple[int, int, int]  #: of a matrix in the scratchpad: its place, its first column and its columns
@@ -37,6 +40,18 @@ Tile = tuple[int, int, int]  #: of a matrix in the scratchpad: its place, its fi
 def as_elements(count: int, bits: int) -> tuple[int, int]:
     """The width and number of elements that an entry states: packed elements of an odd width travel as bytes."""
     return (bits, count) if bits == unpacked_bits(bits) else (8, bytes_of(count, bits))
+
+
+@dataclass(slots=True)
+class WeightStream:
+    """Weights that are loaded in turn."""
+
+    ring: Ring
+    #: loads that the latest load does not wait for: their jobs and bytes
+    in_progress: deque[tuple[int, int]] = field(default_factory=deque)
+    ended: list[int] = field(default_factory=list)  #: the loads that it waits for
+    #: matrices that are loaded together: the address of the latest ones in DRAM and in the scratchpad
+    loaded: tuple[int, int] = -1, 0
 
 
 class LayerEmitter(ABC):
@@ -66,11 +81,9 @@ class LayerEmitter(ABC):
         line, size = config.spm.bank_width_bytes, config.spm.size_bytes
         self._tile_bytes, of_weights = weight_ring(config, longest_column(shape), blocks.ring)
         self.paces = seat.shards * seat.groups > 1 and any(group.tokens > 1 for group in batch.groups)
-        self._in_progress = deque[tuple[int, int]]()  # loads that the latest load does not wait for: their jobs and bytes
         self._loads = blocks.loads
-        self._ended: list[int] = []  # the load that it waits for
-        self._loaded = -1, 0  # matrices that are loaded together: the address of the latest ones in DRAM and in the scratchpad
-        self._weights = Ring(Buffer("weights", 0, of_weights, 0, 0), line, (config.spm.num_banks // 4 + 1) * line)
+        self._skew = (config.spm.num_banks // 4 + 1) * line
+        self._weights = WeightStream(Ring(Buffer("weights", 0, of_weights, 0, 0), line, self._skew))
         self.arena = Arena(ceil_div(of_weights, line) * line, size, line)
 
     @abstractmethod
@@ -82,7 +95,20 @@ class LayerEmitter(ABC):
         self._loads = LOADS
         if self.blocks.extra:
             nbytes = self.config.spm.size_bytes * self.blocks.extra // 8
-            self._weights.extend(Buffer("more weights", self.arena.take(nbytes), nbytes, 0, 0))
+            self._weights.ring.extend(Buffer("more weights", self.arena.take(nbytes), nbytes, 0, 0))
+
+    @contextmanager
+    def own_weights(self, tiles: int) -> Iterator[None]:
+        """Weights that are loaded meanwhile go through a ring of their own with so many small tiles, so that they wait for no
+        others."""
+        before, size, line = self._weights, self._tile_bytes, self.arena.line
+        self._tile_bytes = max(size // SMALL, ceil_div(longest_column(self.shape), 8))
+        slot = ceil_div(self._tile_bytes + 2 * self.align, line) * line + self._skew
+        place = self.arena.take(tiles * slot)
+        self._weights = WeightStream(Ring(Buffer("own weights", place, tiles * slot, 0, 0), line, self._skew))
+        yield
+        self._weights, self._tile_bytes = before, size
+        self.arena.give(place)
 
     def parts_of(self, rows: int) -> list[Part]:
         """The parts of the rows for which a router has products of its own; none if all rows have one."""
@@ -224,12 +250,13 @@ class LayerEmitter(ABC):
         """The matrix of an expert in the scratchpad; the first of several adjacent matrices loads all of them."""
         first, nbytes, offset = self.memory.together[name]
         address, bits = first + copy * nbytes, self.shape.bits_of(self.memory.weights[name][0])
-        if self._loaded[0] != address:
-            self._loaded = address, self._weights.take(nbytes + 2 * self.align)
+        stream = self._weights
+        if stream.loaded[0] != address:
+            stream.loaded = address, stream.ring.take(nbytes + 2 * self.align)
             whole, count = as_elements(nbytes * 8 // bits, bits)
-            load = self.emit.load("weight", whole, Span(address, 1, count, nbytes), self._loaded[1], **self.meta)
+            load = self.emit.load("weight", whole, Span(address, 1, count, nbytes), stream.loaded[1], **self.meta)
             self._delay(load, nbytes, wait)
-        return self._loaded[1] + offset
+        return stream.loaded[1] + offset
 
     def _delay(self, load: int, nbytes: int, wait: tuple[int, int] | None) -> None:
         """Makes a load of weights wait for `wait`, the bytes that name the expert, unless experts are loaded ahead of the
@@ -242,13 +269,14 @@ class LayerEmitter(ABC):
             self.emit.after(load, *wait)
         if not self.paces or not (self.prefetches or self.blocks.ring):
             return
-        self._in_progress.append((load, nbytes))
-        least, left = self._loads * in_flight(self.config), sum(nbytes for _, nbytes in self._in_progress)
-        while len(self._in_progress) > least and left - self._in_progress[0][1] >= self._tile_bytes:
-            before, ended = self._in_progress.popleft()
-            self._ended = [*self._ended[-_UNORDERED:], before] if self._loads < LOADS else [before]
+        stream = self._weights
+        stream.in_progress.append((load, nbytes))
+        least, left = self._loads * in_flight(self.config), sum(nbytes for _, nbytes in stream.in_progress)
+        while len(stream.in_progress) > least and left - stream.in_progress[0][1] >= self._tile_bytes:
+            before, ended = stream.in_progress.popleft()
+            stream.ended = [*stream.ended[-_UNORDERED:], before] if self._loads < LOADS else [before]
             left -= ended
-        self.emit.behind(self._ended)
+        self.emit.behind(stream.ended)
 
     def _gemm(self, weight: Weight, rows: int, source: int, slot: int, out: int, k: int, n: int) -> None:
         if not rows:  # of an expert that no row has chosen
@@ -279,8 +307,8 @@ class LayerEmitter(ABC):
         for col in range(0, n, cols):
             width = min(cols, n - col)
             nbytes = bytes_of(stored * width, bits)
-            slot = self._weights.take(nbytes + 2 * self.align)
-            self._loaded = -1, 0  # later tiles take the place of the latest expert
+            slot = self._weights.ring.take(nbytes + 2 * self.align)
+            self._weights.loaded = -1, 0  # later tiles take the place of the latest expert
             span = Span(base + bytes_of(stored * col, bits), 1, stored * width, nbytes)
             load = self.emit.load("weight", bits, span, slot, **self.meta)
             self._delay(load, nbytes, wait)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from kernbench.cmdq.footprint import bytes_of
 from kernbench.common.units import ceil_div
@@ -212,3 +213,42 @@ def _activate(layer: LayerEmitter, mlp: Mlp, places: list[int], rows: int) -> No
     layer.split_vector(_ACTIVATION[mlp.activation], mlp.width, rows, places[0], places[0], second)
     if mlp.gated:
         layer.split_vector("mul", mlp.width, rows, places[0], places[0], places[1])
+
+
+@dataclass(frozen=True, slots=True)
+class RoutedRows:
+    """Rows behind the router."""
+
+    normed: int  #: their norm, which experts process
+    total: int  #: the sum of experts
+    routes: int  #: the output of the router
+    wait: tuple[int, int]  #: the bytes that say which rows an expert gets
+    rows: int
+    counts: tuple[int, ...]  #: of the experts of this PE: how many of these rows chose each
+
+
+def routed(layer: LayerEmitter, ffn: Experts, normed: int, rows: int) -> RoutedRows:
+    """The router on some rows."""
+    routes, total, wait = _routed(layer, ffn, normed, rows)
+    return RoutedRows(normed, total, routes, wait, rows, tuple(some for _, some in _local(layer, ffn, rows)))
+
+
+def on_experts(layer: LayerEmitter, ffn: Experts, numbers: Iterable[int], groups: Sequence[RoutedRows]) -> None:
+    """Some experts of this PE on one or several groups of rows, whose matrices are loaded once for all groups."""
+    for copy in numbers:
+        counts = [group.counts[copy] for group in groups]
+        some = sum(counts)
+        if not some:
+            load_unused(layer, ffn, copy)
+            continue
+        layer.set_phase("MLP_GATE_UP")
+        gathered = layer.take(some * layer.hidden)
+        places = [gathered + layer.act(sum(counts[:number]) * layer.hidden) for number in range(len(groups))]
+        for group, count, place in zip(groups, counts, places, strict=True):
+            if count:
+                gather(layer, group.normed, count, place, group.wait)
+        found = network(layer, ffn.expert, "", some, gathered, copy, groups[-1].wait)
+        for group, count, place in zip(groups, counts, places, strict=True):
+            if count:
+                _add_output(layer, layer.hidden, count, found + place - gathered, group.total, group.rows)
+        layer.arena.give(gathered, found)

@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import astuple, replace
 from functools import cached_property, partial
+from itertools import groupby
 from math import lcm
-from operator import itemgetter
-from typing import cast
+from operator import attrgetter, itemgetter
+from typing import Literal, cast
 
 from kernbench.cmdq.footprint import bytes_of
 from kernbench.cmdq.program import Program
@@ -24,12 +25,14 @@ from kernbench.workloads.blocks.context import ContextLayer, ContextShare, check
 from kernbench.workloads.blocks.division import Blocks, first_blocks, smaller_blocks
 from kernbench.workloads.blocks.emitter import LayerEmitter, expert_transfer
 from kernbench.workloads.blocks.front import Front, FrontStage, stages_of
+from kernbench.workloads.blocks.halves import HalvesLayer
 from kernbench.workloads.blocks.layer import BlockLayer
 from kernbench.workloads.blocks.meetings import Seat, run_together, seats_of
 from kernbench.workloads.blocks.memory import BlockMemory, place_blocks
-from kernbench.workloads.blocks.search import PART_ROWS, tried_blocks
+from kernbench.workloads.blocks.search import PART_ROWS, tried_blocks, tried_halves
 from kernbench.workloads.blocks.shape import BlockShape, shard_of_parts, shares_heads
 from kernbench.workloads.blocks.shared_experts import SharedExpertsLayer
+from kernbench.workloads.blocks.work import layer_work
 from kernbench.workloads.hazards import Emitter
 from kernbench.workloads.limit import StoppedError
 from kernbench.workloads.llm.dram import Ends, LlmDram, Table, TooLarge, emit_embedding, emit_head, head_steps
@@ -45,7 +48,11 @@ from kernbench.workloads.models.precision import Precision
 from kernbench.workloads.routing import EVEN
 from kernbench.workloads.scratchpad import DoesNotFit
 
+HalvesPlace = Literal["", "first", "middle", "last"]
 Tried = tuple[tuple[int, ...], ...]  #: values of `Blocks` and cycles of the divisions that were compared; -1: it does not fit
+ENDS: tuple[tuple[int, HalvesPlace], ...] = (0, "first"), (1, "middle"), (-1, "last")
+LEAST_RUN = len(ENDS)  #: equal layers whose rows can be in halves: the first, others, and the last
+WORTH = 1.03  #: rows are in halves only if a layer takes this many times as long as the loads of its weights
 SEARCHED = Kept[Tried](1 << 10, "blocks of a layer", Tried)  #: by content
 
 
@@ -90,6 +97,8 @@ class BlockPrograms(LlmPrograms):
             check_rows(description.hidden, self.shapes[0].activation_bits, self.machine, option)
         self._rows: dict[tuple[str, BlockShape, Batch], Blocks] = {}
         self._searches: dict[Hashable, list[tuple[Blocks, int | None]]] = {}  # blocks that were compared, by segment
+        self._halves: dict[tuple[BlockShape, Batch], Blocks] = {}  # the blocks of layers whose rows are in halves
+        self._places: dict[Step, dict[int, HalvesPlace]] = {}  # of each layer of a step among such layers; none without them
         if self._batches:
             starts = range(0, len(self._batches), job.sharers)
             steps = [self._batches[first : first + job.sharers] for first in starts]
@@ -155,7 +164,9 @@ class BlockPrograms(LlmPrograms):
             yield Segment(step, "source", 0, shapes[0])
         for number, shape in enumerate(shapes):
             yield Segment(step, "encoder", number, shape)
-        yield from super().segments(step)
+        places = self._places_in_halves(step)
+        for segment in super().segments(step):
+            yield replace(segment, halves=places[segment.layer]) if segment.kind == "layer" and places else segment
         for number, shape in enumerate(cast("list[ModelShape]", self.draft_shapes())):
             yield Segment(step, "embedding", self.layers + 1 + number, self.shapes[0])
             yield Segment(step, "draft", self.layers + number, shape)
@@ -452,6 +463,9 @@ class BlockPrograms(LlmPrograms):
         """Rows go through together as far as they fit: as many as all, or half as many, and so on."""
         shape = cast("BlockShape", segment.shape)
         key = segment.kind, shape, batch
+        if segment.halves:
+            run_together(self._layers(segment, emits, batch, self._halves[shape, batch]), self)
+            return
         if key in self._rows:
             rows = self._rows[key].rows
         else:
@@ -546,16 +560,74 @@ class BlockPrograms(LlmPrograms):
 
     def compared_blocks(self, segment: Segment) -> tuple[Blocks, list[tuple[Blocks, int | None]]]:
         """The blocks of a layer, and those that were compared by simulation, each with its cycles; None if it does not fit."""
-        self.segment_program(segment)
-        key = segment.kind, cast("BlockShape", segment.shape), self.batch_of(segment.step)
-        return self._rows[key], self._searches.get(segment.key, [])
+        alone = replace(segment, halves="")
+        self.segment_program(alone)
+        shape, batch = cast("BlockShape", segment.shape), self.batch_of(segment.step)
+        used = self._halves[shape, batch] if segment.halves else self._rows[segment.kind, shape, batch]
+        return used, self._searches.get(alone.key, [])
+
+    def _places_in_halves(self, step: Step) -> dict[int, HalvesPlace]:
+        """The place of each layer of a step among equal layers whose rows are in halves, as far as that takes fewer cycles; no
+        places if no layer has its rows in halves."""
+        if step not in self._places:
+            self._places[step] = {}  # also for the search, which asks for layers by themselves
+            found: dict[int, HalvesPlace] = dict.fromkeys(range(self.layers), "")
+            layers = [segment for segment in super().segments(step) if segment.kind == "layer"]
+            for _, equal in groupby(layers, key=attrgetter("shape")):
+                run = list(equal)
+                if self._is_in_halves(run):
+                    found |= dict.fromkeys((one.layer for one in run), "middle")
+                    found[run[0].layer], found[run[-1].layer] = "first", "last"
+            self._places[step] = found if any(found.values()) else {}
+        return self._places[step]
+
+    def _is_in_halves(self, run: Sequence[Segment]) -> bool:
+        """Whether equal layers take fewer cycles with their rows in halves; their blocks are found by a search."""
+        alone, batch = run[0], self.batch_of(run[0].step)
+        if len(run) < LEAST_RUN or not self._can_be_in_halves(alone, batch):
+            return False
+        self.segment_program(alone)  # finds its blocks
+        shape = cast("BlockShape", alone.shape)
+        compared = self._searches.setdefault(alone.key, [])
+        if not compared:
+            blocks = self._rows[alone.kind, shape, batch]
+            compared.append((blocks, self._cycles(alone, batch, blocks)))
+        least = min(cycles for _, cycles in compared if cycles is not None)
+        rate = self.machine.dram.capacity * self.machine.dram.channels
+        if least * rate < WORTH * layer_work(shape, batch, self.job.routing).weights:
+            return False
+        first, middle, last = (replace(run[at], halves=place) for at, place in ENDS)
+
+        def tried() -> Tried:
+            found = tried_halves(ceil_div(batch.tokens, 2), partial(self._cycles, middle, batch))
+            return tuple((*astuple(one), -1 if cost is None else cost) for one, cost in found)
+
+        for *values, cost in SEARCHED.of(self.target, self.content(middle), tried):
+            compared.append((Blocks(*values), None if cost < 0 else cost))
+        fits = [(cycles, number) for number, (blocks, cycles) in enumerate(compared) if blocks.twice and cycles is not None]
+        if not fits:
+            return False
+        cycles, number = min(fits)
+        blocks = self._halves[shape, batch] = compared[number][0]
+        ends = [self._cycles(one, batch, blocks) for one in (first, last)]
+        return all(ends) and sum(filter(None, ends)) + (len(run) - 2) * cycles < len(run) * least
+
+    def _can_be_in_halves(self, segment: Segment, batch: Batch) -> bool:
+        """Whether the rows of a layer and of those around it can be in halves: experts are loaded ahead of the router, in a
+        prefill, and PEs have the same rows in all layers."""
+        ahead = self.job.prefetch_experts and not self.job.splits_rows
+        experts = isinstance(cast("BlockShape", segment.shape).block.ffn, Experts)
+        return ahead and experts and self._is_prompt(batch) and self._is_separable(segment)
 
     def _is_searched(self, segment: Segment, batch: Batch, blocks: Blocks) -> bool:
         """Whether blocks are compared by simulation: in a prefill of one block, if the job asks for it or if experts are loaded
         ahead of the router."""
-        asked = (self.job.prefetch_experts or self.job.search_divisions) and not self._batches
-        prompt = all(group.tokens >= 2 * PART_ROWS and not group.context for group in batch.groups)
-        return asked and prompt and self._is_separable(segment) and blocks.rows >= batch.tokens
+        asked = self.job.prefetch_experts or self.job.search_divisions
+        return asked and self._is_prompt(batch) and self._is_separable(segment) and blocks.rows >= batch.tokens
+
+    def _is_prompt(self, batch: Batch) -> bool:
+        """Whether the batch of a job is whole prompts that are long enough for a search."""
+        return not self._batches and all(group.tokens >= 2 * PART_ROWS and not group.context for group in batch.groups)
 
     def _cycles(self, segment: Segment, batch: Batch, blocks: Blocks) -> int | None:
         """The simulated cycles of a layer with these blocks; None if they do not fit. StoppedError beyond `max_cycles`."""
@@ -614,10 +686,16 @@ class BlockPrograms(LlmPrograms):
         if self.sources:
             encoded = self._encoder_stream[len(self._encoder_memories) % 2]
         shapes = [self._shard(self.stage.first + number, self._number(seat)) for seat in self.seats]
-        return [
+        made: list[LayerEmitter] = [
             self._layer(shape, emit, memory, segment.step, seat, blocks, ends, encoded=encoded)
             for shape, seat, emit in zip(shapes, self.seats, emits, strict=True)
         ]
+        for layer in made:
+            if isinstance(layer, HalvesLayer):
+                layer.begins = segment.halves == "first"
+                following = self.stage.first + number + 1
+                layer.following = None if segment.halves == "last" else (self._memories[number + 1], following)
+        return made
 
     def _number(self, seat: Seat) -> int:
         """The number of a PE among those that share the experts."""
@@ -630,6 +708,7 @@ class BlockPrograms(LlmPrograms):
         """A layer on one PE."""
         job, batch = self.job, self.group_batch(step, seat.group)
         kind = ContextLayer if job.contexts > 1 else SharedExpertsLayer if job.sharers > 1 else BlockLayer
+        kind = HalvesLayer if blocks.twice else kind
         made = kind(
             shape, self.machine, emit, memory, batch, blocks, ends, job.routing, seat=seat, splits_rows=job.splits_rows,
             prefetches=job.prefetch_experts, **other

@@ -30,6 +30,9 @@ AHEAD = 2  #: parts whose scores run ahead
 HALVED = 2, 3, 4  #: how often the last slice is cut in half
 #: [token] of a part that has products of its own: small parts are added up soon, but have more messages
 PRODUCT_ROWS = PART_ROWS, 96, 64, 48, 32
+HALVES_RINGS = 5, 4, 3, 2  #: eighths of the scratchpad that hold weights of experts, if rows are in halves; most first
+#: 64ths of the experts that are loaded for each half of the rows: the other half needs them as long as it is in the mixer
+TWICE = range(4, 33, 2)
 HALF_RINGS = 4, 5  #: eighths of the scratchpad that hold the weights of these parts
 
 
@@ -56,6 +59,33 @@ def tried_blocks(
             if found >= least:
                 break
             best, least = tried, found
+
+
+def tried_halves(rows: int, cycles: Callable[[Blocks], int | None]) -> Iterator[tuple[Blocks, int | None]]:
+    """The divisions of layers with their rows in halves that are compared, with their cycles; None for those that do not fit.
+
+    `rows`: [token] of a half, at most. The largest ring of weights that fits is used. More experts are loaded twice until that
+    costs cycles.
+    """
+    best, least = Blocks(rows), None
+    for ring in HALVES_RINGS:
+        best = Blocks(rows, ring, loads=LOADS, twice=TWICE[0])
+        least = cycles(best)
+        yield best, least
+        if least is not None:
+            break
+    else:
+        return
+    for twice in TWICE[1:]:
+        tried = replace(best, twice=twice)
+        found = cycles(tried)
+        yield tried, found
+        if found is None or found >= least:
+            break
+        best, least = tried, found
+    for twice in (best.twice - 1, best.twice + 1):
+        tried = replace(best, twice=twice)
+        yield tried, cycles(tried)
 
 
 Kind = Callable[[Blocks], list[dict[str, int]]]  #: from the best division to values: those that fit, until one costs cycles

@@ -96,11 +96,13 @@ class Segment:
     layer: int
     #: block d, `layers + d`, and `layers + 1 + d` of the embedding before it and the LM head behind it
     shape: ModelShape
+    #: the place of a layer among equal layers whose rows are in halves; empty for a layer by itself
+    halves: Literal["", "first", "middle", "last"] = ""
 
     @property
-    def key(self) -> tuple[Step, str, ModelShape]:
+    def key(self) -> tuple[Step, str, ModelShape, str]:
         """The values on which its cycles depend."""
-        return self.step, self.kind, self.shape
+        return self.step, self.kind, self.shape, self.halves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -336,7 +338,7 @@ class LlmPrograms:
             work = batch.groups[0].tokens, batch.tokens, batch.sequences, step.context
         elif segment.kind in ("layer", "draft"):
             experts = job.routing, job.expert_parallel, job.prefetch_experts, job.search_divisions
-            work = batch, self.positions, job.sequences, job.page_tokens, job.reduction, *experts
+            work = batch, self.positions, job.sequences, job.page_tokens, job.reduction, segment.halves, *experts
         elif segment.kind in ("source", "encoder"):
             stack = self.model.description.encoder if self.model.description is not None else None
             work = job.batch, job.sequences, job.reduction, stack.convolutions if stack is not None else ()

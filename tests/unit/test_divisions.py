@@ -316,7 +316,7 @@ def test_a_search_says_when_it_has_compared_a_division(made: Any, monkeypatch: p
     programs._rows.clear()
     SEARCHED.clear()
     monkeypatch.setattr(programs, "_is_searched", lambda *_: True)
-    monkeypatch.setattr("kernbench.workloads.llm.known.kept_result", lambda kind, key, form, make: make())
+    monkeypatch.setattr("kernbench.common.kept_results.kept_result", lambda kind, key, form, make: make())
     seen: list[int] = []
     programs.on_compared = lambda: seen.append(1)
     _, compared = programs.compared_blocks(segment)

@@ -63,8 +63,8 @@ def entries_of(programs: BlockPrograms, program: Program) -> list[tuple[int, Any
 
 @pytest.mark.parametrize("tp", [1, 2, 4])
 def test_halves_do_the_same_work_without_races(made: Any, tp: int) -> None:
-    """`check_overlap` ends a run in which jobs use the same bytes at the same time. Each half loads the weights of the mixer and
-    the router, and the first experts."""
+    """`check_overlap` ends a run in which jobs use the same bytes at the same time. Each half loads the weights of the mixer, the
+    router, and the first experts."""
     macs, loads = [], []
     for blocks in (Blocks(ROWS), HALVES):
         programs, layers = made(tp, blocks)
@@ -110,8 +110,8 @@ def test_each_half_goes_through_the_mixer_beside_experts_of_the_other_half(made:
 
 @pytest.mark.parametrize("tp", [1, 2])
 def test_layers_hand_both_halves_to_the_next_layer(made: Any, tp: int) -> None:
-    """Each layer loads the rows that the layer before has stored. All keys are stored once, and the late half loads those of the
-    early half, which an earlier segment may have stored."""
+    """Each layer loads the rows that the layer before has stored. All keys are stored once, and the late half loads those of
+    the early half, which an earlier segment may have stored."""
     programs, layers = made(tp, HALVES)
     stored: set[int] = set()
     caches: dict[int, set[int]] = {number: set() for number in range(LAYERS)}

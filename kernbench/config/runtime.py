@@ -8,10 +8,10 @@ takes to start a kernel is a value of the chip.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from kernbench.common.errors import InputError, Problem, shown
 from kernbench.common.package_files import package_folder
@@ -102,6 +102,47 @@ class AttentionCost(Section):
     )
 
 
+#: Kernels of an operation in their order: the name of each, and the bytes that it moves for each element of 16 bits.
+Kernels: TypeAlias = tuple[tuple[str, Energy], ...]
+
+
+class ModuleCode(Section):
+    """Code of models that runs module by module, each function of a module in a kernel of its own."""
+
+    launch_ns: dict[str, Energy] = Field(
+        default_factory=dict,
+        description="[ns] time of the host for each kernel of a step, with the calls and the views before the kernel; keys as "
+        "in the profile's `launch_ns`",
+    )
+    attention: Literal["products", "fused"] = Field(
+        default="products",
+        description="attention as two products with the kernels `scores` between them (products), or in one kernel (fused)",
+    )
+    norm: Kernels = Field(default=(), description="of a root mean square norm; a norm with a mean is one kernel")
+    residual: Kernels = Field(default=(), description="of the sum of a layer's input and the output of a part")
+    rotary: Kernels = Field(default=(), description="of the rotation of queries, and again of keys")
+    cache: Kernels = Field(default=(), description="of the cache of keys with the new ones, and again of values")
+    repeat: Kernels = Field(
+        default=(), description="of keys, and again of values, that are copied for each query head; only if heads share keys"
+    )
+    scores: Kernels = Field(default=(), description="of the scores between the two products")
+    output: Kernels = Field(default=(), description="of the results of all heads after the second product")
+    activation: Kernels = Field(default=(), description="of the activation of a feed-forward network")
+    gate: Kernels = Field(default=(), description="of the product of activation and up projection")
+    router: Kernels = Field(default=(), description="of the scores of the experts of a mixture")
+    expert: Kernels = Field(default=(), description="of the tokens of each expert that is used, beside its network")
+    inputs: Kernels = Field(default=(), description="of the embedded tokens, once a step: embedding, rotary tables, mask")
+    logits: Kernels = Field(default=(), description="of the logits, once a step")
+    waits: tuple[str, ...] = Field(
+        default=(), description="kernels for whose results the host waits: a step with one of them has no launches ahead"
+    )
+
+    def launch(self, name: str, kind: str) -> Fraction:
+        """[ns] The time of the host for a kernel, by the operation's name or class."""
+        table = self.launch_ns
+        return Fraction(table.get(name, table.get(kind, table.get("default", 0))))
+
+
 class Runtime(Section):
     """A profile. `load_runtime` makes it."""
 
@@ -178,6 +219,11 @@ class Runtime(Section):
     ops: dict[str, OpCost] = Field(
         default_factory=dict, description="kernels of operations, by the name or class of the operation"
     )
+    modules: ModuleCode | None = Field(
+        default=None,
+        description="steps of models that run module by module; `like` names a profile of the package whose values apply "
+        "where there is no other",
+    )
     fused: tuple[str, ...] = Field(default=(), description="operations that are part of the previous kernel, and take no time")
 
     def host_ns(self, sequences: int, vocab: int, *, prompt: bool) -> float:
@@ -189,6 +235,15 @@ class Runtime(Section):
         """[ns] The time of the host before a kernel of this operation starts, by the operation's name, the way it is called, or
         its class."""
         return Fraction(self.launch_ns.get(self.call(self.launch_ns, name, kind), 0))
+
+    def step_launch(self, name: str, kind: str) -> Fraction:
+        """[ns] The time of the host for a kernel in a step of a model, where it launches other kernels before and after."""
+        return self.launch(name, kind) if self.modules is None else self.modules.launch(name, kind)
+
+    def runs_ahead(self, names: Container[str]) -> bool:
+        """Whether the host launches the kernels of a step ahead of the device; `names`: of these kernels."""
+        waits = self.modules.waits if self.modules is not None else ()
+        return self.ahead > 1 and not any(name in names for name in waits)
 
     def behind(self, name: str, kind: str) -> Fraction:
         """[ns] The time of the host after the launch, in parallel with the kernel."""
@@ -225,7 +280,19 @@ def load_runtime(name: str | os.PathLike[str]) -> Runtime:
     document = read_document(path, MACHINE_BYTES)
     check_kind(document.source, document.data, "runtime")
     try:
-        return Runtime.model_validate(document.data)
+        return Runtime.model_validate(_with_modules(document.data))
     except ValidationError as error:
         found = [(item["loc"], item["msg"], item["input"], "") for item in error.errors()]
         raise InputError(document.problems(found)) from None
+
+
+def _with_modules(data: Any) -> Any:
+    """A profile's values, with those of the profile of the package that `modules.like` names."""
+    own = data.get("modules")
+    if not isinstance(own, Mapping) or not isinstance(own.get("like"), str):
+        return data
+    other = load_runtime(own["like"]).modules
+    if own["like"] not in runtime_names() or other is None:
+        rule = f"the profile {shown(own['like'])} has no modules"
+        raise InputError(Problem("modules.like", rule, remedy="name a profile of the package that has some"))
+    return {**data, "modules": {**dict(other), **{key: value for key, value in own.items() if key != "like"}}}

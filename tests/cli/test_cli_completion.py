@@ -65,7 +65,7 @@ def offered(shell: str, line: str) -> set[str]:
         ("kbsim run tiles.json --wa", {"--walk"}),
         ("kbsim run tiles.json --walk ", {"plain", "fast"}),
         ("kbsim llm --model llama3-", {"llama3-8b", "llama3-70b"}),
-        ("kbsim op matmul --runtime torch_", {"torch_eager", "torch_rocm"}),
+        ("kbsim op matmul --runtime torch_", {"torch_eager", "torch_rocm", "torch_sdpa"}),
         ("kbsim op -c h100 atten", {"attention"}),
         ("kbsim ccl run all_", {"all_reduce", "all_gather", "all_to_all"}),
         ("kbsim ccl run all_reduce --algo ri", {"ring"}),

@@ -29,7 +29,7 @@ def test_a_run_is_the_sum_of_its_steps(runtime: str, tp: int, bits: int) -> None
     assert run.tokens_per_s == pytest.approx(2 * 3 / sum(steps) * 1e9, rel=1e-4)
     decode = run.phases[-1]
     assert (decode.context, decode.steps, decode.tokens) == (101, 3, 6)
-    launches = sum(op.count * float(timer.runtime.launch(op.name, op.kind)) for op in decode.operations)
+    launches = sum(op.count * float(timer.runtime.step_launch(op.name, op.kind)) for op in decode.operations)
     assert decode.launches_ns == pytest.approx(3 * launches)
 
 

@@ -109,6 +109,9 @@ def test_a_launch_is_looked_up_by_name_then_way_to_call_then_class_then_default(
         ("schema: kernbench/runtime/1\nabout: x\nstart: soon\n", ":3:8: start"),
         ("schema: kernbench/runtime/1\nabout: x\nlunch_ns: {}\n", "lunch_ns"),
         ("schema: kernbench/runtime/1\nabout: x\nahead: 0\n", "it must be at least 1"),
+        ("schema: kernbench/runtime/1\nabout: x\nmodules: {like: vllm}\n", 'the profile "vllm" has no modules'),
+        ("schema: kernbench/runtime/1\nabout: x\nmodules: {like: torch_eagr}\n", "did you mean torch_eager"),
+        ("schema: kernbench/runtime/1\nabout: x\nmodules: {norm: [[pow]]}\n", "modules.norm"),
     ],
 )
 def test_a_wrong_profile_is_refused_with_its_place(tmp_path: Path, text: str, said: str) -> None:
@@ -117,6 +120,21 @@ def test_a_wrong_profile_is_refused_with_its_place(tmp_path: Path, text: str, sa
     with pytest.raises(InputError) as refused:
         load_runtime(file)
     assert said in str(refused.value)
+
+
+def test_a_profile_has_the_modules_of_another_one_except_for_its_own_values() -> None:
+    eager, fused, rocm = (load_runtime(name).modules for name in ("torch_eager", "torch_sdpa", "torch_rocm"))
+    assert eager is not None and fused is not None and rocm is not None
+    assert fused.model_copy(update={"attention": "products", "repeat": eager.repeat, "output": eager.output}) == eager
+    assert rocm.model_copy(update={"launch_ns": eager.launch_ns}) == eager and rocm.launch_ns != eager.launch_ns
+
+
+def test_a_kernel_of_a_step_has_the_launch_of_its_class_in_modules() -> None:
+    eager, vllm = load_runtime("torch_eager"), load_runtime("vllm")
+    assert eager.modules is not None
+    assert eager.step_launch("bmm", "matmul") == eager.modules.launch_ns["matmul"] != eager.launch("bmm", "matmul")
+    assert eager.step_launch("pow", "elementwise") == eager.modules.launch_ns["default"]
+    assert vllm.step_launch("softmax", "norm") == vllm.launch("softmax", "norm")
 
 
 def test_a_profile_that_is_not_there_is_refused_with_the_nearest() -> None:

@@ -14,6 +14,7 @@ from kernbench.workloads.llm.model import Model
 from kernbench.workloads.models.files import load_model
 from kernbench.workloads.models.parts import Experts, LatentAttention
 from kernbench.workloads.ops.blocks import StepKernels, Widths, _seen
+from kernbench.workloads.ops.decoder import step_operations
 from kernbench.workloads.ops.operation import Attention, Operation, Product, Sequences
 from kernbench.workloads.serving.machine_step import ChipStep
 
@@ -23,17 +24,17 @@ PLAIN = Widths()
 DECODE = (Sequences(1, 1, 1000),)
 
 
-def kernels(model: Model, groups: tuple[Sequences, ...], tp: int = 1, widths: Widths = PLAIN) -> dict[Operation, int]:
+def kernels(
+    model: Model, groups: tuple[Sequences, ...], tp: int = 1, widths: Widths = PLAIN, profile: str = "none"
+) -> dict[Operation, int]:
     assert model.description is not None
-    step = StepKernels(model.description.hidden, groups, widths, tp)
-    found = dict(step.blocks(model.description.blocks))
-    found[step.head(model.vocab)] = found.get(step.head(model.vocab), 0) + 1
+    found: dict[Operation, int] = {}
+    for op, times in step_operations(model.description, groups, load_runtime(profile), tp=tp, widths=widths):
+        found[op] = found.get(op, 0) + times
     return found
 
 
-@pytest.mark.parametrize(
-    ("parts", "heads", "kv_heads"), [(0, 8, 2), (4, 8, 2), (16, 8, 4), (48, 12, 12), (64, 16, 16)]
-)
+@pytest.mark.parametrize(("parts", "heads", "kv_heads"), [(0, 8, 2), (4, 8, 2), (16, 8, 4), (48, 12, 12), (64, 16, 16)])
 def test_a_chip_has_the_whole_heads_of_its_parts(parts: int, heads: int, kv_heads: int) -> None:
     """32 heads and 8 KV heads on 4 chips: heads are padded, and KV heads replicated, if there are more parts than heads."""
     model = load_model("llama3-8b")
@@ -46,8 +47,9 @@ def test_a_chip_has_the_whole_heads_of_its_parts(parts: int, heads: int, kv_head
     assert (first.n, second.k) == ((heads + 2 * kv_heads) * 128, heads * 128)
 
 
+@pytest.mark.parametrize("profile", ["vllm", "torch_eager", "torch_sdpa"])
 @pytest.mark.parametrize("name", [*DENSE, *MIXED, "gpt2", "gemma2-9b", "phi-4"])
-def test_one_token_multiplies_each_weight_that_it_uses_once(name: str) -> None:
+def test_one_token_multiplies_each_weight_that_it_uses_once(name: str, profile: str) -> None:
     """Products of one row: as many multiply-adds as weights of the matrices, those of the chosen experts alone."""
     model = load_model(name)
     assert model.description is not None
@@ -56,7 +58,70 @@ def test_one_token_multiplies_each_weight_that_it_uses_once(name: str) -> None:
         for weight in block.weights(model.description.hidden):
             chosen = isinstance(block.ffn, Experts) and weight.copies > 1
             wanted += weight.rows * weight.cols * (block.ffn.top_k if chosen else weight.copies)  # type: ignore[union-attr]
-    assert sum(op.macs * times for op, times in kernels(model, DECODE).items() if isinstance(op, Product)) == wanted
+    found = kernels(model, DECODE, profile=profile)
+    assert sum(op.macs * times for op, times in found.items() if isinstance(op, Product) and op.name != "bmm") == wanted
+
+
+#: Kernels of a layer, counted by hand in the code of Llama: of each of two norms 8, of each of two sums 1, of the projections
+#: 3 and 1, of the rotations of queries and keys 5 each, of the cache 2, of the repeated keys and values 2 where heads share
+#: them, of the attention 2 products and 4 kernels between them, 1 for its result, and of the network 3 products and 2 kernels.
+LAYER = 2 * 8 + 2 + 3 + 1 + 2 * 5 + 2 + 2 + 4 + 1 + 3 + 2
+#: Kernels of a step beside its layers: 13 before them, the last norm, the LM head, and 2 for its logits.
+BESIDE = 13 + 8 + 1 + 2
+
+
+@pytest.mark.parametrize(("name", "profile", "more"), [
+    ("llama2-7b", "torch_eager", 0), ("llama3-8b", "torch_eager", 2), ("llama3-8b", "torch_sdpa", -6),
+    ("qwen3-8b", "torch_eager", 18),
+])  # fmt: skip
+def test_modules_start_the_kernels_of_their_code(name: str, profile: str, more: int) -> None:
+    """Grouped heads repeat keys and values; fused attention is one kernel instead of seven; norms of queries and keys are two
+    more norms."""
+    model = load_model(name)
+    found = kernels(model, DECODE, profile=profile)
+    assert sum(found.values()) == model.layers * (LAYER + more) + BESIDE
+
+
+def test_modules_copy_the_cache_and_compute_all_scores() -> None:
+    """The attention of a step of two sequences with 1000 tokens each, and of a prompt of 64 tokens."""
+    model, profile = load_model("llama2-7b"), "torch_eager"
+    copied = [op for op in kernels(model, (Sequences(2, 1, 1000),), profile=profile) if op.name == "cat" and op.rows == 2002]
+    assert [op.nbytes for op in copied] == [2002 * 4096 * (2 + 2)]
+    for width in (1.0, 2.0):
+        found = kernels(model, (Sequences(2, 64, 0),), widths=Widths(2.0, width, 16), profile=profile)
+        products = [op for op in found if op.name == "bmm"]
+        assert [(op.m, op.n, op.k, op.count, op.right_bytes) for op in products] == [
+            (64, 64, 128, 64, width), (64, 128, 64, 64, width),
+        ]  # fmt: skip
+        softmax = next(op for op in found if op.name == "softmax")
+        assert (softmax.rows, softmax.width, softmax.nbytes) == (64 * 64, 64, 64 * 64 * 64 * (2 + 4))
+
+
+def test_each_expert_of_modules_has_products_of_its_own() -> None:
+    model = load_model("mixtral-8x7b")
+    found = {(op.m, op.n, op.k): times for op, times in kernels(model, (Sequences(64, 1, 100),), profile="torch_eager").items()
+             if isinstance(op, Product)}  # fmt: skip
+    assert found[16, 14336, 4096] == 32 * 8 * 2 and found[16, 4096, 14336] == 32 * 8
+
+
+def test_the_host_limits_a_decode_of_modules_and_the_device_a_prompt() -> None:
+    """Also with another chip, a decode takes the launches of its kernels; a prompt takes its kernels, twice those of vLLM."""
+    model, profile = load_model("llama3-8b"), load_runtime("torch_eager")
+    for chip in ("a100", "h100"):
+        step = ChipStep(model, load_config(chip), profile)
+        assert 15e6 < step.device_ns([Tokens(1, 512)]) == pytest.approx(step.launches_ns([Tokens(1, 512)]))
+        prompt = [Tokens(4096)]
+        fused = ChipStep(model, load_config(chip), load_runtime("vllm")).device_ns(prompt)
+        assert step.device_ns(prompt) > max(1.5 * fused, 10 * step.launches_ns(prompt))
+        assert step.device_ns(prompt) > 1.3 * ChipStep(model, load_config(chip), load_runtime("torch_sdpa")).device_ns(prompt)
+
+
+def test_the_host_waits_for_the_tokens_of_experts() -> None:
+    step = ChipStep(load_model("mixtral-8x7b"), load_config("mi300x"), load_runtime("torch_eager"))
+    one = [Tokens(1, 512)]
+    assert not step.runs_ahead
+    assert step.device_ns(one) == pytest.approx(step.launches_ns(one) + sum(op.count * op.ns for op in step.operations(one)))
+    assert ChipStep(load_model("llama3-8b"), load_config("mi300x"), load_runtime("torch_eager")).runs_ahead
 
 
 @pytest.mark.parametrize("name", [*MIXED, "llama2-7b", "gemma2-9b"])

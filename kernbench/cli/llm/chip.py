@@ -103,7 +103,8 @@ def _letters(bits: Mapping[str, int]) -> dict[str, int]:
 def _phases(made: Generation) -> Any:
     columns: list[tuple[str, Justify]] = [("phase", "left")]
     columns += [(name, "right") for name in ("steps", "tokens", "time", "tokens/s", "launches", "host a step")]
-    found = table("Phases", columns, "the host launches kernels ahead of the device")
+    ahead = "ahead of the device" if made.runs_ahead else "and waits for the device"
+    found = table("Phases", columns, f"the host launches kernels {ahead}")
     for one in made.phases:
         found.add_row(
             one.phase, f"{one.steps:,}", f"{one.tokens:,}", duration(one.ns, 4), short(one.tokens / one.ns * 1e9),

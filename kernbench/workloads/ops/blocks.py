@@ -68,13 +68,14 @@ class StepKernels:
                 times[op] = times.get(op, 0) + each * count
         yield from times.items()
 
-    def head(self, vocab: int) -> Product:
-        """The LM head, for the last token of each sequence."""
-        return self._product(ceil(vocab / self.tp), self.hidden, sum(one.count for one in self.groups))
+    def ends(self, vocab: int) -> Iterator[tuple[Operation, int]]:
+        """The kernels before and after the blocks: the LM head, for the last token of each sequence."""
+        yield self._product(ceil(vocab / self.tp), self.hidden, sum(one.count for one in self.groups)), 1
 
     def _block(self, block: Block) -> Iterator[tuple[Operation, int]]:
         if block.norms:
-            yield self._vector("layernorm", "norm", self.hidden, 4, 4), block.norms
+            for op, times in self._norm(self.hidden, 4, block.norm.kind):
+                yield op, times * block.norms
         mixer = block.mixer
         if mixer is not None:
             assert isinstance(mixer, AttentionPart | LatentAttention)  # others are refused before
@@ -83,6 +84,7 @@ class StepKernels:
             yield from self._experts(block.ffn)
         elif block.ffn is not None:
             yield from self._mlp(block.ffn, self.tokens, 1)
+        yield from self._residual(block)
         sums = 1 if block.parallel else (block.mixer is not None) + (block.ffn is not None)
         if self.tp > 1 and sums:
             yield Collective("all_reduce", self.tp, int(2 * self.tokens * self.hidden)), sums
@@ -94,17 +96,35 @@ class StepKernels:
 
     def _attention(self, part: AttentionPart) -> Iterator[tuple[Operation, int]]:
         heads, kv_heads = self._heads(part.heads), self._heads(part.kv_heads)
-        yield self._product((heads * (2 if part.gated else 1) + 2 * kv_heads) * part.head_dim, self.hidden), 1
+        yield from self._inputs(heads * (2 if part.gated else 1) * part.head_dim, kv_heads * part.head_dim)
         if part.qk_norm:
-            yield self._vector("layernorm", "norm", heads * part.head_dim, 2, 4), 1
-            yield self._vector("layernorm", "norm", kv_heads * part.head_dim, 2, 4), 1
+            yield from self._norm(heads * part.head_dim, 2)
+            yield from self._norm(kv_heads * part.head_dim, 2)
         if part.rope:
-            yield self._vector("rotary_emb", "elementwise", (heads + kv_heads) * part.head_dim, 2, 4), 1
+            yield from self._rotary(heads * part.head_dim, kv_heads * part.head_dim)
+        yield from self._attend(part, heads, kv_heads)
+        yield self._product(self.hidden, heads * part.head_dim), 1
+
+    def _norm(self, across: int, moved: float, kind: str = "rmsnorm") -> Iterator[tuple[Operation, int]]:
+        """A norm over `across` elements of each token, of which the kernel moves so many values for each element."""
+        yield self._vector("layernorm", "norm", across, moved, 4), 1
+
+    def _residual(self, block: Block) -> Iterator[tuple[Operation, int]]:
+        """The sums of a block's inputs and outputs, which the kernels of norms compute."""
+        yield from ()
+
+    def _inputs(self, queries: int, keys: int) -> Iterator[tuple[Operation, int]]:
+        """The product that makes queries, keys and values of so many elements."""
+        yield self._product(queries + 2 * keys, self.hidden), 1
+
+    def _rotary(self, queries: int, keys: int) -> Iterator[tuple[Operation, int]]:
+        yield self._vector("rotary_emb", "elementwise", queries + keys, 2, 4), 1
+
+    def _attend(self, part: AttentionPart, heads: int, kv_heads: int) -> Iterator[tuple[Operation, int]]:
         groups = self.groups
         if part.window or part.chunk:
             groups = tuple(piece for one in groups for piece in _seen(one, part.window, part.chunk))
         yield Attention(groups, heads, kv_heads, part.head_dim, self.widths.cache), 1
-        yield self._product(self.hidden, heads * part.head_dim), 1
 
     def _latent(self, part: LatentAttention) -> Iterator[tuple[Operation, int]]:
         """Latent attention. In a step that only decodes, queries are projected to the latent vectors, which all heads share;
@@ -113,10 +133,10 @@ class StepKernels:
         heads, tokens, dim = self._heads(part.heads), self.tokens, part.nope_dim + part.rope_dim
         latent = part.kv_rank + part.rope_dim
         yield self._product(part.q_rank + latent if part.q_rank else heads * dim + latent, self.hidden), 1
-        yield self._vector("layernorm", "norm", part.q_rank + part.kv_rank, 2, 4), 1
+        yield from self._norm(part.q_rank + part.kv_rank, 2)
         if part.q_rank:
             yield self._product(heads * dim, part.q_rank), 1
-        yield self._vector("rotary_emb", "elementwise", (heads + 1) * part.rope_dim, 2, 4), 1
+        yield from self._rotary(heads * part.rope_dim, part.rope_dim)
         if all(one.new == 1 for one in self.groups):
             yield self._product(part.kv_rank, part.nope_dim, tokens, heads), 1
             # scores over latent vectors and RoPE keys, sums over latent vectors: the mean depth of both products, with the
@@ -135,12 +155,14 @@ class StepKernels:
         yield self._product(part.count, self.hidden), 1
         yield self._vector("expert_choice", "other", part.count, 1, 5), 1
         yield self._vector("expert_sort", "other", part.top_k, 2, 1), SORTS
-        given = self.tokens * part.top_k
-        used = max(part.top_k, round(part.count * (1 - (1 - part.top_k / part.count) ** self.tokens)))
-        yield from self._mlp(part.expert, given, used)
+        yield from self._mlp(part.expert, self.tokens * part.top_k, self._used(part))
         yield self._vector("expert_sum", "elementwise", self.hidden, part.top_k + 1, part.top_k), 1
         if part.shared is not None:
             yield from self._mlp(part.shared, self.tokens, 1)
+
+    def _used(self, part: Experts) -> int:
+        """The number of experts that some token chooses."""
+        return max(part.top_k, round(part.count * (1 - (1 - part.top_k / part.count) ** self.tokens)))
 
     def _mlp(self, part: Mlp, rows: int, copies: int) -> Iterator[tuple[Operation, int]]:
         """A network, or `copies` experts that together compute `rows` rows."""

@@ -6,9 +6,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from kernbench.config.runtime import Runtime
 from kernbench.workloads.models.files import load_model, preset_models
 from kernbench.workloads.models.parts import Attention, Block, Description, Experts, Mlp, Stack
-from kernbench.workloads.ops.blocks import StepKernels, Widths, without_kernels
+from kernbench.workloads.ops.blocks import Widths, without_kernels
+from kernbench.workloads.ops.modules import step_kernels
 from kernbench.workloads.ops.operation import Operation, Sequences
 
 
@@ -40,13 +42,18 @@ class DecoderShape:
         return Description(decoder=Stack(hidden=self.hidden, blocks=blocks), vocab=self.vocab)
 
 
+#: A profile of software whose kernels do as much as a kernel may do.
+PLAIN = Runtime.model_validate({"schema": "kernbench/runtime/1", "about": "kernels alone"})
+
+
 def step_operations(
-    model: Description, groups: tuple[Sequences, ...], *, tp: int = 1, shards: int | None = None, widths: Widths | None = None
-) -> Iterator[tuple[Operation, int]]:
+    model: Description, groups: tuple[Sequences, ...], runtime: Runtime = PLAIN, *, tp: int = 1, shards: int | None = None,
+    widths: Widths | None = None,
+) -> Iterator[tuple[Operation, int]]:  # fmt: skip
     """Operations of a step with how often each occurs, the LM head included. `tp` and `shards` are those of `StepKernels`."""
-    kernels = StepKernels(model.hidden, groups, widths or Widths(), tp, shards or tp)
+    kernels = step_kernels(runtime, model.hidden, groups, widths or Widths(), tp, shards or tp)
     yield from kernels.blocks(model.blocks)
-    yield kernels.head(model.vocab), 1
+    yield from kernels.ends(model.vocab)
 
 
 #: Shapes of models from their published config.json, by the name in the tables, in lower case without punctuation.

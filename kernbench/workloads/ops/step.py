@@ -24,15 +24,20 @@ def step_ns(
 
     `prompt`: the step has new sequences.
     """
+    return kernels_ns(timer, operations) + timer.runtime.host_ns(sequences, vocab, prompt=prompt)
+
+
+def kernels_ns(timer: OperationTimer, operations: Iterable[tuple[Operation, int]]) -> float:
+    """The time of operations by count: of the device, and of the launches as far as they do not run ahead of it."""
     runtime = timer.runtime
     device = host = 0.0
+    names = set()
     for op, times in operations:
-        if op.name in runtime.fused:
-            continue
-        device += times * timer.device_ns(op)
-        host += times * float(runtime.launch(op.name, op.kind))
-    both = max(device, host) if runtime.ahead > 1 else device + host
-    return both + runtime.host_ns(sequences, vocab, prompt=prompt)
+        if op.name not in runtime.fused:
+            names.add(op.name)
+            device += times * timer.device_ns(op)
+            host += times * float(runtime.step_launch(op.name, op.kind))
+    return max(device, host) if runtime.runs_ahead(names) else device + host
 
 
 def decode_ns(
@@ -44,7 +49,7 @@ def decode_ns(
     `shards` as in `step_operations`. `sequences`: those that the host serves in the step, if the chips are copies of one model.
     """
     groups = (Sequences(batch, 1, max(cached, room) if timer.runtime.attention.whole_cache else cached),)
-    operations = step_operations(model, groups, tp=tp, shards=shards, widths=widths)
+    operations = step_operations(model, groups, timer.runtime, tp=tp, shards=shards, widths=widths)
     return step_ns(timer, operations, batch if sequences is None else sequences, model.vocab)
 
 
@@ -52,7 +57,7 @@ def prefill_ns(
     timer: OperationTimer, model: Description, batch: int, tokens: int, *, tp: int = 1, widths: Widths | None = None
 ) -> float:
     """`tokens` new tokens of each of `batch` sequences."""
-    operations = step_operations(model, (Sequences(batch, max(1, tokens), 0),), tp=tp, widths=widths)
+    operations = step_operations(model, (Sequences(batch, max(1, tokens), 0),), timer.runtime, tp=tp, widths=widths)
     return step_ns(timer, operations, batch, model.vocab, prompt=True)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from kernbench.common.errors import InputError, Problem
@@ -110,9 +110,14 @@ class OperationTimer:
             self._known[op] = Timed(cycles / self.view.freq, launch.kernel, self._causes(launch))
         return self._known[op]
 
-    def causes(self, op: Operation) -> dict[str, float]:
-        """[ns] that each part of an operation would take alone, its body by engine (`te`, `ve`). Nothing is simulated."""
+    def causes(self, op: Operation, *, step: bool = False) -> dict[str, float]:
+        """[ns] that each part of an operation would take alone, its body by engine (`te`, `ve`). Nothing is simulated.
+
+        `step`: the operation is one of a step of a model, for which the host does not wait.
+        """
         launch = self.launch(op)
+        if step:
+            launch = replace(launch, launch=self.view.cycles(float(self.runtime.step_launch(op.name, op.kind))), sync=0.0)
         found = self._causes(launch)
         if "body" in found:
             found[launch.kernel.engine] = found.pop("body")

@@ -48,6 +48,7 @@ class Generation:
     weight_bytes: int  #: of one chip
     kv_bytes: int  #: of one chip at the end
     memory_bytes: int
+    runs_ahead: bool = True  #: whether the host launches kernels ahead of the device
 
     def phase(self, name: str) -> PhaseTimes | None:
         """A phase by name."""
@@ -129,7 +130,7 @@ def generate(
         found.append(_phase(step, "prefill", [(Sequences(prompt, 0, batch),)]))
     if "decode" in phases:
         found.append(_phase(step, "decode", [(Sequences(1, prompt + i, batch),) for i in range(tokens)]))
-    return Generation(tuple(found), step.weight_bytes(), room.kv, step.memory_bytes())
+    return Generation(tuple(found), step.weight_bytes(), room.kv, step.memory_bytes(), step.runs_ahead)
 
 
 def _chip(machine: NpuConfig | SystemConfig | str, tp: int, spelling: Spelling) -> tuple[NpuConfig, int]:

@@ -26,9 +26,11 @@ from kernbench.workloads.llm.shards import ShardLocation, alike, shard_locations
 from kernbench.workloads.llm.steps import Job, Stage
 from kernbench.workloads.models.parts import Attention, Experts, LatentAttention
 from kernbench.workloads.models.precision import Precision, uniform_precision
-from kernbench.workloads.ops.blocks import StepKernels, Widths, without_kernels
+from kernbench.workloads.ops.blocks import Widths, without_kernels
+from kernbench.workloads.ops.modules import step_kernels
 from kernbench.workloads.ops.operation import Collective, Operation, Product, Vector
 from kernbench.workloads.ops.operation import Sequences as OperationSequences
+from kernbench.workloads.ops.step import kernels_ns
 from kernbench.workloads.ops.timing import OperationTimer
 from kernbench.workloads.parallel.hand_off import STAGING_BYTES
 from kernbench.workloads.parallel.layout import Layout, check_layout, cut_layers
@@ -312,27 +314,28 @@ class ChipStep(MachineStep):
         return other
 
     def device_ns(self, sequences: Sequence[Sequences]) -> float:
-        device = host = 0.0
-        for op, times in self._operations(sequences):
-            if op.name not in self._runtime.fused:
-                device += times * self._timer.device_ns(op)
-                host += times * float(self._runtime.launch(op.name, op.kind))
-        return max(device, host) if self._runtime.ahead > 1 else device + host
+        return kernels_ns(self._timer, self._operations(sequences))
 
     def operations(self, sequences: Sequence[Sequences]) -> list[OperationTime]:
         """The operations of a step in the order of their first launch, without those that are fused into others."""
         return [
             OperationTime(
                 op.name, op.kind, _shape_text(op), times, self._timer.device_ns(op),
-                {cause_text(op, name): ns for name, ns in self._timer.causes(op).items()},
+                {cause_text(op, name): ns for name, ns in self._timer.causes(op, step=True).items()},
             )
             for op, times in self._operations(sequences) if op.name not in self._runtime.fused
         ]  # fmt: skip
 
+    @property
+    def runs_ahead(self) -> bool:
+        """Whether the host launches kernels ahead of the device."""
+        one = self._operations([Sequences(1)])
+        return self._runtime.runs_ahead({op.name for op, _ in one})
+
     def launches_ns(self, sequences: Sequence[Sequences]) -> float:
         """[ns] that the host takes to launch the operations of a step."""
-        runtime, operations = self._runtime, self._operations(sequences)
-        return sum(times * float(runtime.launch(op.name, op.kind)) for op, times in operations if op.name not in runtime.fused)
+        runtime, some = self._runtime, self._operations(sequences)
+        return sum(times * float(runtime.step_launch(op.name, op.kind)) for op, times in some if op.name not in runtime.fused)
 
     def limits(self, sequences: Sequence[Sequences]) -> dict[str, float]:
         found: dict[str, float] = {}
@@ -344,10 +347,10 @@ class ChipStep(MachineStep):
 
     def _operations(self, sequences: Sequence[Sequences]) -> Iterator[tuple[Operation, int]]:
         groups = tuple(OperationSequences(one.count, one.tokens, one.context) for one in sequences)
-        kernels = StepKernels(self._hidden, groups, self._widths, self._shards)
+        kernels = step_kernels(self._runtime, self._hidden, groups, self._widths, self._shards)
         yield from kernels.blocks(self._blocks)
         if self._stage.head:
-            yield kernels.head(self._model.vocab), 1
+            yield from kernels.ends(self._model.vocab)
 
     @property
     def layers(self) -> int | None:

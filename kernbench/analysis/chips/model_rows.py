@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 from kernbench.analysis.chips.cases import Case, Context, case_by_roofline
-from kernbench.analysis.chips.cells import UNITS, Cells, at_least_1, kv_heads_of, number_in, tokens_in, whole_in
+from kernbench.analysis.chips.cells import Cells, at_least_1, kv_heads_of, number_in, tokens_in, whole_in
+from kernbench.analysis.chips.figures import Figure, figure_of, weight_bits
 from kernbench.workloads.models.parts import Attention as AttentionPart
 from kernbench.workloads.models.parts import Description
 from kernbench.workloads.ops.blocks import Widths
 from kernbench.workloads.ops.decoder import DecoderShape, description_of
-from kernbench.workloads.ops.networks import network_of
+from kernbench.workloads.ops.networks import network_of, task_network
 from kernbench.workloads.ops.operation import Product
 from kernbench.workloads.ops.step import decode_ns, network_ns, prefill_ns
 from kernbench.workloads.ops.timing import OperationTimer
 
 MAX_PREFILL = 2048  #: tokens of a prefill step
 MAX_LAYERS = 1000  #: of a model that columns describe
+BFP8_BYTES = 1.0625  #: [byte] of a block float of 8 bits, of which 16 share an exponent
 QUANTISED_GROUP = 4 / 32  #: [byte] a weight of 4 bits: a scale and a zero of 16 bits for each group of 32
 
 
@@ -53,28 +57,54 @@ def _weight_bytes(row: Cells) -> float:
     given = number_in(row, "weight_bytes_per_param") or number_in(row, "weight_bits") / 8
     if given:
         return given + (QUANTISED_GROUP if given == 0.5 else 0.0)
-    text = row.get("dtype") or row.get("weight_dtype") or row.get("precision") or ""
     if "bfp4" in row.get("weights", ""):
         return 0.7  # matrices of the MLP have 4 bits, those of attention 8 bits
-    return 1.0 if "8" in text.replace("16", "") else 2.0
+    if "bfp8" in row.get("weights", ""):
+        return BFP8_BYTES
+    bits = weight_bits(_type_text(row)) or weight_bits(row.get("model") or "", name=True) or 16
+    return bits / 8 + (QUANTISED_GROUP if bits == 4 else 0.0)
+
+
+def _type_text(row: Cells) -> str:
+    return (row.get("dtype") or row.get("weight_dtype") or row.get("precision") or row.get("quantization") or "").lower()
 
 
 def _activation_bits(row: Cells) -> int:
     """The bits of an element of the activations: 8 for models of FP8 and W8A8, otherwise 16, also for models in which only the
     weights are quantised."""
-    text = (row.get("dtype") or row.get("precision") or "").lower()
-    return 8 if "fp8" in text or "a8" in text or number_in(row, "weight_bytes_per_param") == 1 else 16
+    text = _type_text(row)
+    floats = re.search(r"fp[48]|float[48]|\bf8|e4m3|e5m2", text) is not None
+    weights_alone = "a16" in text or bool(row.get("weight_dtype"))
+    return 8 if "a8" in text or (floats and not weights_alone) or number_in(row, "weight_bytes_per_param") == 1 else 16
 
 
 def _cache_bytes(row: Cells) -> float:
     """The bytes of an element of the KV cache. FP8 models store it in 8 bits; models in which only the weights are quantised do
     not."""
-    text = row.get("dtype") or row.get("precision") or ""
-    return 1.0 if "fp8" in text.lower() or number_in(row, "weight_bytes_per_param") == 1 else 2.0
+    given = row.get("kv_dtype") or row.get("kv_cache_dtype") or row.get("kv_bits") or ""
+    if bits := weight_bits(given):
+        return bits / 8
+    return 1.0 if "fp8" in _type_text(row) or number_in(row, "weight_bytes_per_param") == 1 else 2.0
 
 
 def _widths(row: Cells) -> Widths:
     return Widths(_weight_bytes(row), _cache_bytes(row), _activation_bits(row))
+
+
+def _figure(row: Cells, default: str) -> Figure:
+    """What the unit of a row says; `default`: the unit of rows without one."""
+    found = figure_of(row.get("unit") or default)
+    if found is None:
+        known = "tokens/s, tokens/s/GPU, tokens/s per user, samples/s, requests/s, or a time, such as ms"
+        raise ValueError(f"unit = {row['unit']!r}, but it must be one of {known}")
+    return found
+
+
+def _timed(
+    row: Cells, context: Context, figure: Figure, ns: Callable[[OperationTimer], float], **amounts: Any
+) -> Case:  # fmt: skip
+    """A row whose figure follows from a time; `amounts`: those of `Figure.value`."""
+    return case_by_roofline(row, context, lambda timer: figure.value(ns(timer), **amounts), rate=figure.rate)
 
 
 def decode_rate(row: Cells, context: Context) -> Case:
@@ -83,10 +113,10 @@ def decode_rate(row: Cells, context: Context) -> Case:
     cached = whole_in(row, "prompt_tokens") + 100 if row.get("prompt_tokens") else 128
     widths = Widths(_weight_bytes(row), activation_bits=_activation_bits(row))
 
-    def rate(timer: OperationTimer) -> float:
-        return batch * 1e9 / decode_ns(timer, model, batch, cached, tp=tp, widths=widths)
+    def ns(timer: OperationTimer) -> float:
+        return decode_ns(timer, model, batch, cached, tp=tp, widths=widths)
 
-    return case_by_roofline(row, context, rate, rate=True)
+    return _timed(row, context, _figure(row, "tok/s"), ns, sequences=batch, chips=tp)
 
 
 def static_batch(row: Cells, context: Context) -> Case:
@@ -99,28 +129,28 @@ def static_batch(row: Cells, context: Context) -> Case:
     room = whole_in(row, "cache_length")
     before = whole_in(row, "input_tokens") or whole_in(row, "max_input") // 4
     made = whole_in(row, "output_tokens") or whole_in(row, "max_output") // 4
-    each = whole_in(row, "tp") or 1 if "a GPU" in row.get("unit", "") else 1
 
-    def rate(timer: OperationTimer) -> float:
+    def ns(timer: OperationTimer) -> float:
         at_once = max(1, min(batch, MAX_PREFILL // max(1, before)))
         waiting = batch
         if timer.runtime.prefill_alone:
             at_once, waiting = 1, sequences
         first = prefill_ns(timer, model, at_once, before, tp=tp, widths=widths) * waiting / at_once
         token = decode_ns(timer, model, batch, before + made // 2, tp=tp, room=room, sequences=sequences, widths=widths)
-        return copies * batch * made * 1e9 / (first + made * token) / each
+        return first + made * token
 
-    return case_by_roofline(row, context, rate, rate=True)
+    return _timed(row, context, _figure(row, "tok/s"), ns, made=made, sequences=copies * batch, chips=copies * tp)
 
 
 def first_token(row: Cells, context: Context) -> Case:
     model, widths = _model(row), _widths(row)
     tokens, batch, tp = whole_in(row, "input_tokens"), whole_in(row, "batch") or 1, whole_in(row, "tp") or 1
 
-    def first(timer: OperationTimer) -> float:
-        return prefill_ns(timer, model, batch, tokens, tp=tp, widths=widths) / 1e6
+    def ns(timer: OperationTimer) -> float:
+        return prefill_ns(timer, model, batch, tokens, tp=tp, widths=widths)
 
-    return case_by_roofline(row, context, first, rate=False)
+    figure = replace(_figure(row, "ms"), token=False)  # the first token of a prompt
+    return _timed(row, context, figure, ns, made=tokens, sequences=batch, chips=tp)
 
 
 def token_time(row: Cells, context: Context) -> Case:
@@ -129,31 +159,27 @@ def token_time(row: Cells, context: Context) -> Case:
     batch, tp = whole_in(row, "batch") or 1, whole_in(row, "chips") or shards
     before, made = whole_in(row, "input_tokens"), whole_in(row, "output_tokens")
 
-    def token(timer: OperationTimer) -> float:
+    def ns(timer: OperationTimer) -> float:
         return decode_ns(
             timer, model, batch, before + made // 2, tp=tp, room=before + made, shards=max(tp, shards), widths=widths
-        ) / 1e6  # fmt: skip
+        )
 
-    return case_by_roofline(row, context, token, rate=False)
+    return _timed(row, context, _figure(row, "ms"), ns, sequences=batch, chips=tp)
 
 
 def model_row(row: Cells, context: Context) -> Case | None:
     """A row of a whole model in a table of an unknown source: its unit and its phase say what was measured."""
     unit, phase = (row.get("unit") or "").lower(), (row.get("phase") or row.get("op") or "").lower()
-    if re.search("sample|frame|image|inference", unit):
+    figure = figure_of(unit)
+    if figure is not None and figure.rate and figure.what == "samples":
         return network_rate(row, context)
     first = any(word in f"{phase} {unit}" for word in ("prefill", "first", "ttft", "prompt"))
-    later = any(word in f"{phase} {unit}" for word in ("decode", "tpot", "itl", "per output token", "per token"))
-    per_us = next((UNITS[one] for one in UNITS if re.match(rf"{one}\b", unit)), 0.0)
-    if re.search(r"tok\w*\s*(/|per)\s*s", unit):
-        if not (first or later) and row.get("output_tokens"):
-            return static_batch(row, context)
-        each = (whole_in(row, "batch") or 1) if "user" in unit else 1
-    elif not per_us or not (first or later or row.get("output_tokens")):
+    later = any(word in f"{phase} {unit}" for word in ("decode", "tpot", "itl")) or (figure is not None and figure.token)
+    if figure is None or not (figure.rate or first or later or row.get("output_tokens")):
         rule = "it must be tokens/s, or a time with prefill or decode in a column phase"
         raise ValueError(f"unit = {row.get('unit') or ''!r}, but {rule}")
-    else:
-        each = 0
+    if figure.rate and not (first or later) and row.get("output_tokens"):
+        return static_batch(row, context)
     model, widths = _model(row), _widths(row)
     batch, tp = tokens_in(row, "batch") or 1, whole_in(row, "tp") or whole_in(row, "gpus") or whole_in(row, "chips") or 1
     before = tokens_in(row, "input_tokens") or tokens_in(row, "prompt_tokens")
@@ -167,10 +193,8 @@ def model_row(row: Cells, context: Context) -> Case | None:
             return token
         return prefill_ns(timer, model, batch, before, tp=tp, widths=widths) + made * token
 
-    tokens = batch * (before if first else 1)
-    if each:
-        return case_by_roofline(row, context, lambda timer: tokens * 1e9 / ns(timer) / each, rate=True)
-    return case_by_roofline(row, context, lambda timer: ns(timer) / 1e3 * per_us, rate=False)
+    figure = replace(figure, token=False)  # the time of a step is that of a token of each sequence
+    return _timed(row, context, figure, ns, made=before if first else 1, sequences=batch, chips=tp)
 
 
 def _active_share(row: Cells) -> float:
@@ -182,18 +206,28 @@ def _active_share(row: Cells) -> float:
     return min(1.0, float(found[3]) * unit[found[4]] / (float(found[1]) * unit[found[2]]))
 
 
+def _parameters(row: Cells) -> float:
+    """The number of parameters in the column `size`: `1.5B`, `360M`; 0 if it has none."""
+    found = re.match(r"([0-9.]+)\s*([BM])\b", (row.get("size") or "").upper())
+    return float(found[1]) * {"B": 1e9, "M": 1e6}[found[2]] if found else 0.0
+
+
 def stream_rate(row: Cells, context: Context) -> Case:
-    weights = int(number_in(row, "memory_mb") * 1e3 * _active_share(row))
+    megabytes = number_in(row, "memory_mb") or _parameters(row) * _weight_bytes(row) / 1e6
+    if not megabytes:
+        raise ValueError("memory_mb = nothing, but the memory, or the number of parameters in a column size, must be given")
+    weights = int(megabytes * 1e3 * _active_share(row))
     op = Product(1, 1000, max(1, weights), right_bytes=1.0, bits=8)
-    return case_by_roofline(row, context, lambda timer: 1e9 / (timer.time(op).ns + float(timer.runtime.step_ns)), rate=True)
+    return _timed(row, context, _figure(row, "tok/s"), lambda timer: timer.time(op).ns + float(timer.runtime.step_ns))
 
 
 def _network_ns(row: Cells, context: Context) -> Callable[[OperationTimer], float] | None:
     """The time of a batch through the network of a row; if the layers are not known, the time of a product with as many
     multiply-adds."""
-    net, batch = network_of(row.get("model") or row.get("task") or ""), whole_in(row, "batch") or 1
+    net = network_of(row.get("model") or "") or task_network(row.get("task") or row.get("use_case") or "")
+    batch = whole_in(row, "batch") or 1
     size = 1.0625 if context.section.kind == "tensix" else 1.0  # block floats of 8 bits share exponents
-    gmacs = number_in(row, "gmacs")
+    gmacs = number_in(row, "gmacs") or number_in(row, "macs") / 1e9
     if net is None and not gmacs:
         return None
     side = 1024
@@ -212,8 +246,8 @@ def network_rate(row: Cells, context: Context) -> Case | None:
     took = _network_ns(row, context)
     if took is None:
         return None
-    batch = whole_in(row, "batch") or 1
-    return case_by_roofline(row, context, lambda timer: batch * 1e9 / took(timer), rate=True)
+    figure = _figure(row, "samples/s")
+    return _timed(row, context, figure, took, sequences=whole_in(row, "batch") or 1)
 
 
 def network_cycles(row: Cells, context: Context) -> Case | None:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -183,7 +184,7 @@ def _cases(reader: Reader, rows: Sequence[Cells], context: Context) -> tuple[lis
             notes.append(f"{row_name(row)} cannot be read: {error}")
             continue
         if case is None:
-            notes.append(f"{row_name(row)} is skipped: there is no plan for {row.get('op') or row.get('model')}")
+            notes.append(f"{row_name(row)} is skipped: there is no plan for {_thing(row)}")
         else:
             cases.append(case)
     return cases, notes
@@ -196,20 +197,44 @@ def _profile_of(given: str | Mapping[str, str], chip: str) -> str:
     return next(profile for names, profile in given.items() if fnmatch.fnmatch(chip, names))
 
 
-ALIASES = {"wormhole": "wormhole_n150", "a100_80gb": "a100", "trn1": "trainium1", "tpu_v5e": "tpuv5e", "tpu_v6e": "tpuv6e"}
+#: Other names of chips, in letters and digits alone.
+ALIASES = {
+    "agxorin": "jetson_agx_orin", "jetsonorin": "jetson_agx_orin", "n150": "wormhole_n150", "orin": "jetson_agx_orin",
+    "rtxa6000": "a6000", "trillium": "tpuv6e", "trn1": "trainium1", "trn2": "trainium2", "v5e": "tpuv5e",
+    "v5litepod": "tpuv5e", "v6e": "tpuv6e", "wormhole": "wormhole_n150",
+}  # fmt: skip
+#: Words of names of chips that files do not have: makers, sockets, sizes of the memory that most cards have.
+_MAKERS = re.compile(
+    r"nvidia|geforce|tesla|amd|instinct|google|cloud|aws|amazon|intel|habana|tenstorrent|syntiant|arm|rockchip|tensor|cores?|gpu|npu|"
+    r"sxm\d?|oam|dgx|hgx|server|workstation|edition|blackwell|ada|[0-9]+gb"
+)
 
 
+@lru_cache(maxsize=256)
 def _chip_of(name: str) -> str:
-    return ALIASES.get(name.lower(), name.lower())
+    """The name of a chip as its file has it: `NVIDIA H100 80GB SXM5` is h100."""
+    lower = name.lower()
+    names = {re.sub("[^a-z0-9]", "", one): one for one in chip_names()}
+    words = [one for one in re.split("[^a-z0-9]+", lower) if one]
+    for some in (words, [one for one in words if not _MAKERS.fullmatch(one)]):
+        joined = "".join(some)
+        if joined in names or joined in ALIASES:
+            return names.get(joined) or ALIASES[joined]
+    return lower
 
 
 def _machine_of(name: str, variants: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """The chip file for a name in a table, and the values that differ from this file."""
     clock = re.search(r"_([0-9]+(?:\.[0-9]+)?)mhz$", name)
     plain = name[: clock.start()] if clock else name
-    found = variants.get(plain, {"chip": plain})
+    found = variants.get(plain) or {"chip": _chip_of(plain)}
     mhz = {"freq_ghz": Decimal(clock[1]) / 1000} if clock else {}
     return str(found["chip"]), found.get("set", {}) | mhz
+
+
+def _thing(row: Cells) -> str:
+    """What a row is about."""
+    return next((row[name] for name in ("op", "model", "task") if row.get(name)), "a row without op, model or task")
 
 
 READERS: dict[str, Reader] = {

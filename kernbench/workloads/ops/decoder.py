@@ -29,6 +29,7 @@ class DecoderShape:
     experts: int = 1  #: MLPs of a layer
     active: int = 1  #: MLPs that compute a token
     head_norms: bool = False  #: queries and keys are normalised, each in a kernel of its own
+    shared: int = 0  #: width of the MLP that all tokens use beside their experts
 
     @property
     def description(self) -> Description:
@@ -37,7 +38,8 @@ class DecoderShape:
             heads=self.heads, kv_heads=self.kv_heads, head_dim=self.head_dim, qk_norm="shared" if self.head_norms else ""
         )
         mlp = Mlp(width=self.mlp, gated=self.gated)
-        ffn = Experts(count=self.experts, top_k=self.active, expert=mlp) if self.experts > 1 else mlp
+        shared = Mlp(width=self.shared) if self.shared else None
+        ffn = Experts(count=self.experts, top_k=self.active, expert=mlp, shared=shared) if self.experts > 1 else mlp
         blocks = (Block(mixer=mixer, ffn=ffn),) * self.layers
         return Description(decoder=Stack(hidden=self.hidden, blocks=blocks), vocab=self.vocab)
 
@@ -77,6 +79,8 @@ SHAPES: dict[str, DecoderShape] = {
     "internlm20b": DecoderShape(60, 5120, 40, 40, 128, 13824, 103168),
     "internlm7b": DecoderShape(32, 4096, 32, 32, 128, 11008, 103168),
     "gemma2b": DecoderShape(18, 2048, 8, 1, 256, 16384, 256000),
+    "gemma112b": DecoderShape(18, 2048, 8, 1, 256, 16384, 256000),
+    "gemma117b": DecoderShape(28, 3072, 16, 16, 256, 24576, 256000),
     "gemma7b": DecoderShape(28, 3072, 16, 16, 256, 24576, 256000),
     "mixtral8x7b": DecoderShape(32, 4096, 32, 8, 128, 14336, 32000, experts=8, active=2),
     "mixtral8x22b": DecoderShape(56, 6144, 48, 8, 128, 16384, 32768, experts=8, active=2),
@@ -140,13 +144,77 @@ SHAPES: dict[str, DecoderShape] = {
     "codellama13b": DecoderShape(40, 5120, 40, 40, 128, 13824, 32016),
     "codellama34b": DecoderShape(48, 8192, 64, 8, 128, 22016, 32000),
     "codellama70b": DecoderShape(80, 8192, 64, 8, 128, 28672, 32016),
+    "vicuna33b": DecoderShape(60, 6656, 52, 52, 128, 17920, 32000),
+    "zephyr7b": DecoderShape(32, 4096, 32, 8, 128, 14336, 32000),
+    "internlm27b": DecoderShape(32, 4096, 32, 8, 128, 14336, 92544),
+    "internlm220b": DecoderShape(48, 6144, 48, 8, 128, 16384, 92544),
+    "internlm257b": DecoderShape(32, 4096, 32, 8, 128, 14336, 92544),
+    "internlm2520b": DecoderShape(48, 6144, 48, 8, 128, 16384, 92544),
+    "opt13b": DecoderShape(40, 5120, 40, 40, 128, 20480, 50272, False),
+    "opt1.3b": DecoderShape(24, 2048, 32, 32, 64, 8192, 50272, False),
+    "opt27b": DecoderShape(32, 2560, 32, 32, 80, 10240, 50272, False),
+    "opt67b": DecoderShape(32, 4096, 32, 32, 128, 16384, 50272, False),
+    "opt30b": DecoderShape(48, 7168, 56, 56, 128, 28672, 50272, False),
+    "opt66b": DecoderShape(64, 9216, 72, 72, 128, 36864, 50272, False),
+    "gpt3175b": DecoderShape(96, 12288, 96, 96, 128, 49152, 50257, False),
+    "gpt3": DecoderShape(96, 12288, 96, 96, 128, 49152, 50257, False),
+    "pythia69b": DecoderShape(32, 4096, 32, 32, 128, 16384, 50432, False),
+    "pythia12b": DecoderShape(36, 5120, 40, 40, 128, 20480, 50688, False),
+    "bloom7b1": DecoderShape(30, 4096, 32, 32, 128, 16384, 250880, False),
+    "mpt30b": DecoderShape(48, 7168, 64, 64, 112, 28672, 50432, False),
+    "stablelm3b": DecoderShape(32, 2560, 32, 32, 80, 6912, 50304),
+    "smollm2135m": DecoderShape(30, 576, 9, 3, 64, 1536, 49152),
+    "smollm2360m": DecoderShape(32, 960, 15, 5, 64, 2560, 49152),
+    "smollm217b": DecoderShape(24, 2048, 32, 32, 64, 8192, 49152),
+    "phi15": DecoderShape(24, 2048, 32, 32, 64, 8192, 51200, False),
+    "phi3small": DecoderShape(32, 4096, 32, 8, 128, 14336, 100352),
+    "phi4mini": DecoderShape(32, 3072, 24, 8, 128, 8192, 200064),
+    "phi35moe": DecoderShape(32, 4096, 32, 8, 128, 6400, 32064, experts=16, active=2),
+    "ministral8b": DecoderShape(36, 4096, 32, 8, 128, 12288, 131072),
+    "codestral22b": DecoderShape(56, 6144, 48, 8, 128, 16384, 32768),
+    "mistrallarge2": DecoderShape(88, 12288, 96, 8, 128, 28672, 32768),
+    "mistrallarge": DecoderShape(88, 12288, 96, 8, 128, 28672, 32768),
+    "commandr": DecoderShape(40, 8192, 64, 64, 128, 22528, 256000),
+    "commandr35b": DecoderShape(40, 8192, 64, 64, 128, 22528, 256000),
+    "commandrplus": DecoderShape(64, 12288, 96, 8, 128, 33792, 256000),
+    "dbrx": DecoderShape(40, 6144, 48, 8, 128, 10752, 100352, experts=16, active=4),
+    "llama4scout17b16e": DecoderShape(48, 5120, 40, 8, 128, 8192, 202048, experts=16, active=1, shared=8192),
+    "llama4scout": DecoderShape(48, 5120, 40, 8, 128, 8192, 202048, experts=16, active=1, shared=8192),
+    "qwen18b": DecoderShape(24, 2048, 16, 16, 128, 5504, 151936),
+    "qwen1505b": DecoderShape(24, 1024, 16, 16, 64, 2816, 151936),
+    "qwen1518b": DecoderShape(24, 2048, 16, 16, 128, 5504, 151936),
+    "qwen154b": DecoderShape(40, 2560, 20, 20, 128, 6912, 151936),
+    "qwen1514b": DecoderShape(40, 5120, 40, 40, 128, 13696, 152064),
+    "qwen1532b": DecoderShape(64, 5120, 40, 8, 128, 27392, 152064),
+    "qwen1572b": DecoderShape(80, 8192, 64, 64, 128, 24576, 152064),
+    "qwen15moea27b": DecoderShape(24, 2048, 16, 16, 128, 1408, 151936, experts=60, active=4, shared=5632),
+    "qwen257ba14b": DecoderShape(28, 3584, 28, 4, 128, 2560, 151936, experts=64, active=8, shared=20480),
+    "yi156b": DecoderShape(32, 4096, 32, 4, 128, 11008, 64000),
+    "yi159b": DecoderShape(48, 4096, 32, 4, 128, 11008, 64000),
+    "yi1534b": DecoderShape(60, 7168, 56, 8, 128, 20480, 64000),
+    "gpt2medium": DecoderShape(24, 1024, 16, 16, 64, 4096, 50257, False),
+    "gpt2large": DecoderShape(36, 1280, 20, 20, 64, 5120, 50257, False),
+    "gpt2xl": DecoderShape(48, 1600, 25, 25, 64, 6400, 50257, False),
+    "glm49b": DecoderShape(40, 4096, 32, 2, 128, 13696, 151552),
+    "falcon37b": DecoderShape(28, 3072, 12, 4, 256, 23040, 131072),
+    "olmo27b": DecoderShape(32, 4096, 32, 32, 128, 11008, 100352),
+    "granite318b": DecoderShape(40, 4096, 32, 8, 128, 12800, 49155),
+    "llm7b": DecoderShape(30, 4096, 32, 32, 128, 11008, 102400),
+    "llm67b": DecoderShape(95, 8192, 64, 8, 128, 22016, 102400),
 }
 
 
 #: Words of names that do not change the shape: how a model was trained further, who published it.
 SAME_SHAPE = {
-    "base", "chat", "coder", "deepseek", "distill", "hf", "instruct", "it", "meta", "r1", "v0.1", "v0.2", "v0.3",
+    "base", "c4ai", "chat", "coder", "deepseek", "distill", "hf", "instruct", "it", "meta", "nemotron", "preview", "r1", "sft",
+    "v01", "v0.1", "v0.2", "v0.3", "v1.0", "v1.1", "v1.3", "v1.5",
 }  # fmt: skip
+#: Other words that do not change it: a length of context, a date, the storage of the weights.
+SAME_SHAPE_LIKE = re.compile(
+    r"\d+k|(20)?2[3-9](0[1-9]|1[0-2])(\d\d)?|0[1-9][0-3]\d|w\d+(a\d+)?|u?int\d+|b?fp\d+|bf16|q\d+|\d+bits?|awq|gptq|gguf|dynamic|quantized"
+)
+#: Presets that have other names, too.
+PRESETS = {"deepseekr1": "deepseekv3", "deepseekv31": "deepseekv3", "nemo12b": "mistralnemo12b", "tinyllama": "tinyllama11b"}
 
 
 def description_of(name: str) -> Description | None:
@@ -154,8 +222,12 @@ def description_of(name: str) -> Description | None:
     words = re.split(r"[^a-z0-9.]+", name.lower().rpartition("/")[2])
     if {"distill", "qwen"}.issubset(words):  # DeepSeek-R1 was distilled into models of Qwen2.5
         words[words.index("qwen")] = "qwen2.5"
-    key = "".join(one for one in words if one not in SAME_SHAPE).replace(".", "")
-    return SHAPES[key].description if key in SHAPES else _preset({key, "".join(words).replace(".", "")})
+    plain = [one for one in words if not SAME_SHAPE_LIKE.fullmatch(one)]
+    whole = "".join(plain).replace(".", "")
+    dotted = "".join(one for one in plain if one not in SAME_SHAPE)
+    key = dotted.replace(".", "")
+    found = SHAPES.get(dotted) or SHAPES.get(key)
+    return found.description if found is not None else _preset({key, whole, PRESETS.get(whole, whole)})
 
 
 def _preset(keys: set[str]) -> Description | None:

@@ -7,7 +7,8 @@ before them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
@@ -126,18 +127,24 @@ def _mobilenet_v1(net: Network, share: float = 1.0, side: int = 224, classes: in
     net.dense(at.channels, classes)
 
 
-def _mobilenet_v2(net: Network) -> None:
-    at = net.conv(Map(224, 224, 3), 32, 3, 2)
+def _mobilenet_v2(net: Network, share: float = 1.0, side: int = 224) -> None:
+    """Channels are multiples of 8, and the last layer is not made narrower."""
+
+    def made(channels: int) -> int:
+        near = max(8, int(channels * share + 4) // 8 * 8)
+        return near + 8 if near < 0.9 * channels * share else near
+
+    at = net.conv(Map(side, side, 3), made(32), 3, 2)
     for factor, channels, count, first in (
         (1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)
     ):  # fmt: skip
         for index in range(count):
             before, stride = at, first if index == 0 else 1
             wide = net.conv(at, factor * at.channels) if factor > 1 else at
-            at = net.conv(net.depthwise(wide, 3, stride), channels)
+            at = net.conv(net.depthwise(wide, 3, stride), made(channels))
             if before == at:
                 net.stream(at)
-    at = net.conv(at, 1280)
+    at = net.conv(at, max(1280, made(1280)))
     net.dense(at.channels, 1000)
 
 
@@ -394,8 +401,37 @@ def network_of(name: str) -> Network | None:
     """The network that a table calls by this name, or None: `MobileNet v2 1.0 224 int8` is mobilenetv2."""
     plain = "".join(letter for letter in name.lower() if letter.isalnum())
     found = max((key for key in _NETWORKS if plain.startswith(key)), key=len, default=None)
-    if found is None:
-        return None
+    return None if found is None else _followed(found, _scales(name) if found.startswith("mobilenet") else {})
+
+
+#: Tasks of MLPerf Tiny and its networks, by words in their names.
+TASKS = (
+    ("ad", "anomal|toycar|autoencoder|fcae"),
+    ("ic", "image|cifar|resnet"),
+    ("kws", "keyword|dscnn"),
+    ("vww", "wake|person|visual"),
+)
+
+
+def task_network(name: str) -> Network | None:
+    """The network of a task of MLPerf Tiny: `vww`, `Visual Wake Words`, `Keyword Spotting (DS-CNN)`; None for another task."""
+    plain = "".join(letter for letter in name.lower() if letter.isalnum())
+    found = next((key for key, words in TASKS if plain == key or re.search(words, plain)), None)
+    return None if found is None else _followed(found, {})
+
+
+def _followed(key: str, scales: Mapping[str, float]) -> Network:
     net = Network()
-    _NETWORKS[found](net)
+    _NETWORKS[key](net, **scales)
     return net
+
+
+def _scales(name: str) -> dict[str, float]:
+    """The width and the side of the input in a name of MobileNet: 0.25 and 128 in `mobilenet_v1_0.25_128`."""
+    found: dict[str, float] = {}
+    for word in re.findall(r"(?<![0-9.v])[0-9]+(?:\.[0-9]+)?", name.lower()):
+        if "." in word and 0.1 <= float(word) <= 2:
+            found["share"] = float(word)
+        elif word in ("96", "128", "160", "192", "224", "256"):
+            found["side"] = int(word)
+    return found

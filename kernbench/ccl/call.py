@@ -7,11 +7,12 @@ import os
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any
 
 import ml_dtypes
+import msgspec
 import numpy as np
 
 from kernbench.ccl.collectives import Collective
@@ -130,12 +131,11 @@ def _has(call: Call) -> int:
     return call.count if call.collective is None else call.collective.has(call.count, call.group.size)
 
 
-@dataclass
-class Launcher:
+class Launcher(msgspec.Struct):
     """Launches collectives in a run. Queues stay installed while successive calls have the same neighbours."""
 
     ctx: Context
-    queues: Queues = field(default_factory=Queues)
+    queues: Queues = msgspec.field(default_factory=Queues)
     _installed: tuple[tuple[str, ...], Table, tuple[SwitchQueueForm, ...]] | None = None
 
     def install(self, call: Call) -> None:
@@ -185,8 +185,7 @@ def place_in(algorithm: Algorithm, error: BaseException | None) -> str:
     return ""
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True):
     """The result of a call."""
 
     status: str  #: done, aborted or deadlock

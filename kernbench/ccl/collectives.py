@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
+
+import msgspec
 
 from kernbench.common.dtypes import DTYPES, KERNEL_ONLY
 
 
-@dataclass(frozen=True, slots=True)
-class Collective:
+class Collective(msgspec.Struct, frozen=True):
     """One collective. The parameter `count` of its methods is the `n_elem` of the kernel."""
 
     name: str

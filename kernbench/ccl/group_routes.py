@@ -10,6 +10,8 @@ from heapq import heappop, heappush
 from math import ceil
 from typing import Any
 
+import msgspec
+
 from kernbench.ccl import dimension_routes
 from kernbench.ccl.dimension_routes import DimensionCost
 from kernbench.ccl.group import Group, cubes_of
@@ -22,8 +24,7 @@ from kernbench.topology.graph import Edge
 Link = tuple[Any, ...]  #: its two ends
 
 
-@dataclass(frozen=True)
-class SipRoute:
+class SipRoute(msgspec.Struct, frozen=True):
     """The route of a machine from one SIP to another."""
 
     cycles: int  #: beyond those to a neighbour in a cube

@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
 from typing import Any, TypeAlias, cast
 
+import msgspec
+
 from kernbench.ccl.call import Call, Outcome, Queues, call_bench, call_machine, run_call
 from kernbench.ccl.collectives import COLLECTIVES
 from kernbench.ccl.contract import pieces, segments
@@ -65,8 +67,7 @@ class Row:
     in_place: InPlace | None = None  #: None: it was not asked for, or the collective has none
 
 
-@dataclass(frozen=True)
-class HostCost:
+class HostCost(msgspec.Struct, frozen=True):
     """The time of each launch of a collective beside the steps between ranks, from a runtime profile."""
 
     profile: str

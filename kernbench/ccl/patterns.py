@@ -7,10 +7,11 @@ with all blocks on every rank. The same messages in the reverse order, with sums
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from functools import cache
 from itertools import product
 from math import prod
+
+from msgspec.structs import replace
 
 from kernbench.ccl.contract import Shape
 from kernbench.ccl.halving_doubling import number_of, steps_of

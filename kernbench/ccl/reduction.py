@@ -6,9 +6,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from kernbench.ccl.contract import cut
@@ -31,8 +31,7 @@ OPERATIONS = tuple(name for name in NAMES if name != "premul_sum" and name not i
 FLOATS_ONLY = ("avg", "premul_sum")
 
 
-@dataclass(frozen=True)
-class Reduction:
+class Reduction(msgspec.Struct, frozen=True):
     """A reduction: `sum`, `prod`, `max`, `min`, `avg`, `premul_sum`, `band`, `bor` or `bxor`.
 
     `avg` is the sum divided by the number of ranks. `premul_sum` multiplies the elements of each rank by a factor and adds

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from math import isqrt
+
+import msgspec
 
 from kernbench.ccl.contract import QueueKey, Shape, Table
 from kernbench.config.system.dimensions import lines
@@ -13,8 +14,7 @@ from kernbench.config.system.dimensions import lines
 OPPOSITE = {"E": "W", "W": "E", "S": "N", "N": "S"}
 
 
-@dataclass(frozen=True, slots=True)
-class Ring:
+class Ring(msgspec.Struct, frozen=True):
     """Ranks in a circle. Each rank sends to the next rank in direction `out`, and receives from the rank before it."""
 
     members: tuple[int, ...]

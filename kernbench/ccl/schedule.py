@@ -14,10 +14,10 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Generator, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 from kernbench.ccl.contract import LONG_SLOT, WIDTH, QueueKey, Range, Table, cut, most_queues, pieces
@@ -45,8 +45,7 @@ class LaneBytes(NamedTuple):
 USUAL = LaneBytes()
 
 
-@dataclass(frozen=True)
-class LaneSpace:
+class LaneSpace(msgspec.Struct, frozen=True):
     """What a rank of a schedule needs in its scratchpad."""
 
     vector: bool
@@ -75,8 +74,7 @@ class LaneSpace:
         return LaneBytes(max(MAX_LANE_BYTES, each), together, together)
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(msgspec.Struct, frozen=True):
     """The elements of positions, one position after another. The receiver copies them to positions, or adds them."""
 
     source: int
@@ -95,8 +93,7 @@ class Message:
         return Message(self.target, self.source, self.stored, self.sent)
 
 
-@dataclass(frozen=True, slots=True)
-class SwitchMessage:
+class SwitchMessage(msgspec.Struct, frozen=True):
     """A message through switches.
 
     Either the root receives the positions of all members, combined in their order, or all other members receive the positions
@@ -133,8 +130,7 @@ Step = Sequence[Message | SwitchMessage]
 Blocks = Mapping[int, int]  #: by position: the block of memory that it is loaded from or stored to
 
 
-@dataclass(frozen=True, eq=False)
-class Schedule:
+class Schedule(msgspec.Struct, frozen=True, eq=False, dict=True):
     """An algorithm for a number of ranks."""
 
     ranks: int
@@ -315,8 +311,7 @@ class Program:
         return len(self.loads) + len(self.home) + received + copied
 
 
-@dataclass(frozen=True)
-class Lane:
+class Lane(msgspec.Struct, frozen=True, dict=True):
     """The part of the buffer in one lane: the size of each position, and where the part of a block begins in memory."""
 
     schedule: Schedule

@@ -6,9 +6,11 @@ Addresses are byte addresses of a space (`hbm`, `tcm`, `sram`). `line` is the so
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
+
+import msgspec
 
 from kernbench.common.dtypes import Array, dtype_of, nbytes_of
 from kernbench.common.pe_ops import DmaReadCmd as DmaReadCmd
@@ -36,8 +38,7 @@ class DataMsg(MsgBase):
     line: str = ""
 
 
-@dataclass(frozen=True)
-class Epilogue:
+class Epilogue(msgspec.Struct, frozen=True):
     """One op on the tiles of a composite GEMM, before they are rounded: `op(result)` or `op(result, operand)`."""
 
     op: str
@@ -87,13 +88,12 @@ class StageType(Enum):
     DMA_WRITE = 5
 
 
-@dataclass(frozen=True)
-class Stage:
+class Stage(msgspec.Struct, frozen=True):
     """One stage of a tile."""
 
     stage_type: StageType
     component: str  #: the component of the PE that executes the stage: `pe_dma`
-    params: Mapping[str, Any] = field(default_factory=dict)
+    params: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
 
 @dataclass(eq=False)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import ceil_div
@@ -120,13 +121,12 @@ def _joined(pieces: Sequence[Piece], bases: Sequence[int]) -> list[Piece]:
 MAX_HOLDERS = 4  #: the most tensors that an error names
 
 
-@dataclass
-class _Room:
+class _Room(msgspec.Struct):
     """The room in one slice; the bytes below `used` are allocated."""
 
     slice: Slice
     used: int = 0
-    holders: list[tuple[str, int]] = field(default_factory=list)  #: tensor and bytes, in order of allocation
+    holders: list[tuple[str, int]] = msgspec.field(default_factory=list)  #: tensor and bytes, in order of allocation
     end: int = -1  #: the first byte after the bytes for tensors
 
     def __post_init__(self) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import lcm, prod
 from typing import Any, cast
+
+import msgspec
 
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import aligned_inside
@@ -18,8 +19,7 @@ from kernbench.policy.placement import Size
 from kernbench.policy.routing.resolver import address_map
 
 
-@dataclass(frozen=True, slots=True)
-class Slice:
+class Slice(msgspec.Struct, frozen=True):
     """A part of the HBM with its own addresses; on an NPU, the whole DRAM."""
 
     name: str  #: the name of the slice in errors: `slice 2 of sip0.cube1.hbm_ctrl`
@@ -198,8 +198,7 @@ def deal(pes: Sequence[int], grid: tuple[int, ...]) -> Iterator[tuple[int, tuple
             yield pe, programs
 
 
-@dataclass(frozen=True, slots=True)
-class MachineFacts:
+class MachineFacts(msgspec.Struct, frozen=True):
     """Numbers of the machine."""
 
     name: str  #: the name of the preset or file

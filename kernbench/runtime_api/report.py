@@ -98,8 +98,7 @@ class KindUse:
         )
 
 
-@dataclass(frozen=True)
-class BenchReport:
+class BenchReport(msgspec.Struct, frozen=True):
     """The duration of a run of a bench, the limits of the run, and whether its outputs are right; `Run.report` returns the
     report.
 

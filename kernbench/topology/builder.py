@@ -20,6 +20,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, cast
 
+import msgspec
+
 from kernbench.common import naming
 from kernbench.common.errors import InputError, Problem
 from kernbench.config.allowed_code import AllowCode
@@ -45,8 +47,7 @@ STAGES = ("read and validate", "cube mesh", "system", "IO chiplets", "cubes", "e
 _STATM = Path("/proc/self/statm")
 
 
-@dataclass(slots=True)
-class Stage:
+class Stage(msgspec.Struct):
     """One stage of the builder, for all SIPs together."""
 
     name: str

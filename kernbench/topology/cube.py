@@ -8,6 +8,8 @@ from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from kernbench.common import naming
 from kernbench.common.units import ceil_div
 from kernbench.config.system.parts import Link
@@ -70,8 +72,7 @@ PE_COMMANDS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class CubeNode:
+class CubeNode(msgspec.Struct, frozen=True):
     """A node by its name in the cube."""
 
     name: str
@@ -80,8 +81,7 @@ class CubeNode:
     place: PointMm  #: from the cube's north-west corner
 
 
-@dataclass(frozen=True, slots=True)
-class CubeEdge:
+class CubeEdge(msgspec.Struct, frozen=True):
     """A directed edge between two names of the cube."""
 
     source: str

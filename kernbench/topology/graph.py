@@ -8,6 +8,8 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import msgspec
+
 if TYPE_CHECKING:
     from kernbench.config.system import SystemConfig
 
@@ -39,8 +41,7 @@ WITHOUT_PES = WITHOUT_COMMAND | {EdgeKind.PE_INTERNAL, EdgeKind.PE_ROUTER}
 WITHOUT_UCIE = WITHOUT_COMMAND | {EdgeKind.UCIE_PORT, EdgeKind.UCIE, EdgeKind.UCIE_IO}
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(msgspec.Struct, frozen=True):
     """A component of the system."""
 
     id: str  #: made by `common/naming.py`

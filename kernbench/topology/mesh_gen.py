@@ -10,7 +10,6 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 from math import lcm
@@ -36,16 +35,14 @@ MAX_SITES_SIDE = 128  # limits of the grid of candidate positions for PEs
 PointMm = tuple[Fraction, Fraction]  #: (x, y) in mm, from the cube's north-west corner
 
 
-@dataclass(frozen=True, slots=True)
-class Attached:
+class Attached(msgspec.Struct, frozen=True):
     """A component of a cube, and the router to which it is attached."""
 
     place: PointMm
     router: str
 
 
-@dataclass(frozen=True, slots=True)
-class CubeMesh:
+class CubeMesh(msgspec.Struct, frozen=True):
     """The layout of a cube; names are those inside the cube."""
 
     routers: Mapping[str, PointMm]
@@ -188,8 +185,7 @@ _SOURCE = re.compile(r"^source_hash: ([0-9a-f]{64})$", re.MULTILINE)
 Action = Literal["generated", "reused", "regenerated"]
 
 
-@dataclass(frozen=True, slots=True)
-class MeshFile:
+class MeshFile(msgspec.Struct, frozen=True):
     """A layout and its file."""
 
     mesh: CubeMesh

@@ -6,10 +6,11 @@ A view is a projection: its boxes represent nodes or groups of nodes, and its li
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 from typing import NamedTuple
+
+import msgspec
 
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.naming import parse_node, place, short
@@ -29,8 +30,7 @@ class Level(StrEnum):
 IO = "io"  #: the kind of a group of an IO chiplet's parts
 
 
-@dataclass(frozen=True, slots=True)
-class ViewNode:
+class ViewNode(msgspec.Struct, frozen=True):
     """A box: a node, or a group of nodes under its own name (`sip0`, `sip0.io0`, `sip0.cube3`, `sip0.cube3.pe1`)."""
 
     id: str
@@ -45,8 +45,7 @@ class ViewNode:
     height_mm: Fraction
 
 
-@dataclass(frozen=True, slots=True)
-class ViewEdge:
+class ViewEdge(msgspec.Struct, frozen=True):
     """One direction between two boxes, of one kind."""
 
     source: str
@@ -71,8 +70,7 @@ class ViewEdge:
         return max(edge.cycles for edge in self.edges)
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(msgspec.Struct, frozen=True):
     """Boxes and the lines between them, in the topology's order."""
 
     level: Level

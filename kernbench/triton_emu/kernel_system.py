@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
+
+import msgspec
 
 from kernbench.common import naming
 from kernbench.common.interrupts import put_place
@@ -54,8 +55,7 @@ from kernbench.triton_emu.user_code import calls_refused
 MAX_OPEN = 4096  #: parts of launches and copies of a host that may be open at a time; or two for each PE, if that is more
 
 
-@dataclass(frozen=True)
-class Shared:
+class Shared(msgspec.Struct, frozen=True):
     """The objects that all PEs of a machine share."""
 
     memory: MemorySide
@@ -67,8 +67,7 @@ class Shared:
     time: QueueClock
 
 
-@dataclass(frozen=True)
-class PeSpec:
+class PeSpec(msgspec.Struct, frozen=True):
     """One PE. Its engines have the numbers `index * count + i` in the core."""
 
     name: str
@@ -154,8 +153,7 @@ def _queues(spec: PeSpec, shared: Shared, dma: PeDma) -> PeIpcq:
 
 
 
-@dataclass
-class KernelSystem:
+class KernelSystem(msgspec.Struct):
     """All that runs kernels on one machine."""
 
     components: dict[str, ComponentBase]  #: for `Machine`
@@ -165,7 +163,7 @@ class KernelSystem:
     processors: dict[str, PeCpu]  #: by the names of PEs
     queues: Queues  #: between PEs
     log: OpLogger | None = None
-    _system_routes: list[SystemRoutes] = field(default_factory=list)
+    _system_routes: list[SystemRoutes] = msgspec.field(default_factory=list)
 
     def bind(self, machine: Machine) -> None:
         """Before the run: where the machine has put the components, and how it reaches its memories."""

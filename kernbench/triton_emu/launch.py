@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 
-@dataclass(frozen=True)
-class PeWork:
+
+class PeWork(msgspec.Struct, frozen=True):
     """The work of one PE in a launch: `kernel(*args, tl=tl)` for each of its programs, in order."""
 
     pe: str  #: `sip0.cube3.pe1`; of one NPU `pe0`
@@ -16,19 +17,17 @@ class PeWork:
     args: tuple[Any, ...] = ()
     programs: tuple[int, ...] = (0,)  #: numbers in the grid, its last axis fastest
     grid: tuple[int, ...] = (1,)
-    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    kwargs: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
 
-@dataclass
-class PeTimes:
+class PeTimes(msgspec.Struct):
     """[cycle] Of one PE: its first program began, its last command had ended."""
 
     start: int
     end: int | None = None
 
 
-@dataclass
-class Launch:
+class Launch(msgspec.Struct):
     """One launch. Cycles are None until they are known."""
 
     name: str
@@ -38,10 +37,10 @@ class Launch:
     start: int | None = None
     end: int | None = None
     # Of a traced run, ids of commands.
-    after: dict[str, tuple[int, ...]] = field(default_factory=dict)  #: by PE: the event for which its kernel waited
+    after: dict[str, tuple[int, ...]] = msgspec.field(default_factory=dict)  #: by PE: the event for which its kernel waited
     before: tuple[int, ...] = ()  #: the command that ended last, and all commands that ended in the same cycle
-    per_pe: dict[str, PeTimes] = field(default_factory=dict)  #: in the order in which they began
-    _by_pe: dict[str, PeWork] = field(default_factory=dict)
+    per_pe: dict[str, PeTimes] = msgspec.field(default_factory=dict)  #: in the order in which they began
+    _by_pe: dict[str, PeWork] = msgspec.field(default_factory=dict)
     _over: int = 0  # PEs that have ended,
     _last: int = 0  # and the cycle of the last one
 
@@ -66,8 +65,7 @@ class Launch:
         return self._by_pe[pe]
 
 
-@dataclass
-class HostCopy:
+class HostCopy(msgspec.Struct):
     """Bytes on their way between the host and memories. Cycles are None until they are known."""
 
     endpoint: str
@@ -91,8 +89,7 @@ class Group:
 ALONE = Group()  #: a PE without queues
 
 
-@dataclass(frozen=True)
-class PeFacts:
+class PeFacts(msgspec.Struct, frozen=True):
     """The facts about a PE that its kernels can read."""
 
     name: str

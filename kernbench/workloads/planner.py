@@ -19,6 +19,8 @@ from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from itertools import combinations, product
 
+import msgspec
+
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import ceil_div
 from kernbench.components.service import ve_service
@@ -141,8 +143,7 @@ def _buffers(model: ModelShape, config: NpuConfig, tokens: int, context: int, ba
     return known
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(msgspec.Struct, frozen=True):
     """A division of the scratchpad that was compared, and its result."""
 
     level: Buffering

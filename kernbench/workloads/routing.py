@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import Context, Decimal
 from fractions import Fraction
 from itertools import accumulate, pairwise
+
+import msgspec
 
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import ceil_div
@@ -20,8 +21,7 @@ from kernbench.config.document import read_document
 from kernbench.workloads.models import ModelShape
 
 
-@dataclass(frozen=True, slots=True)
-class ExpertRows:
+class ExpertRows(msgspec.Struct, frozen=True):
     """Rows `[start, start + count)` that go through one feed-forward network together."""
 
     expert: int | None  #: None: the layer has one network
@@ -55,8 +55,7 @@ _DRAWS = 64  #: draws of all experts, some of which repeat an expert, before cho
 ROUTINGS = ("even", "uniform", "zipf:S", "FILE")
 
 
-@dataclass(frozen=True, slots=True)
-class Routing:
+class Routing(msgspec.Struct, frozen=True):
     """How many rows each expert gets. Equal layers get equal rows, so that they take equal time.
 
     `shares`: how often each expert is wanted, relative to the others; empty: all alike. `skew`: the `S` of 1 / rank ** S.

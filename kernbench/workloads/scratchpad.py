@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from kernbench.common.errors import InternalError
 from kernbench.common.units import ceil_div
@@ -20,8 +21,7 @@ def bank_and_offset(addr: int, spm: Spm) -> tuple[int, int]:
     return bank, row * spm.bank_width_bytes + byte
 
 
-@dataclass(frozen=True, slots=True)
-class BufferSpec:
+class BufferSpec(msgspec.Struct, frozen=True):
     """The name, size and lifetime of a buffer to place."""
 
     name: str
@@ -30,8 +30,7 @@ class BufferSpec:
     last: int  #: the last one
 
 
-@dataclass(frozen=True, slots=True)
-class Buffer:
+class Buffer(msgspec.Struct, frozen=True):
     """A placed buffer: `[start, end)` of the scratchpad during stages `first` to `last`."""
 
     name: str

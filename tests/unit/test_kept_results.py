@@ -364,7 +364,9 @@ def _check_described(key: Any) -> None:
             assert field.repr or not field.compare, (key, field.name)
             _check_described(getattr(key, field.name))
     elif isinstance(key, msgspec.Struct):
-        raise AssertionError(key)
+        assert not key.__struct_config__.repr_omit_defaults, key
+        for name in key.__struct_fields__:
+            _check_described(getattr(key, name))
     elif isinstance(key, (tuple, list)):
         for one in key:
             _check_described(one)

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
 
+import msgspec
+
 from kernbench.common.dtypes import dtype_of
 from kernbench.common.naming import PE_DMA, PE_FETCH_STORE, PE_GEMM, PE_MATH
 from kernbench.common.pe_commands import Stage, StageType
@@ -141,8 +143,7 @@ class _Tiles:
         return [STORE, Stage(StageType.DMA_WRITE, PE_DMA, write)]
 
 
-@dataclass(frozen=True)
-class Matrix:
+class Matrix(msgspec.Struct, frozen=True):
     """A row-major matrix, transposed or not."""
 
     rows: int  #: number of rows after the transpose

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
+
+import msgspec
 
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import ceil_div
@@ -24,8 +25,7 @@ class HbmLocation(NamedTuple):
     offset: int  #: [byte] offset in the slice
 
 
-@dataclass(frozen=True)
-class Region:
+class Region(msgspec.Struct, frozen=True, dict=True):
     """Equal, consecutive windows."""
 
     kind: str  #: the node kind of the components with these bytes
@@ -66,8 +66,7 @@ def _window(nbytes: int) -> int:
     return 1 << (nbytes - 1).bit_length()
 
 
-@dataclass(frozen=True, kw_only=True)
-class AddressMap:
+class AddressMap(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The addresses of all memories of a machine, derived from their numbers and sizes; an NPU has only its DRAM."""
 
     sips: int
@@ -124,8 +123,7 @@ def address_map(config: NpuConfig | SystemConfig) -> AddressMap:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class VirtualRange:
+class VirtualRange(msgspec.Struct, frozen=True):
     """Maps the virtual addresses `[virtual, virtual + nbytes)` to `[physical, physical + nbytes)`."""
 
     virtual: int

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
 from threading import Lock
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from kernbench.common import naming
 from kernbench.common.errors import InputError, Problem
@@ -29,8 +30,7 @@ if TYPE_CHECKING:
     from kernbench.config.system import SystemConfig
 
 
-@dataclass(frozen=True)
-class Route:
+class Route(msgspec.Struct, frozen=True, dict=True):
     """A path: its nodes from source to target, and the edges between them."""
 
     nodes: tuple[str, ...]
@@ -209,8 +209,7 @@ MAX_KEPT = 4  #: a sweep seldom changes more from one point to the next; a syste
 Sections = tuple[Any, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
+class _Known(msgspec.Struct, frozen=True):
     sections: Sections
     mesh: CubeMesh
     router: PathRouter
@@ -244,8 +243,7 @@ def _sections(config: SystemConfig) -> Sections:
 _ADDRESS = re.compile(r"0[xX][0-9a-fA-F_]+|[0-9][0-9_]*")
 
 
-@dataclass(frozen=True, slots=True)
-class End:
+class End(msgspec.Struct, frozen=True):
     """One end of a route."""
 
     node: str
@@ -253,8 +251,7 @@ class End:
     meaning: str = ""  #: the memory and the byte of an address
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(msgspec.Struct, frozen=True):
     """A path between two ends, with the ends as the user named them."""
 
     path: Path

@@ -4,8 +4,9 @@ access is noted in the order in which it acts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from kernbench.common.dtypes import Array
 from kernbench.common.pe_commands import CompositeCmd
@@ -18,8 +19,7 @@ from kernbench.triton_emu.memory.order import depend
 from kernbench.triton_emu.memory.side import MemorySide, Translation, _streamed
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(msgspec.Struct, frozen=True):
     """Bytes `[low, high)` that a command of a kernel read or wrote."""
 
     pe: str
@@ -32,8 +32,7 @@ class Access:
     line: str
 
 
-@dataclass(eq=False, slots=True)
-class _Open:
+class _Open(msgspec.Struct, eq=False):
     """A store or composite op in flight."""
 
     side: PerturbedMemory

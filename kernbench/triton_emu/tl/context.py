@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from types import FrameType
+
+import msgspec
 
 from kernbench.common.dtypes import DTYPES
 from kernbench.triton_emu.errors import KernelError, line_of
@@ -16,8 +17,7 @@ from kernbench.triton_emu.tl.messages import TlMessages
 from kernbench.triton_emu.tl.queues import TlQueues
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True):
     """The resources of a PE, as `tl.limits()` returns them; sizes in bytes.
 
     >>> limits = evaluate(lambda tl: tl.limits())

@@ -13,8 +13,9 @@ products.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from kernbench.cmdq.footprint import unpacked_bits
 from kernbench.workloads.layer.bytes import QUERY_TOKENS, first_cached
@@ -44,8 +45,7 @@ def attention_block(layer: Layer, block: Block) -> None:
         tokens.kv_head(head)
 
 
-@dataclass(frozen=True, slots=True)
-class _Queries:
+class _Queries(msgspec.Struct, frozen=True):
     """Some rows of a block that attend to the same positions `[first, end)` of their sequence."""
 
     row: int  #: the first, counted from the block's

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import lcm
 from typing import Any
+
+import msgspec
 
 from kernbench.cmdq.footprint import bytes_of
 from kernbench.common.units import ceil_div
@@ -29,8 +30,7 @@ _KV_TOKENS = 64  # KV tiles are whole multiples of it
 _EVEN_COLS = 16  # tiles with that many columns or more have a multiple of it
 
 
-@dataclass(frozen=True, slots=True)
-class Buffering:
+class Buffering(msgspec.Struct, frozen=True):
     """How much is in flight at a time."""
 
     tile_bytes: int  #: [byte] of a weight tile, at most

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
+
+import msgspec
 
 from kernbench.cmdq.footprint import bytes_of, unpacked_bits
 from kernbench.common.units import ceil_div
@@ -15,8 +16,7 @@ from kernbench.workloads.layer.kv import PAGE_NUMBER_BITS, kv_tiles
 from kernbench.workloads.routing import parts
 
 
-@dataclass(frozen=True, slots=True)
-class LayerBytes:
+class LayerBytes(msgspec.Struct, frozen=True):
     """[byte] by purpose, without alignment."""
 
     weights: int  #: with gains and biases

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
+import msgspec
+
 from kernbench.cmdq.footprint import bytes_of
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import ceil_div, near_size
@@ -117,8 +119,7 @@ def _activations(name: str, tokens: int, cols: int, granule: int, model: ModelSh
     return ActivationLayout(base, tokens, cols, granule, model.activation_bits)
 
 
-@dataclass(frozen=True, slots=True)
-class DramRegion:
+class DramRegion(msgspec.Struct, frozen=True):
     """A named range of DRAM, aligned to the machine's transfers at both ends."""
 
     name: str
@@ -158,8 +159,7 @@ class DramMap:
         return region
 
 
-@dataclass(frozen=True, slots=True)
-class WeightTile:
+class WeightTile(msgspec.Struct, frozen=True):
     """Some columns of a weight matrix with all their rows: one contiguous transfer, and one product."""
 
     index: int  #: `tile_id` within the matrix
@@ -233,8 +233,7 @@ def _cut(rows: int, tile_cols: int, slice_cols: int, alignment: int, bits: int) 
     return [(cols, nbytes, ceil_div(nbytes, alignment) * alignment) for cols, nbytes in zip(widths, sizes, strict=True)]
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(msgspec.Struct, frozen=True):
     """One transfer of an activation: `rows` pieces of `row_elements`, `stride_bytes` apart."""
 
     dram_addr: int
@@ -248,8 +247,7 @@ class Span:
         return self.rows * self.row_elements
 
 
-@dataclass(frozen=True, slots=True)
-class ActivationLayout:
+class ActivationLayout(msgspec.Struct, frozen=True):
     """`tokens` by `cols` activations in DRAM, in groups of `granule` tokens, and inside a group column after column.
 
     Whole groups are therefore contiguous, and some columns of several groups are one transfer with one row for each group.

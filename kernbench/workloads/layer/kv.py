@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
+
+import msgspec
 
 from kernbench.cmdq.footprint import bytes_of
 from kernbench.common.errors import InputError, Problem
@@ -14,8 +15,7 @@ from kernbench.workloads.models import ModelShape
 PAGE_NUMBER_BITS = 32  #: bits of an entry of the page table
 
 
-@dataclass(frozen=True, slots=True)
-class PageTable:
+class PageTable(msgspec.Struct, frozen=True):
     """The addresses of the pages of each sequence. In DRAM it is `[sequence][pages]` numbers of pages.
 
     Sequences take the next free page of a common pool whenever they have filled one, in turn: so the pages of one of
@@ -35,8 +35,7 @@ class PageTable:
         return self.sequences * self.pages
 
 
-@dataclass(frozen=True, slots=True)
-class KvTile:
+class KvTile(msgspec.Struct, frozen=True):
     """Tokens `[t_start, t_start + cached + new)` of one head: the first `cached` are loaded, the others are new."""
 
     t_start: int
@@ -79,8 +78,7 @@ def kv_layout_for(model: ModelShape, t_max: int, config: NpuConfig, *, exact: bo
     )
 
 
-@dataclass(frozen=True, slots=True)
-class KvCache:
+class KvCache(msgspec.Struct, frozen=True):
     """The K and the V cache of a layer in DRAM, `[head][t_max][head_dim]` each (docs/model/bytes.md), sequence by sequence.
 
     With pages, `t_max` is the tokens of a page, and a page is such a cache of its tokens; `pages` says where each lies.

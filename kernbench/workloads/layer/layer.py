@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import lcm
 from typing import Any
+
+import msgspec
 
 from kernbench.cmdq.footprint import bytes_of
 from kernbench.common.units import ceil_div
@@ -20,8 +21,7 @@ from kernbench.workloads.scratchpad import Ring
 _PIECE_BYTES = 16 << 10  # a block of activations is loaded in pieces of at least this, one or more per DMA engine
 
 
-@dataclass(frozen=True, slots=True)
-class Strip:
+class Strip(msgspec.Struct, frozen=True):
     """Columns `[col, col + cols)` of the new tokens `[t_start, t_start + t_len)` of an activation."""
 
     t_start: int

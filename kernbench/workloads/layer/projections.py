@@ -7,9 +7,10 @@ tokens is made for each of their experts: it represents the time for gathering t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal
+
+import msgspec
 
 from kernbench.workloads.layer.attention import Block, attention_block
 from kernbench.workloads.layer.dram import WeightTile
@@ -20,8 +21,7 @@ from kernbench.workloads.routing import ExpertRows, parts
 Among = Literal["shards", "groups", "all"]  #: PEs that meet: those of one layer, those with the same shard, or all of a stage
 
 
-@dataclass(frozen=True, slots=True)
-class PartialRows:
+class PartialRows(msgspec.Struct, frozen=True):
     """Results of a shard: they are complete when those of all shards are added up."""
 
     place: int  #: scratchpad address of the results

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Literal
 
+import msgspec
+
 from kernbench.cmdq.footprint import bytes_of, unpacked_bits
 from kernbench.common.errors import InputError, Problem
 
@@ -13,8 +15,7 @@ _COUNTS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Matrix:
+class Matrix(msgspec.Struct, frozen=True):
     """A weight matrix: `rows` inputs by `cols` outputs."""
 
     name: str
@@ -29,8 +30,7 @@ class Matrix:
         return bytes_of(self.rows * self.cols, self.bits)
 
 
-@dataclass(frozen=True, slots=True)
-class HeadBits:
+class HeadBits(msgspec.Struct, frozen=True):
     """Bits of one key and value head that differ from those of the layer."""
 
     kv_head: int

@@ -65,35 +65,16 @@ def check_script(
     portable: bool = False,
 ) -> int:  # fmt: skip
     """Run a script with its launches checked; 5 where a kernel is wrong. InputError for a target that is not a script."""
-    from kernbench.common.files import near_file, no_file
+    from unittest.mock import patch
+
     from kernbench.runtime_api.triton.run import CHECKS, machine
 
     wrong = [one for one in checks.split(",") if one and one not in CHECKS]
     if wrong:
         raise InputError(Problem("--check", f"it must be one or more of {', '.join(CHECKS)}", "check", checks))
-    path = Path(target)
-    if path.suffix == ".py" and not os.path.exists(path):
-        raise InputError(Problem(target, no_file(path), remedy=near_file(target)))
-    if path.suffix != ".py" or not os.path.isfile(path):
-        raise InputError(Problem("--check", "it takes a Python file that launches Triton kernels", "target", target))
-    import runpy
-    from unittest.mock import patch
-
-    found: list[str] = []
-    given = [str(path), *arguments]
-    with machine(config, check=checks, portable=portable) as runs, patch.object(sys, "argv", given):
-        try:
-            runpy.run_path(str(path), run_name="__main__")
-        except InputError:
-            raise
-        except KernbenchError as error:
-            found.append("\n".join([str(error), *(f"  {note}" for note in getattr(error, "__notes__", ()))]))
-        except SystemExit as error:
-            found += [f"{path}: it ended with exit({error.code!r})"] if error.code not in (None, 0) else []
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # the script belongs to the user: its exception need not be an Exception
-            found.append(_raised(path, error))
+    path = _script(target)
+    with machine(config, check=checks, portable=portable) as runs, patch.object(sys, "argv", [str(path), *arguments]):
+        found = _run_to_the_end(path)
     found += [f"{one.name}: {text}" for one in runs for text in (*one.problems, *map(str, one.races))]
     if as_json:
         launches = [{"kernel": one.name, "cycles": one.cycles} for one in runs]
@@ -104,6 +85,35 @@ def check_script(
         if found or checks or not runs:
             print("\n".join(_in_lines(one) for one in found) if found else _nothing(len(runs)))
     return KERNEL_WRONG if found else output.OK
+
+
+def _script(target: str) -> Path:
+    """The file of a script. InputError for another target."""
+    from kernbench.common.files import near_file, no_file
+
+    path = Path(target)
+    if path.suffix == ".py" and not os.path.exists(path):
+        raise InputError(Problem(target, no_file(path), remedy=near_file(target)))
+    if path.suffix != ".py" or not os.path.isfile(path):
+        raise InputError(Problem("--check", "it takes a Python file that launches Triton kernels", "target", target))
+    return path
+
+
+def _run_to_the_end(path: Path) -> list[str]:
+    """Run a script; what it raises, as text."""
+    import runpy
+
+    try:
+        runpy.run_path(str(path), run_name="__main__")
+    except (InputError, KeyboardInterrupt):
+        raise
+    except KernbenchError as error:
+        return ["\n".join([str(error), *(f"  {note}" for note in getattr(error, "__notes__", ()))])]
+    except SystemExit as error:
+        return [f"{path}: it ended with exit({error.code!r})"] if error.code not in (None, 0) else []
+    except BaseException as error:  # the script belongs to the user: its exception need not be an Exception
+        return [_raised(path, error)]
+    return []
 
 
 def _raised(path: Path, error: BaseException) -> str:

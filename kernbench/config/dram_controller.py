@@ -307,6 +307,12 @@ def _broken_values(values: Mapping[str, Any]) -> Iterator[tuple[str, Any, str]]:
             check(values)
         except ValueError as error:
             yield key, values[key] if key == "map" else list(values[key]), str(error)
+    yield from _broken_sizes(values, burst)
+    yield from _broken_times(values)
+
+
+def _broken_sizes(values: Mapping[str, Any], burst: int) -> Iterator[tuple[str, Any, str]]:
+    """Rows, buffers, queues and banks."""
     if values["row_bytes"] % burst:
         yield "row_bytes", values["row_bytes"], f"it must be a multiple of burst_bytes ({burst})"
     if values["read_buffer_bytes"] < 2 * burst:
@@ -322,6 +328,10 @@ def _broken_values(values: Mapping[str, Any]) -> Iterator[tuple[str, Any, str]]:
         banks *= values[key]
     if banks > BANK_LIMIT:
         yield "banks_per_group", values["banks_per_group"], f"a channel has {banks} banks, and {BANK_LIMIT} is the limit"
+
+
+def _broken_times(values: Mapping[str, Any]) -> Iterator[tuple[str, Any, str]]:
+    """The clock, its phases, and the times of refreshes."""
     clock = Fraction(values["clock"])
     if max(clock.numerator, clock.denominator) >= CLOCK_LIMIT:
         yield "clock", plain_number(clock), f"its terms must stay below {CLOCK_LIMIT}: {clock}"

@@ -342,25 +342,19 @@ class State:
     def facts(self) -> dict[str, Any]:
         """All data by which two runs can be compared: a flat dict of engines, flows, counters, entries, kernels and queues."""
         found: dict[str, Any] = {"status": self.status}
-        for name, engine in self.engines.items():
-            for what in ENGINE:
-                found[f"{name}.{what}"] = _of_engine(engine, what)
-        for name, count in self.peeked.members.items():
-            found[f"{name}.members"] = count
-        for name, values in self.counters.items():
-            for what, value in values.items():
-                if what != "idle":
-                    found[f"{name}.{what} (counter)"] = value
+        found |= {f"{name}.{what}": _of_engine(one, what) for name, one in self.engines.items() for what in ENGINE}
+        found |= {f"{name}.members": count for name, count in self.peeked.members.items()}
+        found |= {
+            f"{name}.{what} (counter)": value
+            for name, values in self.counters.items()
+            for what, value in values.items()
+            if what != "idle"
+        }
         for what, column in zip(ENTRY[:3], self.times, strict=True):
-            for entry, at in zip(self.machine.rows.entries, column.tolist(), strict=True):
-                if at >= 0:
-                    found[f"entry[{entry.id}].{what}"] = at
-        for state in self.kernels:
-            for what in KERNEL:
-                found[f"{state.pe}.{what}"] = getattr(state, what)
-        for name, queue in self.queues.items():
-            for what in QUEUE:
-                found[f"{name}.{what}"] = getattr(queue, what)
+            times = zip(self.machine.rows.entries, column.tolist(), strict=True)
+            found |= {f"entry[{entry.id}].{what}": at for entry, at in times if at >= 0}
+        found |= {f"{state.pe}.{what}": getattr(state, what) for state in self.kernels for what in KERNEL}
+        found |= {f"{name}.{what}": getattr(queue, what) for name, queue in self.queues.items() for what in QUEUE}
         return found
 
 

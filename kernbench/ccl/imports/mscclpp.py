@@ -193,27 +193,37 @@ class Plan:
         if name in IN_SWITCH and name not in PACKETS:
             self._through_switch(rank, number, at, where, op)
             return True
-        sources = [self._place(rank, at, op, "src_buff", k) for k in range(len(self._list(op, "src_buff", where)))]
+        sources = self._places(rank, at, op, "src_buff", where)
         if name in IN_SWITCH:
             if not self._came(sources):
                 return False
             self._through_switch(rank, number, at, where, op)
             return True
-        targets = [self._place(rank, at, op, "dst_buff", k) for k in range(len(self._list(op, "dst_buff", where)))]
+        targets = self._places(rank, at, op, "dst_buff", where)
         if not sources or not targets:
             raise self.refused(where, f"{name} must have src_buff and dst_buff")
         if name in PACKETS and not self._came(sources):
             return False
         if name in COPIES:
-            if len(sources) not in (1, len(targets)):
-                raise self.refused(where, f"it has {len(sources)} src_buff and {len(targets)} dst_buff")
-            for k, target in enumerate(targets):
-                self._move(rank, number, sources[k if len(sources) > 1 else 0], target, where)
+            self._copy(rank, number, sources, targets, where)
         else:
             self._sum(rank, number, sources, targets, where)
         if name in ("pws", "pwsf"):
             self._signal(rank, at, where, op)
         return True
+
+    def _places(self, rank: int, at: Where, op: dict[str, Any], key: str, where: Where) -> list[ChunkRange]:
+        """The places of all buffers of an op under a key."""
+        return [self._place(rank, at, op, key, k) for k in range(len(self._list(op, key, where)))]
+
+    def _copy(
+        self, rank: int, number: int, sources: list[ChunkRange], targets: list[ChunkRange], where: Where
+    ) -> None:
+        """Move one source to all targets, or each source to its target."""
+        if len(sources) not in (1, len(targets)):
+            raise self.refused(where, f"it has {len(sources)} src_buff and {len(targets)} dst_buff")
+        for k, target in enumerate(targets):
+            self._move(rank, number, sources[k if len(sources) > 1 else 0], target, where)
 
     def _note_reduction(self, where: Where, op: dict[str, Any]) -> None:
         """Note the reduction of an op. All ops of a plan must have the same one, because a collective has one."""

@@ -105,17 +105,7 @@ def tune(
         raise InputError(Problem("kbsim ccl tune", "sizes must grow, by a factor of at least 2", "--end", end))
     tuner, what = tuning.tuner_of(machine, group, registry), COLLECTIVES[collective]
     sizes = list(sizes_between(first, last, factor)) if what.moves else [0]
-    errors: list[float] = []
-    if simulates:
-        before = tuner.times
-        try:
-            for _, _, cycles, said in tuning.simulate(tuner, collective, sizes, kind):
-                errors.append(abs(said / cycles - 1) if cycles else 0.0)
-        except BaseException:
-            if tuner.times != before:  # all algorithms were simulated at some sizes
-                _keep(tuner)
-            raise
-        _keep(tuner)
+    errors = _simulated(tuner, collective, sizes, kind) if simulates else []
     itemsize = type_of(kind).bits // 8
     rows = []
     for size in sizes:
@@ -132,6 +122,23 @@ def tune(
         if plot is not None:
             _draw(tuner, collective, rows, plot, theme)
     return output.OK
+
+
+def _simulated(tuner: Tuner, collective: Collective, sizes: Sequence[int], kind: str) -> list[float]:
+    """Simulate all algorithms at the sizes, and keep the times. The errors of the estimates, relative to the times."""
+    from kernbench.ccl.tuner import simulate
+
+    errors: list[float] = []
+    before = tuner.times
+    try:
+        for _, _, cycles, said in simulate(tuner, collective, sizes, kind):
+            errors.append(abs(said / cycles - 1) if cycles else 0.0)
+    except BaseException:
+        if tuner.times != before:  # all algorithms were simulated at some sizes
+            _keep(tuner)
+        raise
+    _keep(tuner)
+    return errors
 
 
 def _keep(tuner: Tuner) -> None:

@@ -288,40 +288,51 @@ def rules_text(rules: Sequence[Rule]) -> str:
 
 def operations(trace: Trace) -> dict[str, Operation]:
     """The simulated operations of a trace by name, in the order of their first commands. InputError for a broken trace."""
-    found: dict[str, Operation] = {}
-    of: dict[int, Operation] = {}
-    began: dict[int, tuple[Operation, str, int]] = {}
+    found = _Operations()
     for batch in trace.batches(_READ):
         for record in batch:
-            event = record.event.name
-            if event == "CMD_ENQUEUE":
-                if record.cmd_type in ("END", "BARRIER", "NOP"):
-                    continue
-                made = Operation(record.layer_id, record.phase or record.cmd_type)
-                of[record.cmd_id] = found.setdefault(made.name, made)
-            elif event not in _READ:
-                continue
-            elif event.endswith("_START") and event != "CMD_START":
-                if record.cmd_id in of:
-                    began[record.job_id] = of[record.cmd_id], event.removesuffix("_START"), record.t_cycle
-            elif event in ("CMD_START", "CMD_END"):
-                one = of.get(record.cmd_id)
-                if one is not None and event == "CMD_START":
-                    one.start = record.t_cycle if one.start is None else min(one.start, record.t_cycle)
-                elif one is not None:
-                    one.end = max(one.end, record.t_cycle)
-            elif record.job_id in began:
-                one, kind, start = began.pop(record.job_id)
-                one.work[kind] += record.t_cycle - start
+            if record.event.name in _READ:
+                found.take(record)
     if trace.broken is not None or trace.end is None:
-        raise InputError(
-            Problem(
-                trace.path,
-                f"the trace breaks off: {trace.broken}",
-                remedy="a trace of a part of a run cannot be aligned with a profile; record the whole run",
-            )
-        )
-    return found
+        rule = f"the trace breaks off: {trace.broken}"
+        remedy = "a trace of a part of a run cannot be aligned with a profile; record the whole run"
+        raise InputError(Problem(trace.path, rule, remedy=remedy))
+    return found.by_name
+
+
+class _Operations:
+    """The operations of the records that were read so far."""
+
+    def __init__(self) -> None:
+        self.by_name: dict[str, Operation] = {}
+        self._of: dict[int, Operation] = {}  # by the id of a command
+        self._began: dict[int, tuple[Operation, str, int]] = {}  # jobs at work: operation, kind and first cycle
+
+    def take(self, record: Any) -> None:
+        """Add what a record says of its operation."""
+        event = record.event.name
+        if event == "CMD_ENQUEUE":
+            if record.cmd_type not in ("END", "BARRIER", "NOP"):
+                made = Operation(record.layer_id, record.phase or record.cmd_type)
+                self._of[record.cmd_id] = self.by_name.setdefault(made.name, made)
+        elif event in ("CMD_START", "CMD_END"):
+            one = self._of.get(record.cmd_id)
+            if one is not None:
+                _lengthen(one, record.t_cycle, begins=event == "CMD_START")
+        elif event.endswith("_START"):
+            if record.cmd_id in self._of:
+                self._began[record.job_id] = self._of[record.cmd_id], event.removesuffix("_START"), record.t_cycle
+        elif record.job_id in self._began:
+            one, kind, start = self._began.pop(record.job_id)
+            one.work[kind] += record.t_cycle - start
+
+
+def _lengthen(one: Operation, cycle: int, *, begins: bool) -> None:
+    """A command of the operation begins or ends in this cycle."""
+    if begins:
+        one.start = cycle if one.start is None else min(one.start, cycle)
+    else:
+        one.end = max(one.end, cycle)
 
 
 def align_profile(

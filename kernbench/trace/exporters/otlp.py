@@ -67,54 +67,71 @@ class Span:
 
 def spans(trace: Trace) -> Span:
     """The tree of spans of a trace, under one span for the run. Commands that never start have no span."""
-    run = Span((), "run", trace.meta.program or "run", start=trace.meta.t_cycle)
-    requests: dict[tuple[int, int | None], Span] = {}
-    layers: dict[tuple[int, int | None, int | None], Span] = {}
-    commands: dict[int, Span] = {}
-    above: dict[int, tuple[Span, Span]] = {}
-    jobs: dict[int, Span] = {}
-    last = run.start or 0
-    usual = int((trace.meta.defaults or {}).get("tenant_id", 0))
+    tree = _Tree(trace)
+    last = tree.run.start or 0
     for batch in trace.batches(_READ):
         for record in batch:
-            name = record.event.name
-            if name not in _READ:
-                continue
-            last = max(last, record.t_cycle)
-            if name == "CMD_ENQUEUE":
-                tenant = usual if record.tenant_id is None else record.tenant_id
-                request = requests.get((tenant, record.token_idx))
-                if request is None:
-                    request = requests[tenant, record.token_idx] = _request(run, tenant, record)
-                key = tenant, record.token_idx, record.layer_id
-                layer = layers.get(key)
-                if layer is None:
-                    layer = layers[key] = _child(
-                        request, "layer", _named("layer", record.layer_id), {"layer_id": record.layer_id}
-                    )
-                commands[record.cmd_id] = _command(layer, record)
-                above[record.cmd_id] = request, layer
-            elif name == "CMD_START":
-                commands[record.cmd_id].start = record.t_cycle
-            elif name == "CMD_END":
-                command = commands[record.cmd_id]
-                command.end = record.t_cycle
-                command.error = "" if record.status == "OK" else record.status
-            elif name.endswith("_START"):
-                jobs[record.job_id] = _job(commands[record.cmd_id], record, name)
-            elif name in _ENDS:
-                _end(jobs.get(record.job_id), record)
-            elif name == "TOKEN_COMPLETE":
-                commands[record.cmd_id].events.append(("token complete", record.t_cycle, {"token": record.token}))
-            else:
-                _wait(jobs.get(record.job_id), record, name)
-    run.end = trace.end.cycles if trace.end is not None else last
-    for cmd_id, (request, layer) in above.items():
-        _close(commands[cmd_id], run.end)
-        layer.cover(commands[cmd_id])
-        request.cover(commands[cmd_id])
-    run.attributes["status"] = "cut off" if trace.end is None else trace.end.status
-    return run
+            if record.event.name in _READ:
+                last = max(last, record.t_cycle)
+                tree.take(record)
+    tree.close(trace.end.cycles if trace.end is not None else last)
+    tree.run.attributes["status"] = "cut off" if trace.end is None else trace.end.status
+    return tree.run
+
+
+class _Tree:
+    """The spans of the records that were read so far."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.run = Span((), "run", trace.meta.program or "run", start=trace.meta.t_cycle)
+        self._usual = int((trace.meta.defaults or {}).get("tenant_id", 0))
+        self._requests: dict[tuple[int, int | None], Span] = {}
+        self._layers: dict[tuple[int, int | None, int | None], Span] = {}
+        self._commands: dict[int, Span] = {}
+        self._above: dict[int, tuple[Span, Span]] = {}  # request and layer of a command
+        self._jobs: dict[int, Span] = {}
+
+    def take(self, record: Any) -> None:
+        """Add what a record says of its command or job."""
+        name = record.event.name
+        if name == "CMD_ENQUEUE":
+            self._enqueue(record)
+        elif name == "CMD_START":
+            self._commands[record.cmd_id].start = record.t_cycle
+        elif name == "CMD_END":
+            command = self._commands[record.cmd_id]
+            command.end = record.t_cycle
+            command.error = "" if record.status == "OK" else record.status
+        elif name.endswith("_START"):
+            self._jobs[record.job_id] = _job(self._commands[record.cmd_id], record, name)
+        elif name in _ENDS:
+            _end(self._jobs.get(record.job_id), record)
+        elif name == "TOKEN_COMPLETE":
+            self._commands[record.cmd_id].events.append(("token complete", record.t_cycle, {"token": record.token}))
+        else:
+            _wait(self._jobs.get(record.job_id), record, name)
+
+    def _enqueue(self, record: Any) -> None:
+        """A command, below the spans of its request and its layer, which begin with their first command."""
+        tenant = self._usual if record.tenant_id is None else record.tenant_id
+        request = self._requests.get((tenant, record.token_idx))
+        if request is None:
+            request = self._requests[tenant, record.token_idx] = _request(self.run, tenant, record)
+        key = tenant, record.token_idx, record.layer_id
+        layer = self._layers.get(key)
+        if layer is None:
+            called = _named("layer", record.layer_id)
+            layer = self._layers[key] = _child(request, "layer", called, {"layer_id": record.layer_id})
+        self._commands[record.cmd_id] = _command(layer, record)
+        self._above[record.cmd_id] = request, layer
+
+    def close(self, end: int) -> None:
+        """End the run, and the commands that have no end; requests and layers cover their commands."""
+        self.run.end = end
+        for cmd_id, (request, layer) in self._above.items():
+            _close(self._commands[cmd_id], end)
+            layer.cover(self._commands[cmd_id])
+            request.cover(self._commands[cmd_id])
 
 
 def _child(parent: Span, level: str, name: str, attributes: dict[str, Any]) -> Span:

@@ -53,7 +53,10 @@ class Line:
             setattr(self, name, getattr(record, name, None))
 
     def count(self, index: int, value: int) -> None:
-        """Set the integer at an index of `COUNTS`."""
+        """Set the integer at an index of `COUNTS`.
+
+        A C compiler makes one jump of these comparisons; `setattr` would look up a name for every value of a trace.
+        """
         if index == 0:
             self.cmd_id = value
         elif index == 1:
@@ -106,7 +109,7 @@ class Line:
             self.flit_cycles = value
 
     def set(self, index: int, value: Any) -> None:
-        """Set the field at an index of `OBJECTS`."""
+        """Set the field at an index of `OBJECTS`, in the same way."""
         if index == 0:
             self.unit = value
         elif index == 1:

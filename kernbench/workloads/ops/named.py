@@ -51,36 +51,68 @@ def operation_of(name: str, given: Mapping[str, Any], where: str, shown: Callabl
 
     `where`: the subject of an InputError. `shown`: the name of a parameter in an InputError.
     """
-    at = DEFAULTS | dict(given)
-
-    def refuse(field: str, rule: str) -> InputError:
-        return InputError(Problem(where, rule, shown(field), at[field]))
-
-    for field, (default, least, most) in NUMBERS.items():
-        if at[field] is None and default is None:
-            continue
-        if type(at[field]) is not int:
-            raise refuse(field, "it must be an integer")
-        if not least <= at[field] <= most:
-            raise refuse(field, f"it must be at least {least} and at most {most}")
-    if at["dtype"] not in TYPES:
-        raise refuse("dtype", f"it must be one of {', '.join(TYPES)}")
-    bits = DTYPES[at["dtype"]].bits
-    size = bits / 8
+    at = _Parameters(DEFAULTS | dict(given), where, shown)
+    at.check()
     if name == "matmul":
-        if at["w"] is not None and at["w"] > bits:
-            raise refuse("w", f"it must be at most {bits}, the bits of {at['dtype']} ({shown('dtype')})")
-        floats = DTYPES[at["dtype"]].kind == "float"
-        return Product(at["m"], at["n"], at["k"], size, (at["w"] or bits) / 8, max(2.0, size), bits, floats=floats)
+        return _product(at)
     if name == "attention":
-        if not at["batch"] and not at["prefill"]:
-            rule = f"a step needs at least one sequence: {shown('batch')} or {shown('prefill')} must be greater than 0"
-            raise refuse("batch", rule)
-        if at["heads"] % at["kv_heads"]:
-            raise refuse("kv_heads", f"it must divide {shown('heads')}, which is {at['heads']}")
-        groups = (Sequences(at["batch"], 1, at["kv"]), Sequences(1 if at["prefill"] else 0, at["prefill"], 0))
-        return Attention(tuple(one for one in groups if one.count), at["heads"], at["kv_heads"], at["head_dim"], size)
+        return _attention(at)
     if name in COLLECTIVES:
         return Collective(name, at["ranks"], at["bytes"])  # type: ignore[arg-type]
     kind = next(kind for kind, names in KINDS.items() if name in names)
-    return Vector(name, kind, at["m"], at["n"], 2 * size * at["m"] * at["n"], 5.0 * at["m"] * at["n"])
+    return Vector(name, kind, at["m"], at["n"], 2 * at.size * at["m"] * at["n"], 5.0 * at["m"] * at["n"])
+
+
+class _Parameters:
+    """The parameters of an operation, and the errors about them."""
+
+    def __init__(self, values: Mapping[str, Any], where: str, shown: Callable[[str], str]) -> None:
+        self._values, self._where, self.shown = values, where, shown
+
+    def __getitem__(self, field: str) -> Any:
+        return self._values[field]
+
+    def refuse(self, field: str, rule: str) -> InputError:
+        """The error about one parameter."""
+        return InputError(Problem(self._where, rule, self.shown(field), self[field]))
+
+    def check(self) -> None:
+        """InputError for a number that is out of range, and for an unknown type of elements."""
+        for field, (default, least, most) in NUMBERS.items():
+            if self[field] is None and default is None:
+                continue
+            if type(self[field]) is not int:
+                raise self.refuse(field, "it must be an integer")
+            if not least <= self[field] <= most:
+                raise self.refuse(field, f"it must be at least {least} and at most {most}")
+        if self["dtype"] not in TYPES:
+            raise self.refuse("dtype", f"it must be one of {', '.join(TYPES)}")
+
+    @property
+    def bits(self) -> int:
+        """[bit] of an element."""
+        return DTYPES[self["dtype"]].bits
+
+    @property
+    def size(self) -> float:
+        """[B] of an element."""
+        return self.bits / 8
+
+
+def _product(at: _Parameters) -> Product:
+    if at["w"] is not None and at["w"] > at.bits:
+        raise at.refuse("w", f"it must be at most {at.bits}, the bits of {at['dtype']} ({at.shown('dtype')})")
+    floats = DTYPES[at["dtype"]].kind == "float"
+    weight = (at["w"] or at.bits) / 8
+    return Product(at["m"], at["n"], at["k"], at.size, weight, max(2.0, at.size), at.bits, floats=floats)
+
+
+def _attention(at: _Parameters) -> Attention:
+    if not at["batch"] and not at["prefill"]:
+        names = f"{at.shown('batch')} or {at.shown('prefill')}"
+        raise at.refuse("batch", f"a step needs at least one sequence: {names} must be greater than 0")
+    if at["heads"] % at["kv_heads"]:
+        raise at.refuse("kv_heads", f"it must divide {at.shown('heads')}, which is {at['heads']}")
+    groups = (Sequences(at["batch"], 1, at["kv"]), Sequences(1 if at["prefill"] else 0, at["prefill"], 0))
+    some = tuple(one for one in groups if one.count)
+    return Attention(some, at["heads"], at["kv_heads"], at["head_dim"], at.size)

@@ -6,7 +6,7 @@ reads, of the types that it expects. Values of attributes are checked where they
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from graphlib import CycleError, TopologicalSorter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -194,15 +194,7 @@ def _edges(graph: onnx.GraphProto, checks: Checks, outer: frozenset[str] = froze
     """
     sparse = {item.values.name for item in graph.sparse_initializer}
     known = {item.name for item in (*graph.input, *graph.initializer)} | sparse
-    made: dict[str, str] = {}
-    for number, node in enumerate(graph.node):
-        name = where + name_of(node, number)
-        for output in node.output:
-            if output and (output in known or output in made):
-                other = f"node {made[output]} makes too" if output in made else "is an input or an initializer"
-                checks.refuse(f"node {name}", f"it makes {output}, which {other}")
-            elif output:
-                made[output] = name
+    made = _makers(graph, checks, known, where)
     there = known | outer
     for number, node in enumerate(graph.node):
         name = where + name_of(node, number)
@@ -221,6 +213,20 @@ def _edges(graph: onnx.GraphProto, checks: Checks, outer: frozenset[str] = froze
     for item in graph.output:
         if item.name and item.name not in there:
             checks.refuse(f"output {where}{item.name}", "no node makes it")
+
+
+def _makers(graph: onnx.GraphProto, checks: Checks, known: Collection[str], where: str) -> dict[str, str]:
+    """The node that makes each tensor. A tensor that several nodes make, or that is `known`, is refused."""
+    made: dict[str, str] = {}
+    for number, node in enumerate(graph.node):
+        name = where + name_of(node, number)
+        for output in node.output:
+            if output and (output in known or output in made):
+                other = f"node {made[output]} makes too" if output in made else "is an input or an initializer"
+                checks.refuse(f"node {name}", f"it makes {output}, which {other}")
+            elif output:
+                made[output] = name
+    return made
 
 
 def graphs_in(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:

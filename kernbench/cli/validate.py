@@ -219,8 +219,8 @@ def suite_text(run: SuiteRun, width: int) -> Iterator[RenderableType]:
         *others, verdict = (texts[name] for name in shown)
         made.add_row(*others, widgets.Text(verdict, STYLES[verdict]))
     yield made
-    for allowed, why in reasons(run.rows):
-        yield widgets.Text(f"allowed {allowed}: {why}", "dim")
+    for reason in reasons(run.rows):
+        yield widgets.Text(reason, "dim")
     if run.left_out:
         yield widgets.Text(f"skipped: {run.left_out}", WAIT)
     yield ""

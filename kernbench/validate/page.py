@@ -59,10 +59,16 @@ def cells(row: Row) -> tuple[str, ...]:
     return row.case, row.source, expected_text(row), number_text(row.ours), row.unit, error, allowed, row.verdict
 
 
-def reasons(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
-    """Each tolerance with its reason, without duplicates: `0`, `a formula of integers: nothing may differ`."""
-    seen = dict.fromkeys((cells(row)[6], row.why) for row in rows)
-    yield from seen
+def reasons(rows: Sequence[Row]) -> Iterator[str]:
+    """Each tolerance with its rows and its reason: `allowed 10% (four streams): all rows lie on one channel`. Tolerances of all
+    rows name no rows."""
+    of: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        of.setdefault((cells(row)[6] if row.allowed is not None else "", row.why), []).append(row.case)
+    for (allowed, why), cases in of.items():
+        more = f"; and {len(cases) - NAMED} more" if len(cases) > NAMED else ""
+        named = f" ({'; '.join(cases[:NAMED])}{more})" if len(of) > 1 else ""
+        yield f"{f'allowed {allowed}' if allowed else 'not judged'}{named}: {why}"
 
 
 def largest(run: SuiteRun) -> str:
@@ -81,6 +87,7 @@ def headline(runs: Sequence[SuiteRun]) -> str:
     return ", ".join(parts)
 
 
+NAMED = 3  # rows that the reason of a tolerance names
 NUMBERS = ("expected", "simulated", "error", "allowed")  #: columns with text aligned to the right
 
 _BODY = """\
@@ -166,7 +173,7 @@ def _suite(run: SuiteRun, is_open: bool) -> Iterator[str]:
         yield f'<p class="info">Skipped: {escape(run.skipped)}</p><ul class="sources">{sources}</ul></details>'
         return
     plots = _plots(run)
-    notes = "".join(f"<li>Allowed {escape(allowed)}: {escape(why)}.</li>" for allowed, why in reasons(run.rows))
+    notes = "".join(f"<li>{escape(reason[0].upper() + reason[1:])}.</li>" for reason in reasons(run.rows))
     yield f'<div class="{"beside" if plots else "alone"}">'
     if plots:
         yield "<div>" + "".join(f'<div class="scroll">{plot}</div>' for plot in plots) + "</div>"

@@ -21,6 +21,8 @@ def versions() -> dict[str, list[str]]:
         if head := re.fullmatch(r"## \[(.+?)\](?: - \d{4}-\d{2}-\d{2})?", line):
             assert head[1] not in found, line
             found[head[1]] = []
+        elif line.startswith("#### "):
+            assert found and found[list(found)[-1]], f"{line}: a subject is below a kind of changes"
         elif line.startswith("##"):
             assert line.startswith("### ") and found, line
             found[list(found)[-1]].append(line.removeprefix("### "))
@@ -32,6 +34,12 @@ def versions() -> dict[str, list[str]]:
 def test_each_change_is_of_a_kind_and_a_version() -> None:
     for version, kinds in versions().items():
         assert kinds and kinds == sorted(set(kinds), key=KINDS.index), version
+
+
+def test_each_subject_stands_once_below_a_kind_of_changes() -> None:
+    for part in re.split(r"(?m)^##?#? ", CHANGELOG.read_text(encoding="utf-8")):
+        subjects = re.findall(r"(?m)^#### (.+)", part)
+        assert len(subjects) == len(set(subjects)), part.splitlines()[0]
 
 
 def test_the_newest_version_is_that_of_the_package() -> None:

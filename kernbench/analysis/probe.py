@@ -199,9 +199,9 @@ def probe_sizes(text: str) -> list[int]:
         try:
             size = parse_size_text(item)
         except ValueError as error:
-            raise InputError(Problem("--sizes", str(error), "size", item.strip())) from None
+            raise InputError(Problem("probe", str(error), "sizes", item.strip())) from None
         if not 0 < size < 2**40:
-            raise InputError(Problem("--sizes", "it must be from 1 byte to below 1 TiB", "size", item.strip()))
+            raise InputError(Problem("probe", "it must be from 1 byte to below 1 TiB", "sizes", item.strip()))
         out.append(size)
     return out
 
@@ -214,5 +214,5 @@ def probe_names(config: SystemConfig, text: str) -> list[str]:
     for name in names:
         if name not in known:
             rule = f"{config.source} has no such pattern; it has {', '.join(known)}"
-            raise InputError(Problem("--only", rule, "pattern", name))
+            raise InputError(Problem("probe", rule, "only", name))
     return names

@@ -27,7 +27,7 @@ from kernbench.cli.text import (
     status_text,
     table,
 )
-from kernbench.common.errors import InputError, Problem
+from kernbench.common.errors import ABSENT, InputError, Problem
 from kernbench.common.json_shapes import counted
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def _named(given: Sequence[str]) -> dict[str, str]:
         if given and "," in given[0]:
             names = [name.strip() for name in given[0].split(",") if name.strip()]
         remedy = f"write kbsim compare TARGET {' '.join(f'-c {name}' for name in names)}"
-        raise InputError(Problem("kbsim compare", rule, "--config", ", ".join(given), remedy))
+        raise InputError(Problem("kbsim compare", rule, "--config", ", ".join(given) or ABSENT, remedy))
     again = next((one for one in given if given.count(one) > 1), None)
     if again is not None:
         raise InputError(Problem("kbsim compare", "this machine is given twice", "--config", again, "leave one of them out"))

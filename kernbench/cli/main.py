@@ -71,7 +71,7 @@ def exit_code(arguments: Sequence[str]) -> int:
         code = _invoke([argument for argument in arguments if argument != "--debug"], as_json)
         return _interrupted(as_json) if code == INTERRUPTED else code
     except BaseException as error:  # what users' code raises need be no Exception, as asyncio's CancelledError is none
-        return _ended(error, as_json, debug)
+        return _ended(error, arguments, as_json, debug)
 
 
 def _invoke(arguments: Sequence[str], as_json: bool) -> int:
@@ -138,7 +138,7 @@ def _without_terminal(error: BaseException) -> BaseException:
     return error
 
 
-def _ended(error: BaseException, as_json: bool, debug: bool) -> int:
+def _ended(error: BaseException, arguments: Sequence[str], as_json: bool, debug: bool) -> int:
     """Report the exception that ended a command, and return the exit code."""
     error = _without_terminal(error)
     if not isinstance(error, KeyboardInterrupt):
@@ -158,7 +158,9 @@ def _ended(error: BaseException, as_json: bool, debug: bool) -> int:
         traceback.print_exception(error)
     error = known(error)
     if isinstance(error, InputError):
-        return output.refuse(error, as_json=as_json)
+        from kernbench.cli.mistakes.spoken import spoken
+
+        return output.refuse(spoken(error, arguments), as_json=as_json)
     ending = ending_of(error)
     if as_json:
         output.answer({"status": ending.status, "message": ending.message})

@@ -119,7 +119,7 @@ def test_a_kernel_that_raises_while_stepped_says_so(kbsim: Kbsim) -> None:
 
 def test_until_conditions_of_entries_are_refused(kbsim: Kbsim) -> None:
     said = kbsim("step", "scale.py", "--until", "end:3")
-    assert (said.code, said.err) == (2, "error: --until: end = 3, but no entry of the program has this id\n")
+    assert (said.code, said.err) == (2, 'error: kbsim step: --until = "end:3", but no entry of the program has this id\n')
 
 
 def test_jobs_of_kernels_have_their_op_and_their_line(kbsim: Kbsim) -> None:

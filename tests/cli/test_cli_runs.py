@@ -192,11 +192,11 @@ REFUSALS = [
     (("step", "tiles.json", *SMALL), "kbsim step: give at least one of --cycles and --until"),
     (
         ("step", "tiles.json", *SMALL, "--until", "never"),
-        '--until: condition = "never", but it must be end:ID, start:ID, stall, conflict or cycle:N',
+        'kbsim step: --until = "never", but it must be end:ID, start:ID, stall, conflict or cycle:N',
     ),
     (
         ("step", "tiles.json", *SMALL, "--until", "end:99"),
-        "--until: end = 99, but no entry of the program has this id",
+        'kbsim step: --until = "end:99", but no entry of the program has this id',
     ),
     (
         ("step", "tiles.json", *SMALL, "--watch", "--until", "stall"),

@@ -196,7 +196,7 @@ def test_a_comparison_is_drawn_the_same_each_time(kbsim: Kbsim) -> None:
         (("--compare", "kv=8,4", "--emit", "a.json"), 'kbsim llm: --emit = "a.json", but a comparison writes only a plot'),
         (("--compare", "kv=8", "--plot", "a.pdf"), 'kbsim llm: --plot = "a.pdf", but the file name must end in .svg or .png'),
         (("--compare", "kv=8", "--plot", "no/a.svg"), "no/a.svg: it cannot be written: there is no directory"),
-        (("--compare", "kv=8", "--compare", "kv=4"), "--compare: kv is compared twice; give all its values at once"),
+        (("--compare", "kv=8", "--compare", "kv=4"), "kbsim llm --compare: kv is compared twice; give all its values at once"),
         (("--live-map", "map.txt"), 'kbsim llm: --live-map = "map.txt", but the file name must end in .svg'),
     ],
 )

@@ -107,9 +107,9 @@ def test_a_script_that_is_no_python(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_what_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(["run", "gemm", "--check", "races"]) == 2
     rule = 'target = "gemm", but it takes a Python file that launches Triton kernels'
-    assert capsys.readouterr().err.strip() == f"error: --check: {rule}"
+    assert capsys.readouterr().err.strip() == f"error: kbsim run --check: {rule}"
     assert exit_code(["run", "gemm", "--check", "rates"]) == 2
-    assert capsys.readouterr().err.strip() == 'error: --check: check = "rates", but it must be one or more of memory, races'
+    assert capsys.readouterr().err.strip() == 'error: kbsim run: --check = "rates", but it must be one or more of memory, races'
 
 
 MISTAKES = {

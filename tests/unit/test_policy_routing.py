@@ -132,7 +132,10 @@ def test_a_node_that_is_not_there_is_refused_with_the_nearest() -> None:
         assert str(caught.value) == "machine: there is no node schde; did you mean sched?"
     with pytest.raises(InputError) as caught:
         router.find_path("sip7.cube9", "port")
-    assert str(caught.value) == "machine: there is no node sip7.cube9; `kbsim topology show` counts what there is"
+    assert str(caught.value) == (
+        "machine: there is no node sip7.cube9; nodes are called as in sip0.cube0.pe0; to see the parts of a system, use kbsim "
+        "topology show"
+    )
 
 
 def test_nothing_passes_through_a_memory_or_the_host() -> None:

@@ -136,9 +136,9 @@ def test_a_size_that_does_not_fit_is_left_out() -> None:
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        ("4KiB,x", '--sizes: size = "x", but it must be a whole number of bytes or a size like "64 KiB"'),
-        ("0", '--sizes: size = "0", but it must be from 1 byte to below 1 TiB'),
-        ("3 parsecs", '--sizes: size = "3 parsecs", but the unit parsecs is not one of B, KiB, MiB, GiB, TiB'),
+        ("4KiB,x", 'probe: sizes = "x", but it must be a whole number of bytes or a size like "64 KiB"'),
+        ("0", 'probe: sizes = "0", but it must be from 1 byte to below 1 TiB'),
+        ("3 parsecs", 'probe: sizes = "3 parsecs", but the unit parsecs is not one of B, KiB, MiB, GiB, TiB'),
     ],
 )
 def test_sizes_are_refused_with_a_reason(text: str, line: str) -> None:

@@ -55,10 +55,15 @@ def options_of(command: Any) -> list[str]:
 
 def path_of(arguments: Sequence[str]) -> str:
     """The command that a command line names, for an error without a context."""
+    return node_of(arguments)[0]
+
+
+def node_of(arguments: Sequence[str]) -> tuple[str, list[str]]:
+    """The command that a command line names, and all names of its options."""
     import typer
     from typer.main import get_command
 
-    from kernbench.cli.app import app
+    from kernbench.cli.app import Deferred, app
 
     path, node = "kbsim", get_command(app)
     context: Any = typer.Context(node)
@@ -66,5 +71,5 @@ def path_of(arguments: Sequence[str]) -> str:
         found = node.get_command(context, word) if hasattr(node, "get_command") else None
         if found is None:
             break
-        path, node = f"{path} {word}", found
-    return path
+        path, node = f"{path} {word}", found.load() if isinstance(found, Deferred) else found
+    return path, options_of(node)

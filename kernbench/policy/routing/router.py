@@ -194,7 +194,8 @@ class PathRouter:
     def _check(self, name: str) -> Node:
         node = self.topology.by_id.get(name)
         if node is None:
-            remedy = meant(name, self.topology.by_id) or "`kbsim topology show` counts what there is"
+            how = "nodes are called as in sip0.cube0.pe0; to see the parts of a system, use kbsim topology show"
+            remedy = meant(name, self.topology.by_id) or how
             raise InputError(Problem(self.topology.config.source, f"there is no node {name}", remedy=remedy))
         return node
 

@@ -9,10 +9,14 @@ from typing import Any
 from kernbench.common.errors import InputError, Problem
 
 FOREVER = 2**62  # [cycle]
+_CONDITIONS = "end:ID, start:ID, stall, conflict or cycle:N"
 
 
 def stops_of(until: str, position: Mapping[int, int]) -> tuple[int, dict[str, Any]]:
     """The limit and the stop condition of end:ID, start:ID, stall, conflict or cycle:N; `position`: of entries, by id."""
+    if not isinstance(until, str):
+        remedy = f'write until="cycle:{until}"' if isinstance(until, int) else ""
+        raise InputError(Problem("Machine.run", f"it must be a text: {_CONDITIONS}", "until", until, remedy))
     kind, _, value = until.partition(":")
     if until in ("stall", "conflict"):
         return FOREVER, {until: True}
@@ -21,8 +25,8 @@ def stops_of(until: str, position: Mapping[int, int]) -> tuple[int, dict[str, An
             return int(value), {}
         if int(value) in position:
             return FOREVER, {f"{kind}_of": position[int(value)]}
-        raise InputError(Problem("--until", "no entry of the program has this id", kind, int(value)))
-    raise InputError(Problem("--until", "it must be end:ID, start:ID, stall, conflict or cycle:N", "condition", until))
+        raise InputError(Problem("Machine.run", "no entry of the program has this id", "until", until))
+    raise InputError(Problem("Machine.run", f"it must be {_CONDITIONS}", "until", until))
 
 
 WALKS = ("plain", "fast")

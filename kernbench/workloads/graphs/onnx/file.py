@@ -83,7 +83,8 @@ def _load(path: Path) -> onnx.ModelProto:
         raise InputError(Problem(str(path), not_read(error))) from None
     except DecodeError:
         check_file(str(path), "graph")
-        raise InputError(Problem(str(path), "it is not an ONNX model")) from None
+        remedy = "export one, for example with torch.onnx.export"
+        raise InputError(Problem(str(path), "it is not an ONNX model", remedy=remedy)) from None
     if not model.graph.node:
         raise InputError(Problem(str(path), "it is not an ONNX model: its graph has no nodes"))
     return _with_functions_written_out(model, str(path)) if model.functions else model

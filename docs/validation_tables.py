@@ -91,7 +91,7 @@ def _suite(run: SuiteRun) -> Iterator[str]:
         yield "\n".join(_chips(run))
     elif run.rows:
         yield "\n".join(_table(run))
-        yield "\n".join(f"- allowed {allowed}: {why}" for allowed, why in reasons(run.rows))
+        yield "\n".join(f"- {reason}" for reason in reasons(run.rows))
     yield "\n".join(
         f"- `{name}`: {f'[{source.title}]({source.url})' if source.url else source.title}; {source.licence}. {source.redo}"
         for name, source in run.data.sources.items()

@@ -65,7 +65,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "sweep submit": (("four jobs of Slurm", "sweep submit size.yaml --shards 4"),),
     "sweep merge": (("one store of several", "sweep merge all.sqlite one.sqlite two.sqlite"),),
-    "sweep report": (("the best points, and a page", "sweep report size.sqlite --html size.html"),),
+    "sweep report": (("the best points, and a page", "sweep report size.sqlite --report size.html"),),
     "sweep compare": (("fail if a point is 3 % worse", "sweep compare before.sqlite after.sqlite --fail-above 3%"),),
     "ccl list": (("collectives and algorithms", "ccl list"),),
     "ccl run": (("sizes from 4 KiB to 64 KiB", "ccl run all_reduce --ranks 8 -b 4K -e 64K -f 4"),),

@@ -115,7 +115,7 @@ def test_what_is_no_run_is_refused(options: tuple[str, ...], told: str, kbsim: K
 
 def test_a_page_shows_the_run_and_has_the_same_bytes_again(kbsim: Kbsim, tmp_path: Path) -> None:
     given = (*CUSTOM, "load.jsonl", "--check-steps", "0", "--goodput", "ttft:1000")
-    said = [kbsim(*given, "--json", "--html", name) for name in ("one.html", "two.html")]
+    said = [kbsim(*given, "--json", option, name) for option, name in (("--html", "one.html"), ("--report", "two.html"))]
     assert [one.code for one in said] == [0, 0], said[0].err
     pages = [(tmp_path / name).read_text(encoding="utf-8") for name in ("one.html", "two.html")]
     first = pages[0]

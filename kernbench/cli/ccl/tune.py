@@ -47,7 +47,10 @@ Estimate = Annotated[
         "cubes or PEs than the shape.",
     ),
 ]
-Save = Annotated[Path | None, typer.Option("--save", metavar="FILE", help="Also write the table, as JSON.", show_default=False)]
+Save = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", "--save", metavar="FILE", help="Also write the table to FILE, as JSON.", show_default=False),
+]
 Plot = Annotated[
     Path | None,
     typer.Option("--plot", metavar="FILE", help="Draw time over size for each algorithm, as .svg or .png.", show_default=False),

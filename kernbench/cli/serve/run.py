@@ -62,7 +62,7 @@ def run(
     html: Annotated[
         Path | None,
         typer.Option(
-            "--html", metavar="FILE", show_default=False, rich_help_panel=OUTPUT,
+            "--report", "--html", metavar="FILE", show_default=False, rich_help_panel=OUTPUT,
             help="Write an HTML page with timelines and distributions. The page needs no network.",
         ),
     ] = None,

@@ -50,7 +50,8 @@ Parquet = Annotated[
     ),
 ]
 Html = Annotated[
-    Path | None, typer.Option("--html", metavar="FILE", help="Write an HTML page that needs no network.", show_default=False)
+    Path | None,
+    typer.Option("--report", "--html", metavar="FILE", help="Write an HTML page that needs no network.", show_default=False),
 ]
 GoalOption = Annotated[
     str | None,

@@ -135,7 +135,7 @@ VALUE_SYNONYMS = {"npu": "machine", "config": "machine", "pod": "system", "topol
 _RECORD = "to record a trace: kbsim run TARGET --trace run.jsonl"
 _RECORD_FULL = f"{_RECORD} --trace-level full"
 _TARGET = "name a bench, a workload or a program's file, such as gemm; to list benches: kbsim bench list"
-_PARETO = "the output and the page contain the Pareto front of the goals; to write the page: --html FILE"
+_PARETO = "the output and the page contain the Pareto front of the goals; to write the page: --report FILE"
 _COMPARE = "this command draws nothing; to compare machines with a plot: kbsim compare TARGET -c A -c B --plot FILE"
 _NETWORK = "--size and --kind describe the network; to measure the links of a machine: kbsim probe -c NAME"
 #: The text to suggest if an option is missing or unknown, by command and option.

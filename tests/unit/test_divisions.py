@@ -346,6 +346,25 @@ def test_a_search_keeps_each_value_that_saves_cycles(made: Any) -> None:
     assert all(cycles is None for blocks, cycles in alone.items() if blocks != Blocks(ROWS, ring=4))
 
 
+def test_more_weights_than_there_is_room_for_are_not_tried(made: Any) -> None:
+    _, segment = made("experts", 2, PLAIN)
+    cycles = {Blocks(ROWS, ring=4): 100}
+    found = tried_blocks(Blocks(ROWS, ring=4), segment.shape, cycles.get, parts=False, room=lambda: 2)
+    assert [blocks.extra for blocks, _ in found if blocks.extra] == [5, 2, 1]
+
+
+def test_a_layer_that_does_not_fit_says_how_many_more_weights_would(made: Any) -> None:
+    """A search then tries no more than that."""
+    programs, segment = made("experts", 2, PLAIN)
+    small = programs.machine.spm.model_copy(update={"bank_size_bytes": 1 << 15})
+    programs.machine = programs.machine.model_copy(update={"spm": small})
+    fits = []
+    for extra in range(1, 8):
+        fits.append(programs._cycles(segment, programs.batch_of(segment.step), Blocks(ROWS, ring=4, extra=extra)) is not None)
+        assert fits[-1] or programs._room_for_more < extra
+    assert fits[0] and not fits[-1] and programs._room_for_more == sum(fits)
+
+
 class Numbers:
     """The records of a program with numbers, for Phase 2: products, additions and transfers of the phases behind attention and
     activation, whose results are random numbers.

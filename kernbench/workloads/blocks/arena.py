@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from kernbench.common.units import ceil_div
 from kernbench.workloads.scratchpad import DoesNotFit
 
@@ -29,6 +31,12 @@ class Arena:
         """Give back the buffers that begin at these addresses."""
         for place in places:
             del self._used[place]
+
+    @property
+    def largest(self) -> int:
+        """[byte] The largest buffer that could be taken."""
+        edges = [(self.start, self.start), *sorted(self._used.items()), (self.end, self.end)]
+        return max(behind // self.line * self.line - end for (_, end), (behind, _) in pairwise(edges))
 
     def restart(self) -> None:
         """Take the next buffers from the beginning on: most buffers were given back, and large ones need bytes side by side."""

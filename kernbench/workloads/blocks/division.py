@@ -9,6 +9,7 @@ from kernbench.config.schema import NpuConfig
 from kernbench.workloads.blocks.shape import BlockShape
 from kernbench.workloads.transfers import setup_bytes
 
+EIGHTHS = 8  #: of the scratchpad
 HALF = 4  #: eighths of the scratchpad that hold weights which are loaded ahead, before a search
 SLICES = 4, 2  #: slices of columns of a network's output before a search
 LOADS = 3  #: loads of weights ahead in progress before a search

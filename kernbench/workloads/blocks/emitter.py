@@ -17,7 +17,7 @@ from kernbench.config.kinds import beyond_scratchpad
 from kernbench.config.schema import NpuConfig
 from kernbench.workloads.blocks.arena import Arena
 from kernbench.workloads.blocks.batch import Batch, Piece
-from kernbench.workloads.blocks.division import LOADS, Blocks
+from kernbench.workloads.blocks.division import EIGHTHS, LOADS, Blocks
 from kernbench.workloads.blocks.meetings import ALONE, Meeting, Seat
 from kernbench.workloads.blocks.memory import BlockMemory
 from kernbench.workloads.blocks.shape import BlockShape
@@ -81,6 +81,7 @@ class LayerEmitter(ABC):
         line, size = config.spm.bank_width_bytes, config.spm.size_bytes
         self._tile_bytes, of_weights = weight_ring(config, longest_column(shape), blocks.ring)
         self.paces = seat.shards * seat.groups > 1 and any(group.tokens > 1 for group in batch.groups)
+        self.room_for_more = EIGHTHS  # eighths of the scratchpad that could hold further weights when the network begins
         self._loads = blocks.loads
         self._skew = (config.spm.num_banks // 4 + 1) * line
         self._weights = WeightStream(Ring(Buffer("weights", 0, of_weights, 0, 0), line, self._skew))
@@ -94,6 +95,7 @@ class LayerEmitter(ABC):
         """Let the weights of the network also use bytes that the mixer has used, each as soon as the mixer has read it."""
         self._loads = LOADS
         if self.blocks.extra:
+            self.room_for_more = self.arena.largest * 8 // self.config.spm.size_bytes
             nbytes = self.config.spm.size_bytes * self.blocks.extra // 8
             self._weights.ring.extend(Buffer("more weights", self.arena.take(nbytes), nbytes, 0, 0))
 

@@ -22,7 +22,7 @@ from kernbench.config.system import SystemConfig
 from kernbench.sim_engine.machine import Machine
 from kernbench.workloads.blocks.batch import Batch, Sequences
 from kernbench.workloads.blocks.context import ContextLayer, ContextShare, check_context, most_cached
-from kernbench.workloads.blocks.division import Blocks, first_blocks, smaller_blocks
+from kernbench.workloads.blocks.division import EIGHTHS, Blocks, first_blocks, smaller_blocks
 from kernbench.workloads.blocks.emitter import LayerEmitter, expert_transfer
 from kernbench.workloads.blocks.front import Front, FrontStage, stages_of
 from kernbench.workloads.blocks.halves import HalvesLayer
@@ -97,6 +97,7 @@ class BlockPrograms(LlmPrograms):
             check_rows(description.hidden, self.shapes[0].activation_bits, self.machine, option)
         self._rows: dict[tuple[str, BlockShape, Batch], Blocks] = {}
         self._searches: dict[Hashable, list[tuple[Blocks, int | None]]] = {}  # blocks that were compared, by segment
+        self._room_for_more = EIGHTHS  # of the last layer that did not fit
         self._halves: dict[tuple[BlockShape, Batch], Blocks] = {}  # the blocks of layers whose rows are in halves
         self._places: dict[Step, dict[int, HalvesPlace]] = {}  # of each layer of a step among such layers; none without them
         if self._batches:
@@ -547,7 +548,7 @@ class BlockPrograms(LlmPrograms):
             cycles = partial(self._cycles, segment, batch)
             parts = self.job.shards > 1 and not self.job.splits_rows
             found = []
-            for one, cost in tried_blocks(blocks, shape, cycles, parts=parts):
+            for one, cost in tried_blocks(blocks, shape, cycles, parts=parts, room=lambda: self._room_for_more):
                 found.append((*astuple(one), -1 if cost is None else cost))
                 if self.on_compared is not None:
                     self.on_compared()
@@ -599,13 +600,13 @@ class BlockPrograms(LlmPrograms):
         first, middle, last = (replace(run[at], halves=place) for at, place in ENDS)
 
         def tried() -> Tried:
-            found = tried_halves(ceil_div(batch.tokens, 2), partial(self._cycles, middle, batch))
+            found = tried_halves(ceil_div(batch.tokens, 2), least, partial(self._cycles, middle, batch))
             return tuple((*astuple(one), -1 if cost is None else cost) for one, cost in found)
 
         for *values, cost in SEARCHED.of(self.target, self.content(middle), tried):
             compared.append((Blocks(*values), None if cost < 0 else cost))
         fits = [(cycles, number) for number, (blocks, cycles) in enumerate(compared) if blocks.twice and cycles is not None]
-        if not fits:
+        if not fits or min(fits)[0] >= least:
             return False
         cycles, number = min(fits)
         blocks = self._halves[shape, batch] = compared[number][0]
@@ -666,9 +667,11 @@ class BlockPrograms(LlmPrograms):
     def _emitted(self, segment: Segment, program: Program, emits: list[Emitter], batch: Batch, blocks: Blocks) -> bool:
         """Emit a layer, or nothing if these blocks do not fit."""
         size, collectives = len(program), len(self.reduced)
+        layers = self._layers(segment, emits, batch, blocks)
         try:
-            run_together(self._layers(segment, emits, batch, blocks), self)
+            run_together(layers, self)
         except DoesNotFit:
+            self._room_for_more = min(layer.room_for_more for layer in layers)
             del program.entries[size:]
             del self.reduced[collectives:]
             return False

@@ -33,39 +33,45 @@ PRODUCT_ROWS = PART_ROWS, 96, 64, 48, 32
 HALVES_RINGS = 5, 4, 3, 2  #: eighths of the scratchpad that hold weights of experts, if rows are in halves; most first
 #: 64ths of the experts that are loaded for each half of the rows: the other half needs them as long as it is in the mixer
 TWICE = range(4, 33, 2)
+HOPELESS = 1.1  #: with another number of experts that are loaded twice, halves do not save this much
 HALF_RINGS = 4, 5  #: eighths of the scratchpad that hold the weights of these parts
 
 
 def tried_blocks(
-    blocks: Blocks, shape: BlockShape, cycles: Callable[[Blocks], int | None], *, parts: bool
-) -> Iterator[tuple[Blocks, int | None]]:
+    blocks: Blocks, shape: BlockShape, cycles: Callable[[Blocks], int | None], *, parts: bool,
+    room: Callable[[], int] = lambda: EXTRAS[0],
+) -> Iterator[tuple[Blocks, int | None]]:  # fmt: skip
     """The divisions that are compared, with their cycles, beginning with `blocks`: one value after another is kept if it saves
     cycles. The cycles are None for a division that does not fit.
 
     `cycles`: of a layer with some blocks; None if they do not fit. `parts`: whether sums over PEs can have parts of the rows.
+    `room`: the further eighths for weights for which the last blocks had room; those with more are not tried.
     """
     best, least = blocks, cycles(blocks)
     assert least is not None, "the blocks to begin with fit"
     yield best, least
     for kind in _kinds(shape, parts=parts):
+        most = EXTRAS[0]
         for value in kind(best):
             tried = replace(best, **value)
-            if tried == best:
+            if tried == best or value.get("extra", 0) > most:
                 continue
             found = cycles(tried)
             yield tried, found
             if found is None:
+                most = room()
                 continue
             if found >= least:
                 break
             best, least = tried, found
 
 
-def tried_halves(rows: int, cycles: Callable[[Blocks], int | None]) -> Iterator[tuple[Blocks, int | None]]:
+def tried_halves(rows: int, whole: int, cycles: Callable[[Blocks], int | None]) -> Iterator[tuple[Blocks, int | None]]:
     """The divisions of layers with their rows in halves that are compared, with their cycles; None for those that do not fit.
 
-    `rows`: [token] of a half, at most. The largest ring of weights that fits is used. More experts are loaded twice until that
-    costs cycles.
+    `rows`: [token] of a half, at most. `whole`: [cycle] without halves; if the first division with halves that fits is much
+    slower, others are not tried. The largest ring of weights that fits is used. More experts are loaded twice until that costs
+    cycles.
     """
     best, least = Blocks(rows), None
     for ring in HALVES_RINGS:
@@ -74,7 +80,7 @@ def tried_halves(rows: int, cycles: Callable[[Blocks], int | None]) -> Iterator[
         yield best, least
         if least is not None:
             break
-    else:
+    if least is None or least > HOPELESS * whole:
         return
     for twice in TWICE[1:]:
         tried = replace(best, twice=twice)

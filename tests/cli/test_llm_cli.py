@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from kernbench.cli.llm.plans import _division_verdict
 from kernbench.common.look.palette import colour
 from kernbench.workloads.layer.live_map import ticks
 from tests.cli.conftest import Kbsim
@@ -148,6 +149,26 @@ def test_divisions_of_layers_of_parts_are_shown_with_the_one_that_is_used(kbsim:
     assert f"{used['cycles']:,}" in text and "does not fit" in text and "% slower" in text
     plain = json.loads(kbsim(*asked, "--ep", "--json", "--phase", "prefill").out)["plans"]["prefill"]
     assert [one["verdict"] for one in plain] == ["used: the most rows that fit"]
+
+
+def test_rows_in_halves_are_shown_behind_the_divisions_of_a_layer_by_itself(kbsim: Kbsim) -> None:
+    """All layers in one program, with the boundaries between them, take as long as each layer by itself."""
+    asked = ("llm", "--model", "qwen3-30b-a3b", "--layers", "4", "--config", "t4", "--prompt", "512", "--phase", "prefill")
+    asked += ("--prefetch-experts",)
+    compared = json.loads(kbsim(*asked, "--plan", "--json").out)["plans"]["prefill"]
+    (used,) = [one for one in compared if one["verdict"] == "used"]
+    alone = min(one["cycles"] for one in compared if one["cycles"] is not None and not one["twice"])
+    assert used["twice"] and used["rows"] == 256 and used["cycles"] < 0.96 * alone
+    text = " ".join(kbsim(*asked, "--plan").out.split())
+    assert f"parts in halves, {used['twice']}/64 of the experts twice" in text
+    ran, joined = (json.loads(kbsim(*asked, "--json", *more).out)["phases"]["prefill"] for more in ((), ("--no-reuse",)))
+    assert ran["cycles"] == joined["cycles"]
+
+
+def test_halves_that_only_layers_in_the_middle_run_faster_are_not_used() -> None:
+    assert _division_verdict(90, 100) == "slower with the first and the last layer"
+    assert _division_verdict(100, 100) == "no faster"
+    assert _division_verdict(110, 100) == "10.0% slower"
 
 
 def test_a_search_for_divisions_says_which_planner_it_uses_and_why(kbsim: Kbsim) -> None:

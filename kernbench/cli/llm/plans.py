@@ -130,7 +130,7 @@ def _show_divisions(programs: BlockPrograms, *, as_json: bool, quiet: bool) -> i
 def _divisions(programs: BlockPrograms, segment: Segment) -> Iterator[dict[str, Any]]:
     """The divisions of a layer that were compared, each with its cycles and why it is not used."""
     used, compared = programs.compared_blocks(segment)
-    least = min((cycles for _, cycles in compared if cycles is not None), default=0)
+    least = next((cycles for blocks, cycles in compared if blocks == used), None) or 0
     for blocks, cycles in compared or [(used, None)]:
         verdict = _division_verdict(cycles, least) if compared else "used: the most rows that fit"
         verdict = "used" if compared and blocks == used else verdict
@@ -141,6 +141,8 @@ def _division_verdict(cycles: int | None, least: int) -> str:
     """Why a division is not used."""
     if cycles is None:
         return "does not fit"
+    if cycles < least:
+        return "slower with the first and the last layer"
     return f"{cycles / least - 1:.1%} slower" if cycles > least else "no faster"
 
 

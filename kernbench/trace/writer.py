@@ -5,17 +5,22 @@ from __future__ import annotations
 import gzip
 import os
 import stat
+import threading
 from contextlib import closing, suppress
 from importlib import import_module
 from io import FileIO
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.files import check_writable, target_of, write_remedy
 
+if TYPE_CHECKING:
+    from queue import Queue
+
 CHUNK = 1 << 20  # [B] of text packed at once
+WAITING = 2  #: units that wait for the thread that writes them, at most
 
 
 class Packer(Protocol):
@@ -59,8 +64,8 @@ class TraceFile:
     """A trace being written: `.jsonl`, `.jsonl.gz` or `.jsonl.zst`, by its name.
 
     Text goes out in whole units (gzip members, zstd frames), so a crash or Ctrl-C leaves a file that reads up to the last one.
-    InputError if the file cannot be written. If the disk is full, the file keeps its complete lines, or is removed if it has
-    none.
+    A thread packs and writes full units while the run goes on. InputError if the file cannot be written, from this or a later
+    call. If the disk is full, the file keeps its complete lines, or is removed if it has none.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, go_on_at: int | None = None) -> None:
@@ -75,6 +80,9 @@ class TraceFile:
         self._there = go_on_at or 0  # [B] size of the complete units in the file; unknown for a pipe
         self._part = 0  # [B] of the unit that goes out now
         self._file: FileIO | None = None
+        self._units: Queue[bytes | None] | None = None  # for the thread
+        self._thread: threading.Thread | None = None
+        self._error: BaseException | None = None  # what the thread met
         self.given_up = False  #: it could not be written to its end
         if self.path.suffix.lower() in (".html", ".htm"):
             rule = "a trace is lines of JSON, and a file name with this ending is for pages"
@@ -125,11 +133,44 @@ class TraceFile:
         self._held.append(text)
         self._size += len(text)
         if self._size >= CHUNK:
-            self.flush()
+            if self._error is not None:
+                self._end_thread()
+            if self._units is None or self._thread is None:
+                self._units = self._start_thread()
+            self._units.put(b"".join(self._held))
+            self._held, self._size = [], 0
 
-    def flush(self) -> int:
-        """Everything so far goes to the file; its size [B]."""
-        packed = self._packer.pack(b"".join(self._held)) if self._size else b""
+    def _start_thread(self) -> Queue[bytes | None]:
+        """Start the thread; return where it takes units."""
+        from queue import Queue  # imported here, because most traces are smaller than a unit
+
+        units: Queue[bytes | None] = Queue(WAITING)
+        self._thread = threading.Thread(target=self._write_units, args=(units,), name="trace file", daemon=True)
+        self._thread.start()
+        return units
+
+    def _write_units(self, units: Queue[bytes | None]) -> None:
+        """In the thread: write units up to None, or up to an error."""
+        while (unit := units.get()) is not None:
+            try:
+                if self._error is None:
+                    self._write_unit(unit)
+            except BaseException as error:  # the caller of `write`, `flush` or `close` gets it
+                self._error = error
+
+    def _end_thread(self) -> None:
+        """Wait until the thread has written its units, and raise the error that it met."""
+        if self._units is not None and self._thread is not None:
+            self._units.put(None)
+            self._thread.join()  # an interrupt may end this: a later call waits again
+            self._thread = None
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    def _write_unit(self, unit: bytes) -> None:
+        """A unit goes to the file."""
+        packed = self._packer.pack(unit) if unit else b""
         self._part = 0
         try:
             if self._file is None:
@@ -138,8 +179,13 @@ class TraceFile:
                 self._part += self._file.write(memoryview(packed)[self._part :]) or 0
         except OSError as error:
             raise self._given_up(error, packed) from None
-        self._held, self._size = [], 0
         self._there += len(packed)
+
+    def flush(self) -> int:
+        """Everything so far goes to the file; its size [B]."""
+        self._end_thread()
+        self._write_unit(b"".join(self._held))
+        self._held, self._size = [], 0
         return self._there
 
     def leave_off(self) -> None:
@@ -148,6 +194,7 @@ class TraceFile:
 
     def close(self) -> None:
         """Write the last unit."""
+        self._end_thread()
         if self.given_up or (self._file is not None and self._file.closed):
             return
         self.flush()

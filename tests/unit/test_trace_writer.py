@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,35 @@ def test_a_pipe_gets_the_whole_text() -> None:
     os.close(theirs)
     with open(ours, "rb") as pipe:
         assert pipe.read() == LINES[0] + LINES[1]
+
+
+@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="this system has no /dev/fd")
+def test_a_run_goes_on_while_a_unit_is_written() -> None:
+    ours, theirs = os.pipe()
+    text = b"".join(LINES) * 3  # more than a pipe holds
+    file = TraceFile(f"/dev/fd/{theirs}")
+    file.write(text)  # does not wait for a reader
+    read: list[bytes] = []
+    reader = threading.Thread(target=lambda: read.append(Path(f"/dev/fd/{ours}").read_bytes()))
+    reader.start()
+    file.write(LINES[0])
+    file.close()
+    os.close(theirs)
+    reader.join()
+    os.close(ours)
+    assert read == [text + LINES[0]]
+    assert "trace file" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_an_error_ends_the_thread(tmp_path: Path) -> None:
+    file = TraceFile(tmp_path / "t.jsonl")
+    file.flush()
+    assert file._file is not None
+    file._file.close()
+    with pytest.raises(ValueError, match="closed file"):
+        for line in LINES:
+            file.write(line)
+    assert "trace file" not in [thread.name for thread in threading.enumerate()]
 
 
 def test_a_place_that_cannot_be_written_is_refused_at_once(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from kernbench.analysis.chips.figures import figure_of, weight_bits
+from kernbench.analysis.chips.leave_out import as_new
 from kernbench.analysis.chips.tables import Table, read_tables
 from kernbench.config import load_config
 from kernbench.config.runtime import load_runtime
@@ -159,6 +160,18 @@ def test_a_clock_follows_the_name_that_a_vendor_gives_a_chip(tmp_path: Path) -> 
     rows = (f"{i},syntiant_ndp120_{mhz}MHz,Keyword Spotting,1,100,inferences/s" for i, mhz in enumerate((30, 60)))
     slow, fast = figures(read(tmp_path, "edge/mlperf_tiny_v10.csv", head, *rows))
     assert load_config("ndp120").chip is not None and fast == pytest.approx(2 * slow, rel=0.01)
+
+
+def test_a_chip_with_another_clock_is_no_faster_a_cycle_by_its_datasheet(tmp_path: Path) -> None:
+    head, row = "id,chip,task,batch,measured,unit", "0,syntiant_ndp120_{mhz}MHz,vww,1,100,inferences/s"
+    rates = []
+    for mhz in (30, 90):
+        (table,) = read(tmp_path, "edge/mlperf_tiny_v10.csv", head, row.format(mhz=mhz))
+        new = as_new(table)
+        assert new is not None and new.chip is not None
+        assert new.te.macs_per_cycle <= new.chip.cores * new.chip.macs(8)
+        rates.append(new.te.macs_per_cycle)
+    assert rates[0] == rates[1]
 
 
 @pytest.mark.parametrize(

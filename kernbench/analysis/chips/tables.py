@@ -228,7 +228,7 @@ def _machine_of(name: str, variants: Mapping[str, Any]) -> tuple[str, dict[str, 
     clock = re.search(r"_([0-9]+(?:\.[0-9]+)?)mhz$", name)
     plain = name[: clock.start()] if clock else name
     found = variants.get(plain) or {"chip": _chip_of(plain)}
-    mhz = {"freq_ghz": Decimal(clock[1]) / 1000} if clock else {}
+    mhz = dict.fromkeys(("freq_ghz", "chip.rated_clock_ghz"), Decimal(clock[1]) / 1000) if clock else {}
     return str(found["chip"]), found.get("set", {}) | mhz
 
 

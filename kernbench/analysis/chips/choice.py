@@ -9,15 +9,16 @@ A few constants are shared by several groups, such as the bandwidth of DRAM (`SH
 errors of left-out rows must be much smaller than with any fit of the groups' own constants, and no group may become worse.
 
 Rows are left out in several ways: every fifth row, the larger or the smaller half of each group, and the skinnier half of the
-products. Each way tests another extrapolation, and all ways count alike. The values of the file are one of the choices. They
-stay if a fit may be better by chance, unless the fit to all rows explains nearly all of their errors.
+products. Each way tests another extrapolation, and all ways count alike. The values of the file are one of the choices. If a
+fit may be better by chance, constants move only a part of the way, unless the fit to all rows explains nearly all of their
+errors.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from math import log, pi, sqrt
+from math import inf, log, pi, sqrt
 from statistics import fmean, median
 from typing import TYPE_CHECKING
 
@@ -43,8 +44,12 @@ TOLERANCE = 0.1, 0.005
 #: root of the number of rows. It is one standard error of the difference of two means of absolute errors, relative to the mean,
 #: if errors are normal: the errors of a handful of rows do not tell their own spread.
 CHANCE = sqrt(pi - 2)
+#: Where a fit is better by just as much as chance allows, constants move this share of the way to it, as a logarithm. Where it
+#: is better by less, they move less in proportion.
+LIKELY = 0.5
+TINY = 1e-12  #: a fit without errors is not better by chance
 #: But it is not chance if the fit to all rows leaves at most this share of their errors. Rows of little noise are then far from
-#: the values of the file, and only half of a handful of rows predicts the other half badly.
+#: the values of the file, and only half of a handful of rows predicts the other half badly, or as badly as the file does.
 EXPLAINED = 0.4
 #: Shared constants change if the errors of two groups fall to the second share of their errors with the value of the file, and
 #: each by at least this logarithm. The bandwidth of DRAM also changes if the error of one group falls to the first share, or to
@@ -145,8 +150,32 @@ class _Trial:
     @property
     def by_chance(self) -> bool:
         """Whether the smallest error may be smaller than that of the values of the files by chance."""
+        return self.evidence <= 1
+
+    @property
+    def evidence(self) -> float:
+        """By how much the values of the files are worse than the best fit, over what chance allows; 0 if they are not."""
         _, least = TOLERANCE
-        return self.distance[UNCHANGED] <= (1 + CHANCE / sqrt(self.rows)) * min(self.distance.values()) + least
+        smallest = min(self.distance.values())
+        worse = self.distance[UNCHANGED] - least - smallest
+        return max(0.0, worse) * sqrt(self.rows) / max(CHANCE * smallest, TINY)
+
+    def summarise(self, cases: Sequence[Case], name: str) -> None:
+        """Compute the errors of a choice from what it predicts."""
+        logs, errors = [], []
+        for predicted in self.predicted[name].values():
+            rows = [cases[i] for i in predicted]
+            errors.append(fmean(relative_errors(rows, list(predicted.values()))))
+            logs.append(_distance(rows, list(predicted.values())))
+        self.distance[name], self.error[name] = fmean(logs), fmean(errors)
+
+    def move_in_part(self, cases: Sequence[Case], name: str, share: float) -> None:
+        """Let a choice predict what it predicts if its constants move only a share of the way: times are nearly products of
+        powers of the constants."""
+        for way, predicted in self.predicted[name].items():
+            files = self.predicted[UNCHANGED][way]
+            self.predicted[name][way] = {i: files[i] * (one / files[i]) ** share for i, one in predicted.items()}
+        self.summarise(cases, name)
 
 
 def chosen_fit(
@@ -173,6 +202,7 @@ class _Study:
         self.splits = list(splits(self.cases, [labels[i] for i in range(len(self.cases))]))
         self.shared: list[_Shared] = []  #: accepted, in their order
         self.choices: dict[str, str] = {}  #: by group
+        self.shares: dict[str, float] = {}  #: of the way to the fit that constants move, by group
 
     def choose(self) -> Choice:
         """Decide on the shared constants, then on each group."""
@@ -211,12 +241,20 @@ class _Study:
             self.choices[group.name] = UNCHANGED
             why = f"{counted(rows, 'row')}, but at least {FEWEST_OF_GROUP} are needed"
             return Decision(group.name, False, rows, None, None, why, UNCHANGED)
-        best = trial.best
-        if trial.by_chance and best != UNCHANGED and not self._explains(group, best):
-            best = UNCHANGED
-        self.choices[group.name] = best
+        best, share = trial.best, 1.0
+        explains = (best == UNCHANGED and self._explaining(group, trial)) or ""
+        if explains:
+            best = explains
+        elif best != UNCHANGED and trial.by_chance and self._left(group, best) > EXPLAINED:
+            share = LIKELY * trial.evidence
+            trial.move_in_part(self.cases, best, share)
+        self.choices[group.name], self.shares[group.name] = best, share
         fits = sorted((trial.distance[name], trial.error[name]) for name in trial.distance if name != UNCHANGED)
-        if best != UNCHANGED:
+        if share < 1:
+            why = f"left-out rows are predicted better, maybe by chance, so that constants move {share:.0%} of the way"
+        elif explains:
+            why = "left-out rows are not predicted clearly better, but a fit to all rows leaves hardly any error"
+        elif best != UNCHANGED:
             why = "left-out rows are predicted better"
         elif fits:
             why = f"no fit predicts left-out rows clearly better ({fits[0][1]:.1%})"
@@ -224,14 +262,21 @@ class _Study:
             why = "no constant belongs to it alone"
         return Decision(group.name, best != UNCHANGED, rows, begin, trial.error[best], why, best)
 
-    def _explains(self, group: Group, choice: str) -> bool:
-        """Whether a fit to all rows of a group leaves only a small share of their errors."""
+    def _explaining(self, group: Group, trial: _Trial) -> str:
+        """The choice that leaves the smallest share of the errors of all rows of a group, if this share is small, or ''."""
+        left = {name: self._left(group, name) for name in CHOICES if name in trial.distance}
+        best = min(left, key=lambda name: left[name], default="")
+        return best if best and left[best] <= EXPLAINED else ""
+
+    def _left(self, group: Group, choice: str) -> float:
+        """The share of the errors of all rows of a group that a fit to them leaves; infinite with as many constants as rows."""
         rows = [self.cases[i] for i in group.rows]
         base, _ = self._with_all_shared(self.cases)
         found = fit(rows, *base, list(filter(CHOICES[choice], self._own(rows))), rough=True)
         free = len(rows) - sum(one.value != one.before for one in found.constants)
         left = _distance(rows, predictions(rows, found.machine, found.runtime))
-        return free > 0 and left * sqrt(len(rows) / free) <= EXPLAINED * _distance(rows, predictions(rows, *base))
+        before = _distance(rows, predictions(rows, *base))
+        return left * sqrt(len(rows) / free) / max(before, TINY) if free > 0 else inf
 
     def _shared(
         self, paths: Sequence[str], users: Sequence[Group], parts: Sequence[Sequence[int]], values: Sequence[Values],
@@ -279,13 +324,8 @@ class _Study:
                     continue
                 for name, some in self._tried(rest, held, base, only).items():
                     trial.predicted.setdefault(name, {}).setdefault(split.name, {}).update(zip(held, some, strict=True))
-        for name, ways in trial.predicted.items():
-            logs, errors = [], []
-            for predicted in ways.values():
-                rows = [self.cases[i] for i in predicted]
-                errors.append(fmean(relative_errors(rows, list(predicted.values()))))
-                logs.append(_distance(rows, list(predicted.values())))
-            trial.distance[name], trial.error[name] = fmean(logs), fmean(errors)
+        for name in trial.predicted:
+            trial.summarise(self.cases, name)
         return trial
 
     def _tried(
@@ -340,9 +380,10 @@ class _Study:
             takes = CHOICES.get(self.choices[group])
             constants = list(filter(takes, self._own(rows))) if takes and rows else []
             if constants:
-                made = fit(rows, *values, constants)
-                found += made.constants
-                values = made.machine, made.runtime
+                share = self.shares[group]
+                some = [one.in_part(share) for one in fit(rows, *values, constants).constants]
+                found += some
+                values = with_values(*values, {one.constant.path: one.value for one in some})
         order = {one.path: i for i, one in enumerate(self.determine(cases))}
         found.sort(key=lambda one: order.get(one.constant.path, len(order)))
         return Fit(*values, found, relative_errors(cases, predictions(cases, *values)))

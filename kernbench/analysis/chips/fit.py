@@ -70,6 +70,13 @@ class Fitted:
     low: float  #: lower end of the 95 % interval
     high: float
 
+    def in_part(self, share: float) -> Fitted:
+        """The constant after a share of the way from its value in the file, as a logarithm; from 0, the way is linear."""
+        if share == 1 or self.value == self.before:
+            return self
+        value = self.before ** (1 - share) * self.value**share if self.before else share * self.value
+        return Fitted(self.constant, self.before, value, min(self.low, value), max(self.high, value))
+
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""
         one = self.constant

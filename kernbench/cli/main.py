@@ -34,8 +34,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         warnings.filterwarnings("default", message=r"kernbench\.", category=DeprecationWarning)
     from kernbench.cli.signals import interrupt_between_imports
 
-    interrupt_between_imports()
+    waits = interrupt_between_imports()
     code = exit_code(given)
+    if waits() and code == 0:  # the command was over before the signal could be sent again
+        code = _interrupted(as_json=False)
     gc.freeze()  # the memory is freed when the process ends; Python would first search all of it for garbage
     sys.exit(code)
 

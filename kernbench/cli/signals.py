@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sys import UnraisableHookArgs
 
-GRACE = 2.0  # [s] longest delay of an interrupt: the import of a user's module may never end
+GRACE = 2.0  # [s] longest delay of an interrupt: the import of a user's module may never end,
+INSTALLED_GRACE = 60.0  # [s] but that of installed modules ends, after some seconds on a busy computer
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 AGAIN = 0.02  # [s] from a signal during an import, or an interrupt that is lost in a callback, to the next attempt
+_OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+#: Folders of Python and of kernbench. A file in another one is of the user, unless it is in `site-packages` or the like.
+INSTALLED = (os.path.dirname(os.__file__), _OWN, f"{_OWN}_core")
 
 
-def interrupt_between_imports() -> None:
+def interrupt_between_imports() -> Callable[[], bool]:
     """Let the signals raise KeyboardInterrupt. A signal that comes during an import, or while msgspec reads types, waits until
-    that ends, at the latest until GRACE is over.
+    that ends, at the latest until GRACE is over, or INSTALLED_GRACE without code of the user. Returns a function that says
+    whether a signal still waits.
 
     The dictionaries of C code swallow exceptions of `__hash__` and `__eq__`: an interrupt in them would be lost, and msgspec
     would make a class whose use crashes the process. A signal that the process ignores is still ignored, such as SIGHUP under
@@ -36,7 +43,7 @@ def interrupt_between_imports() -> None:
     def handle(number: int, frame: FrameType | None) -> None:
         if _is_loading(frame):
             since.append(time.monotonic())
-            if since[-1] - since[0] < GRACE:
+            if since[-1] - since[0] < (GRACE if _runs_users_code(frame) else INSTALLED_GRACE):
                 _send_later(number)
                 return
         since.clear()
@@ -53,6 +60,7 @@ def interrupt_between_imports() -> None:
     for number in SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, handle)
+    return lambda: bool(since)
 
 
 def _send_later(number: int) -> None:
@@ -73,6 +81,17 @@ def _is_loading(frame: FrameType | None) -> bool:
         if frame.f_globals.get("__name__") in ("typing", "types", "msgspec._utils"):
             return True
         if frame.f_code.co_name == "_load_unlocked" and frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _runs_users_code(frame: FrameType | None) -> bool:
+    """Whether a frame, or one that called it, is of a module that is not installed. The script that Python was started with is
+    no module that is imported."""
+    while frame is not None:
+        file, name = frame.f_code.co_filename, frame.f_globals.get("__name__")
+        if name != "__main__" and not file.startswith(("<", *INSTALLED)) and "-packages" not in file:
             return True
         frame = frame.f_back
     return False

@@ -77,6 +77,17 @@ def test_an_import_that_does_not_end_is_interrupted(between_imports: Path, monke
     assert 0.2 <= time.monotonic() - begin < 10
 
 
+def test_an_import_of_installed_modules_is_not_interrupted(between_imports: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """C code that an import calls could swallow the interrupt, and on a busy computer it takes longer than GRACE."""
+    monkeypatch.setattr(signals, "GRACE", 0.0)
+    monkeypatch.setattr(signals, "INSTALLED", (*signals.INSTALLED, str(between_imports), str(Path(__file__).parent)))
+    (between_imports / "slow.py").write_text("import signal, time\nsignal.raise_signal(2)\ntime.sleep(0.2)\nwhole = True\n")
+    with pytest.raises(KeyboardInterrupt):
+        importlib.import_module("slow")
+        time.sleep(10)
+    assert sys.modules.pop("slow").whole
+
+
 def test_it_waits_while_types_are_hashed(between_imports: Path) -> None:
     """A dictionary of msgspec swallows the exceptions of `typing`'s `__hash__`."""
     reached: list[int] = []
@@ -123,6 +134,26 @@ def test_a_signal_that_is_ignored_stays_ignored(between_imports: Path) -> None:
     interrupt_between_imports()
     signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+
+def test_a_command_that_ends_before_the_interrupt_is_interrupted(tmp_path: Path) -> None:
+    """The thread that sends the signal again may be late."""
+    code = (
+        "import os, sys\n"
+        "class Sends:\n"
+        "    def find_spec(self, name, path, target=None):\n"
+        "        if name == 'numpy':\n"
+        "            sys.meta_path.remove(self)\n"
+        "            os.kill(os.getpid(), 2)\n"
+        "from kernbench.cli import signals\n"
+        "signals.AGAIN = 1000\n"
+        "from kernbench.cli.main import main\n"
+        "sys.meta_path.insert(0, Sends())\n"
+        "main(sys.argv[1:])\n"
+    )
+    command = [sys.executable, "-c", code, "run", "llama2-7b-decode", "-q"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=100, check=False)
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")
 
 
 @pytest.mark.parametrize("number", SIGNALS)

@@ -104,3 +104,14 @@ def test_a_record_that_no_op_can_have_is_refused(kind: str, changed: dict[str, A
 def test_a_record_with_odd_fields_is_refused(fields: dict[str, Any], rule: str) -> None:
     with pytest.raises(InputError, match=re.escape(rule)):
         replay_record("memory", {}, **fields)
+
+
+@pytest.mark.parametrize(
+    ("kind", "field"),
+    [("math", "op"), ("math", "math_op"), ("math", "dtype_acc"), ("math", "masked"), ("gemm", "dtype_b"), ("gemm", "layout_a")],
+)
+def test_an_array_where_none_belongs_is_refused(kind: str, field: str) -> None:
+    """numpy gives no truth value of an array, and compares it by element."""
+    problem = f"op 7 ({GOOD[kind][1]} at pe): {field} = [1 2], but it must not be an array"
+    with pytest.raises(InputError, match=re.escape(problem)):
+        replay_record(kind, {field: np.array([1, 2])})

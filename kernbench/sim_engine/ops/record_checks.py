@@ -38,11 +38,15 @@ def check_record(record: OpRecord) -> None:
     try:
         _fields(record)
         params = record.params
+        if record.op_kind not in ("memory", "gemm", "math"):
+            return
+        for key, value in params.items():  # an array has no truth value and is no key of a table
+            _need(value, key == "snapshot" or not isinstance(value, np.ndarray), key, "it must not be an array")
         if record.op_kind == "memory":
             _memory(params)
         elif record.op_kind == "gemm":
             _gemm(params)
-        elif record.op_kind == "math":
+        else:
             _math(params, record.op_name)
     except _Broken as broken:
         field, value, rule = broken.args

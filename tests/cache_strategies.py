@@ -25,8 +25,8 @@ def cache_systems(draw: Draw) -> System:
         machine["llc"] |= {"write": "back", "write_allocate": True}
     kind = draw(sampled_from(["crowd", "queue", "queue"]))
     program = draw(crowds(machine, work=draw(st.booleans()), least=5) if kind == "crowd" else programs(machine))
-    _near(draw, machine, program)
-    _again(draw, program)
+    move_near(draw, machine, program)
+    repeat_transfers(draw, program)
     return machine, program
 
 
@@ -38,7 +38,7 @@ def cached_systems_of_pes(draw: Draw) -> System:
     give_cache(draw, machine)
     system["cube"]["llc"] = machine["llc"]
     program = dram_program(draw, system)
-    _again(draw, program)
+    repeat_transfers(draw, program)
     return system, program
 
 
@@ -49,8 +49,8 @@ def cached_row_systems(draw: Draw) -> System:
     give_cache(draw, machine)
     machine["llc"]["write"] = "through"
     machine["max_cycles"] = 20_000
-    _near(draw, machine, program)
-    _again(draw, program)
+    move_near(draw, machine, program)
+    repeat_transfers(draw, program)
     return machine, program
 
 
@@ -72,7 +72,7 @@ def give_cache(draw: Draw, machine: dict[str, Any]) -> None:
         machine["llc"]["at"] = [draw(st.integers(0, rows - 1)), draw(st.integers(0, cols - 1))]
 
 
-def _again(draw: Draw, program: dict[str, Any]) -> None:
+def repeat_transfers(draw: Draw, program: dict[str, Any]) -> None:
     """Repeat transfers with DRAM, each after the one that it repeats, so that lines are touched twice: stores as loads, too."""
     entries = program["cmdq"]
     moves = [(k, one) for k, one in enumerate(entries) if one["opcode"] in MOVES]
@@ -85,7 +85,7 @@ def _again(draw: Draw, program: dict[str, Any]) -> None:
         entries.append(copy | {"deps_before": [one.get("id", index)]})
 
 
-def _near(draw: Draw, machine: dict[str, Any], program: dict[str, Any]) -> None:
+def move_near(draw: Draw, machine: dict[str, Any], program: dict[str, Any]) -> None:
     """Move most 1-D and 2-D transfers to one of a few places, as far from an aligned address as before: they stay as long."""
     align = machine["dma"]["alignment_bytes"]
     places = draw(st.lists(sampled_from([0, 64, 100, 1024, 5000]), min_size=1, max_size=3))

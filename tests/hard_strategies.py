@@ -11,7 +11,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.addition_strategies import systems_with_every_addition
+from tests.addition_strategies import npus_with_every_addition, systems_with_every_addition
 from tests.cache_strategies import cache_systems, cached_row_systems, cached_systems_of_pes
 from tests.combined_strategies import combined_systems, combined_systems_of_pes
 from tests.machine_strategies import Draw, machines
@@ -156,6 +156,11 @@ def _banks(draw: Draw, machine: MachineDict, counts: list[int]) -> None:
     }
 
 
+def _all_at_work(seen: Reached) -> bool:
+    """Transfers met a cache or routers, and each other in the banks."""
+    return seen.denials > 0 and (seen.hits > 0 or seen.flits > 0)
+
+
 DISTRIBUTIONS: dict[str, Distribution] = {
     "few_banks": Distribution(changed(few_banks), lambda seen: seen.banks <= 2 and seen.denials > 0, 50),
     "split_ports": Distribution(changed(split_ports), lambda seen: seen.both_ways > 0, 40),
@@ -176,8 +181,9 @@ DISTRIBUTIONS: dict[str, Distribution] = {
     "cached_pes": Distribution(cached_systems_of_pes(), lambda seen: seen.hits > 0 and seen.scratchpads > 1, 20),
     "pes": Distribution(systems_of_pes(), lambda seen: seen.scratchpads > 1 and seen.denials > 0, 15),
     "rows_of_pes": Distribution(row_systems_of_pes(), lambda seen: seen.scratchpads > 1 and seen.bursts > 0, 30),
-    "every_addition": Distribution(
-        systems_with_every_addition(), lambda seen: seen.bursts > 0 and seen.denials > 0 and seen.scratchpads > 1, 20
+    "every_addition": Distribution(npus_with_every_addition(), _all_at_work, 40),
+    "every_addition_of_pes": Distribution(
+        systems_with_every_addition(), lambda seen: seen.scratchpads > 1 and _all_at_work(seen), 30
     ),
     "combined": Distribution(combined_systems(changed(None)), lambda seen: seen.cycles > 0, 70),
     "combined_pes": Distribution(combined_systems_of_pes(), lambda seen: seen.scratchpads > 1, 60),

@@ -168,6 +168,22 @@ def drawn_mma(draw: Draw) -> dict[str, Any]:
     return mma | draw(sampled_from([{}, {"fidelity": "low"}]))
 
 
+def drawn_routers(draw: Draw, width: int, link: float, channels: int = 1) -> dict[str, Any]:
+    """The section `flit` for banks and links of so many bytes, with at least so many virtual channels."""
+    flit = draw(sampled_from([None, None, 8, 16, 64, 5]))
+    packet = draw(st.integers(1, 5))
+    nbytes = packet * (flit or -(-int(link * 2) // 2))
+    spec: dict[str, Any] = {
+        "packet_flits": packet,
+        "window_packets": 1 + max(1, -(-width // max(nbytes, 1))) + draw(st.integers(0, 4)),
+        "channels": draw(st.integers(channels, 4)),
+        "depth": draw(st.integers(1, 4)),
+        "switch_cycles": draw(st.integers(0, 2)),
+        "credit_cycles": draw(st.integers(0, 2)),
+    }
+    return spec if flit is None else spec | {"flit_bytes": flit}
+
+
 def _ve(draw: Draw) -> dict[str, Any]:
     ve = {
         "engines": draw(st.integers(1, 3)),

@@ -8,11 +8,12 @@ from typing import Any
 from kernbench.config import load_config
 from kernbench.config.system import SystemConfig
 from tests.oracles import ref_jobs
+from tests.oracles.ref_flit_transfers import FlitSimulation, FlitSystem
 from tests.oracles.ref_machine import completed
 from tests.oracles.ref_system import SystemSimulation
 from tests.oracles.ref_system_parts import sections
 from tests.oracles.reference import Simulation
-from tests.system_roads import PlainRoads
+from tests.system_roads import PlainRoads, mesh_of
 
 System = tuple[dict[str, Any], dict[str, Any]]
 
@@ -36,6 +37,7 @@ class Reached:
     bursts: int = 0
     hits: int = 0  #: lookups of a last-level cache,
     write_backs: int = 0  #: and dirty lines that it evicted
+    flits: int = 0  #: that left over links between routers
 
 
 class _Watching(Simulation):
@@ -65,9 +67,23 @@ class _Pes(SystemSimulation, _Watching):
     pass
 
 
+class _Flits(FlitSimulation, _Watching):
+    pass
+
+
+class _FlitsOfPes(FlitSystem, _Watching):
+    pass
+
+
 def is_system(machine: dict[str, Any]) -> bool:
     """Whether a dict is of kernbench/system/1."""
     return str(machine.get("schema", "")).startswith("kernbench/system/")
+
+
+def has_routers(machine: dict[str, Any]) -> bool:
+    """Whether transfers move as flits: a run of such a machine has no snapshots."""
+    mesh = machine["cube"].get("mesh") if is_system(machine) else machine.get("noc")
+    return (mesh or {}).get("model") == "flit"
 
 
 def watched(system: System) -> tuple[dict[str, Any], Reached]:
@@ -80,9 +96,12 @@ def watched(system: System) -> tuple[dict[str, Any], Reached]:
     if is_system(machine):
         config = load_config(machine)
         assert isinstance(config, SystemConfig)
-        run: _Watching = _Pes(machine, program, PlainRoads(config))
+        roads = PlainRoads(config)
+        run: _Watching = (
+            _FlitsOfPes(machine, program, roads, *mesh_of(config)) if has_routers(machine) else _Pes(machine, program, roads)
+        )
     else:
-        run = _Watching(completed(machine), program)
+        run = (_Flits if has_routers(machine) else _Watching)(completed(machine), program)
     width = run.spm.width
     run.seen = seen = Reached(run.spm.banks, bool(width & (width - 1)), len(run.banks.requests) // run.spm.banks)
     want = run.run()
@@ -97,4 +116,5 @@ def watched(system: System) -> tuple[dict[str, Any], Reached]:
     caches = [one for one in counters.values() if "hits" in one]
     seen.hits, seen.write_backs = sum(one["hits"] for one in caches), sum(one["write_backs"] for one in caches)
     seen.bursts = sum(one.get("bursts", 0) for one in channels)
+    seen.flits = sum(one.get("flits", 0) for one in counters.values())
     return want, seen

@@ -34,7 +34,7 @@ def row_systems(draw: Draw) -> System:
     """A machine whose DRAM has rows, few and small enough that bursts meet in banks, and a program that is valid on it."""
     machine = draw(machines())
     size, burst = draw(sampled_from([(64, 4), (32, 2), (64, 1), (16, 3), (96, 5), (8, 1)]))
-    _give_rows(draw, machine, size, burst)
+    give_rows(draw, machine, size, burst)
     machine["dram"]["row_buffer"] |= draw(sampled_from(RULES))
     return machine, draw(programs(machine))
 
@@ -50,7 +50,7 @@ def pressed_row_systems(draw: Draw) -> System:
     machine = draw(machines())
     machine["max_cycles"] = 100_000
     size, burst = draw(sampled_from([(16, 2), (24, 3), (20, 3), (3, 1), (7, 2), (48, 5), (64, 4), (9, 1), (1, 1)]))
-    _give_rows(draw, machine, size, burst)
+    give_rows(draw, machine, size, burst)
     rows = machine["dram"]["row_buffer"]
     enough = burst + sum(value for name, value in rows.items() if name[:2] == "t_" and name != "t_refi")
     rows["t_refi"] = draw(sampled_from([0, 0, enough, 500 + enough]))
@@ -59,7 +59,7 @@ def pressed_row_systems(draw: Draw) -> System:
     if "noc" in machine:
         machine["noc"]["dma_at"] = (machine["noc"]["dma_at"] * engines)[:engines]
     machine["dma"]["alignment_bytes"] = draw(sampled_from([1, 3, 8, 12, 24, 24, 40, 48, 100]))
-    machine["spm"] = draw(_crowded_banks())
+    machine["spm"] = draw(crowded_banks())
     program = draw(crowds(machine, work=draw(st.booleans()), least=5))
     rows |= draw(sampled_from(RULES))
     return machine, program
@@ -72,14 +72,14 @@ def row_systems_of_pes(draw: Draw) -> System:
     size, burst = draw(sampled_from([(64, 4), (32, 2), (64, 1), (16, 3), (96, 5), (8, 1), (9, 1)]))
     hbm = system["cube"]["hbm"]
     system["allocation"] = "row_buffer_v1"
-    hbm |= _rows(draw, size, burst)
+    hbm |= rows_of_dram(draw, size, burst)
     hbm["row_buffer"] |= draw(sampled_from(RULES))
     if draw(st.booleans()):
         hbm["row_buffer"] |= {name: draw(st.integers(1, 4)) for name in ("queue_bursts", "buffer_bursts")}
     return system, dram_program(draw, system)
 
 
-def _rows(draw: Draw, size: int, burst: int) -> dict[str, Any]:
+def rows_of_dram(draw: Draw, size: int, burst: int) -> dict[str, Any]:
     """The keys of a DRAM with rows, and bursts of so many bytes and DRAM clocks."""
     return {
         "interleave_bytes": size * draw(sampled_from([1, 2, 3, 8])),
@@ -90,16 +90,16 @@ def _rows(draw: Draw, size: int, burst: int) -> dict[str, Any]:
     }
 
 
-def _give_rows(draw: Draw, machine: dict[str, Any], size: int, burst: int) -> None:
+def give_rows(draw: Draw, machine: dict[str, Any], size: int, burst: int) -> None:
     """Let the machine's DRAM have rows, and bursts of so many bytes and DRAM clocks."""
     machine["allocation"] = "row_buffer_v1"
-    machine["dram"] |= {"channels": draw(sampled_from([1, 1, 2, 3])), **_rows(draw, size, burst)}
+    machine["dram"] |= {"channels": draw(sampled_from([1, 1, 2, 3])), **rows_of_dram(draw, size, burst)}
     if "noc" in machine:
         machine["noc"]["dram_at"] = [machine["noc"]["dram_at"][0]] * machine["dram"]["channels"]
 
 
 @st.composite
-def _crowded_banks(draw: Draw) -> dict[str, Any]:
+def crowded_banks(draw: Draw) -> dict[str, Any]:
     """A scratchpad in which transfers deny each other banks."""
     banks, width = draw(sampled_from([1, 2, 2, 3, 5])), draw(sampled_from([1, 3, 4, 4, 6, 8, 20]))
     ports = draw(sampled_from([{"ports": 1}, {"ports": 1}, {"read_ports": 1, "write_ports": 1}, {"ports": 2}]))
@@ -144,7 +144,7 @@ def controller_systems(draw: Draw) -> System:
     """A machine with the controllers of `row_buffer_v2`, every rule drawn, and a program that is valid on it."""
     machine = draw(machines())
     machine["max_cycles"] = 100_000
-    _give_controller(draw, machine)
+    give_controller(draw, machine)
     return machine, draw(programs(machine))
 
 
@@ -153,7 +153,7 @@ def pressed_controller_systems(draw: Draw) -> System:
     """The same with flows that leave for backpressure all the time, and small queues and buffers."""
     machine = draw(machines())
     machine["max_cycles"] = 100_000
-    controller = _give_controller(draw, machine)
+    controller = give_controller(draw, machine)
     controller |= {name: draw(st.integers(1, 4)) for name in ("read_queue", "write_queue")}
     controller["read_buffer_bytes"] = controller["burst_bytes"] * draw(st.integers(2, 5))
     controller |= {"write_high": controller["write_queue"], "write_low": draw(st.integers(0, controller["write_queue"] - 1))}
@@ -161,7 +161,7 @@ def pressed_controller_systems(draw: Draw) -> System:
     if "noc" in machine:
         machine["noc"]["dma_at"] = (machine["noc"]["dma_at"] * engines)[:engines]
     machine["dma"]["alignment_bytes"] = draw(sampled_from([1, 3, 8, 12, 24, 24, 40, 48, 100]))
-    machine["spm"] = draw(_crowded_banks())
+    machine["spm"] = draw(crowded_banks())
     return machine, draw(crowds(machine, work=draw(st.booleans()), least=5))
 
 
@@ -186,7 +186,7 @@ def dram_program(draw: Draw, system: dict[str, Any]) -> dict[str, Any]:
     return program
 
 
-def _give_controller(draw: Draw, machine: dict[str, Any]) -> dict[str, Any]:
+def give_controller(draw: Draw, machine: dict[str, Any]) -> dict[str, Any]:
     """Let the machine's DRAM have controllers, and return their keys."""
     size = draw(sampled_from([64, 32, 64, 16, 96, 8, 24]))
     controller: dict[str, Any] = draw(controllers(size))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from kernbench.common.naming import in_cube, parse_node, parse_pe
 from kernbench.config.system import SystemConfig
@@ -68,3 +69,21 @@ class PlainRoads:
     def _hops(self, path: Path) -> list[Hop]:
         edges = self.router.route(path).edges
         return [Hop(f"{edge.source}-{edge.target}", edge.cycles, edge.bytes_per_cycle) for edge in edges]
+
+
+def mesh_of(config: SystemConfig) -> tuple[list[tuple[str, str, int, int, Any]], dict[str, list[str]]]:
+    """Links between routers, and what is beside each router: what they are is not the reference's question."""
+    topology = build_topology(config)
+    at = {node.id: node for node in topology.nodes}
+    beside: dict[str, list[str]] = {node.id: [] for node in topology.nodes if node.kind == "router"}
+    links = []
+    for edge in topology.edges:
+        a, b = at[edge.source], at[edge.target]
+        if edge.source in beside and edge.target in beside:
+            side = (0 if b.x_mm > a.x_mm else 1) if b.x_mm != a.x_mm else (2 if b.y_mm > a.y_mm else 3)
+            links.append((edge.source, edge.target, side, edge.cycles, edge.bytes_per_cycle))
+    rank = {node.id: k for k, node in enumerate(topology.nodes)}
+    for router, found in beside.items():
+        near = {edge.target for edge in topology.edges if edge.source == router} - beside.keys()
+        found += sorted(near, key=rank.__getitem__)
+    return links, beside

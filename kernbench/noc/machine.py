@@ -96,10 +96,10 @@ class RouterMesh(Generic[R]):
         rows[:, 2:] = 1
         resources = np.full(self.outputs + terminals, -1, dtype=np.int64)
         for (a, b), link in self.links.items():
-            rate = min(Fraction(1), link.bytes_per_cycle / self.flit)
             cycles, k = spec.link_cycles(link.latency), self._first[a] + link.side
             rows[k, 0] = self._first[b] + (link.side ^ 1)
-            rows[k, 2:] = spec.switch_cycles + cycles, cycles + spec.credit_cycles, rate.numerator, rate.denominator
+            rate = _flits_per_clock(link.bytes_per_cycle, self.flit)
+            rows[k, 2:] = spec.switch_cycles + cycles, cycles + spec.credit_cycles, *rate
             resources[k] = resource.get((a, b), -1)
         for (router, name), k in self.terminal.items():
             out = self.output(router, name)
@@ -123,6 +123,19 @@ class RouterMesh(Generic[R]):
         for router, name in self.terminal:
             out[self.output(router, name)] = naming.directed(_named(router), name)
         return out + [naming.directed(name, _named(router)) for router, name in self.terminal]
+
+
+def with_capacities(network: dict[str, Any], capacities: Sequence[Fraction]) -> dict[str, Any]:
+    """The network with other capacities of links between routers. `capacities`: [byte/cycle] of the machine's resources."""
+    rows = network["links"].copy()
+    for k in np.flatnonzero(network["resources"] >= 0).tolist():
+        rows[k, 4:] = _flits_per_clock(capacities[network["resources"][k]], network["flit_bytes"])
+    return {**network, "links": rows}
+
+
+def _flits_per_clock(bytes_per_cycle: Fraction, flit: int) -> tuple[int, int]:
+    """The rate of a link between routers, as numerator and denominator."""
+    return min(Fraction(1), bytes_per_cycle / flit).as_integer_ratio()
 
 
 def _named(router: object) -> str:

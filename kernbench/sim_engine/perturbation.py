@@ -245,7 +245,12 @@ def _slowed(plan: Plan, run: Perturbed) -> tuple[dict[str, Any], tuple[Fraction,
         if step and share > 0 and share.numerator < _LIMIT and share.denominator < _LIMIT:
             capacities[k] = share
             num[k], den[k] = share.numerator, share.denominator
-    return {**plan.machine, "resource_num": num, "resource_den": den}, tuple(capacities)
+    machine = {**plan.machine, "resource_num": num, "resource_den": den}
+    if "network" in machine:
+        from kernbench.noc.machine import with_capacities  # imported here, because few machines have routers
+
+        machine["network"] = with_capacities(machine["network"], capacities)
+    return machine, tuple(capacities)
 
 
 def _grant_keys(plan: Plan, run: Perturbed) -> list[int]:

@@ -348,6 +348,12 @@ class Routed(Simulation):
     def _ended(self, flow: Any) -> bool:
         return bool(flow.left == 0 and (self.gives(flow) or flow.ejected == flow.total))
 
+    def slow_links(self) -> None:
+        """Links between routers take what is left of their capacity (docs/model/perturbed_runs.md)."""
+        for at, name in self.names.items():
+            wire = self.net.wires[at]
+            wire.rate = min(Fraction(1), self.capacity[name] / self.flit)
+
     def _result(self, status: str, cycles: int) -> dict[str, Any]:
         self.count_links(cycles)
         return super()._result(status, cycles)

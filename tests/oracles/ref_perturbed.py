@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from hashlib import blake2b
 from itertools import permutations
@@ -10,13 +10,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from . import ref_jobs
 from .ref_control import CONTROL, Control, Record
 from .ref_dma import DmaEngine, DmaJob
 from .ref_engines import ServiceEngine
-from .ref_kernels import SystemKernels
+from .ref_flit_transfers import FlitSimulation, FlitSystem, Routed
+from .ref_kernels import FlitKernels, SystemKernels
 from .ref_machine import completed
 from .ref_system import SystemSimulation
-from .ref_system_parts import Roads, numbered
+from .ref_system_parts import Roads, numbered, sections
 from .ref_tl import Tl
 from .reference import Simulation
 
@@ -57,19 +59,47 @@ class Draws(NamedTuple):
 
 def simulate_perturbed(machine: dict[str, Any], program: dict[str, Any], draws: Draws) -> dict[str, Any]:
     """A run on one NPU."""
-    return PerturbedNpu(completed(machine), program, draws).run()
+
+    def made(machine: dict[str, Any], program: dict[str, Any]) -> PerturbedRun:
+        has_routers = (machine.get("noc") or {}).get("model") == "flit"
+        return (PerturbedFlits if has_routers else PerturbedNpu)(completed(machine), program, draws)
+
+    return _outcome(machine, program, None, made)
 
 
-def simulate_perturbed_system(system: dict[str, Any], program: dict[str, Any], roads: Roads, draws: Draws) -> dict[str, Any]:
-    """A run on a system."""
-    run = PerturbedSystem(system, program, roads, draws)
-    return {**run.run(), "overlaps": sorted(run.overlaps)}
+def simulate_perturbed_system(
+    system: dict[str, Any], program: dict[str, Any], roads: Roads, draws: Draws, mesh: Sequence[Any] = ()
+) -> dict[str, Any]:
+    """A run on a system. `mesh`: of one with routers, its links and terminals, as for `FlitSystem`."""
+
+    def made(system: dict[str, Any], program: dict[str, Any]) -> PerturbedRun:
+        if mesh:
+            return PerturbedFlitSystem(system, program, roads, draws, mesh)
+        return PerturbedSystem(system, program, roads, draws)
+
+    return _outcome(system, program, sections(system)["spm"], made)
+
+
+def _outcome(
+    machine: dict[str, Any], program: dict[str, Any], spm: dict[str, Any] | None, made: Callable[..., PerturbedRun]
+) -> dict[str, Any]:
+    """What is said of a run whose commands may have several jobs."""
+    if machine.get("control", {}).get("micro_scheduler") is None:
+        run = made(machine, program)
+        return run.run() | {"overlaps": sorted(run.overlaps)}
+    of_jobs, spans = ref_jobs.divided(machine, program, spm)
+    run = made(ref_jobs.without(machine), of_jobs)
+    ids = [entry.get("id", at) for at, entry in enumerate(program["cmdq"])]
+    run.commands = {of_jobs["cmdq"][at]["id"]: own for own, span in zip(ids, spans, strict=True) for at in span}
+    return ref_jobs.of_commands(run.run() | {"overlaps": sorted(run.overlaps)}, program, spans)
 
 
 class PerturbedRun(Simulation):
     """What draws change. Engines are named by their numbers in lists of all."""
 
     draws: Draws
+    overlaps: Sequence[tuple[int, int, int]] = ()  # only a system lists them
+    commands: dict[int, int] = {}  # the commands of jobs, by their ids
 
     def change(self, draws: Draws) -> None:
         """Before cycle 0."""
@@ -125,7 +155,8 @@ class PerturbedRun(Simulation):
         return cycle >= self.ready.get(name, 0)
 
     def _more_head(self, job: DmaJob) -> int:
-        return self.draws.value("latency", "entry", self.record_of[id(job.entry)].id, self.draws.latency)
+        own = self.record_of[id(job.entry)].id
+        return self.draws.value("latency", "entry", self.commands.get(own, own), self.draws.latency)
 
 
 class PerturbedNpu(PerturbedRun):
@@ -156,6 +187,18 @@ class PerturbedNpu(PerturbedRun):
         return "dma", job.engine, job.channel
 
 
+class WithRouters(PerturbedRun, Routed):
+    """Links between routers are slower, too."""
+
+    def change(self, draws: Draws) -> None:
+        super().change(draws)
+        self.slow_links()
+
+
+class PerturbedFlits(WithRouters, PerturbedNpu, FlitSimulation):
+    """A run on one NPU with routers."""
+
+
 class OnSystem(PerturbedRun, SystemSimulation):
     """The engines of a system."""
 
@@ -182,9 +225,14 @@ class OnSystem(PerturbedRun, SystemSimulation):
 class PerturbedSystem(OnSystem):
     """A program on a system."""
 
-    def __init__(self, system: dict[str, Any], program: dict[str, Any], roads: Roads, draws: Draws) -> None:
-        SystemSimulation.__init__(self, system, program, roads)
+    def __init__(
+        self, system: dict[str, Any], program: dict[str, Any], roads: Roads, draws: Draws, mesh: Sequence[Any] = ()
+    ) -> None:
+        self.build(system, program, roads, mesh)
         self.change(draws)
+
+    def build(self, system: dict[str, Any], program: dict[str, Any], roads: Roads, mesh: Sequence[Any]) -> None:
+        SystemSimulation.__init__(self, system, program, roads)
 
     def queue_of(self, record: Record) -> Any:
         entry, node = record.entry, self.site.node(record.entry)
@@ -198,6 +246,13 @@ class PerturbedSystem(OnSystem):
         return node, entry.get("dma_id", 0), is_kv and (1 + is_store)
 
 
+class PerturbedFlitSystem(WithRouters, PerturbedSystem, FlitSystem):
+    """A program on a system with routers."""
+
+    def build(self, system: dict[str, Any], program: dict[str, Any], roads: Roads, mesh: Sequence[Any]) -> None:
+        FlitSystem.__init__(self, system, program, roads, *mesh)
+
+
 class PerturbedKernels(OnSystem, SystemKernels):
     """Kernels on a system. `given`: the arguments of `SystemKernels` by name. `jobs`: the transfers of a run without draws,
     by PE and channel."""
@@ -206,10 +261,13 @@ class PerturbedKernels(OnSystem, SystemKernels):
         keys = given["system"]["pe"]["ipcq"]
         slots = keys["slots"] - draws.value("credits", "queues", 1, keys["slots"] - 1)
         pe = given["system"]["pe"] | {"ipcq": keys | {"slots": slots}}
-        SystemKernels.__init__(self, **given | {"system": given["system"] | {"pe": pe}})
+        self.build_kernels(given | {"system": given["system"] | {"pe": pe}})
         self.jobs = jobs
         self.latest: dict[str, int] = {}  # by PE: when its last launch arrives
         self.change(draws)
+
+    def build_kernels(self, given: dict[str, Any]) -> None:
+        SystemKernels.__init__(self, **given)
 
     def _may_start(self, cycle: int, engine: DmaEngine | ServiceEngine) -> bool:
         return True  # launches arrive later instead
@@ -222,6 +280,13 @@ class PerturbedKernels(OnSystem, SystemKernels):
     def _more_head(self, job: DmaJob) -> int:
         name, number = job.number
         return self.draws.value("latency", name, number, self.draws.latency) if number < self.jobs.get(name, 0) else 0
+
+
+class PerturbedFlitKernels(WithRouters, PerturbedKernels, FlitKernels):
+    """Kernels on a system with routers. `given` has its `mesh`, too."""
+
+    def build_kernels(self, given: dict[str, Any]) -> None:
+        FlitKernels.__init__(self, **given)
 
 
 class OrderedControl(Control):

@@ -12,38 +12,21 @@ from hypothesis import strategies as st
 
 from kernbench import Machine, load_config, load_program
 from kernbench.sim_engine.recording import TraceOptions
-from kernbench.topology.builder import build_topology
 from kernbench.trace.reader import open_trace
 from kernbench.trace.validate import validate
 from kernbench.trace.why import explain
-from tests.machine_strategies import Draw, machines
+from tests.machine_strategies import Draw, drawn_routers, machines
 from tests.oracles.ref_flit_transfers import FlitSimulation, FlitSystem, Routed, simulate_flits
 from tests.oracles.ref_machine import completed
 from tests.property.test_differential import assert_same, outcome
 from tests.property.test_system_differential import assert_same as assert_same_system
 from tests.property.test_why import check_commands, check_path
 from tests.strategies import programs
-from tests.system_roads import PlainRoads
+from tests.system_roads import PlainRoads, mesh_of
 from tests.systems_of_pes import systems_of_pes
 
 RELAXED = settings(deadline=None, suppress_health_check=list(HealthCheck))
 System = tuple[dict[str, Any], dict[str, Any]]
-
-
-def routers(draw: Draw, width: int, link: float, channels: int = 1) -> dict[str, Any]:
-    """The section `flit` for banks and links of so many bytes, with at least so many virtual channels."""
-    flit = draw(st.sampled_from([None, None, 8, 16, 64, 5]))
-    packet = draw(st.integers(1, 5))
-    nbytes = packet * (flit or -(-int(link * 2) // 2))
-    spec: dict[str, Any] = {
-        "packet_flits": packet,
-        "window_packets": 1 + max(1, -(-width // max(nbytes, 1))) + draw(st.integers(0, 4)),
-        "channels": draw(st.integers(channels, 4)),
-        "depth": draw(st.integers(1, 4)),
-        "switch_cycles": draw(st.integers(0, 2)),
-        "credit_cycles": draw(st.integers(0, 2)),
-    }
-    return spec if flit is None else spec | {"flit_bytes": flit}
 
 
 @st.composite
@@ -51,7 +34,7 @@ def flit_systems(draw: Draw) -> System:
     """A machine with a mesh of routers, and a program."""
     machine = draw(machines().filter(lambda one: "noc" in one))
     noc, spm = machine["noc"], machine.get("spm", {})
-    noc |= {"model": "flit", "flit": routers(draw, spm.get("bank_width_bytes", 16), noc.get("link_bytes_per_cycle", 64))}
+    noc |= {"model": "flit", "flit": drawn_routers(draw, spm.get("bank_width_bytes", 16), noc.get("link_bytes_per_cycle", 64))}
     return machine, draw(programs(machine))
 
 
@@ -88,26 +71,8 @@ def flit_systems_of_pes(draw: Draw) -> System:
     system["max_cycles"] = min(system.get("max_cycles", 3000), 3000)
     mesh = system["cube"]["mesh"]
     width, link = system["pe"].get("spm", {}).get("bank_width_bytes", 16), mesh["link"].get("bytes_per_cycle", 128)
-    mesh |= {"model": "flit", "flit": routers(draw, width, link, 2)}
+    mesh |= {"model": "flit", "flit": drawn_routers(draw, width, link, 2)}
     return system, program
-
-
-def mesh_of(config: Any) -> tuple[list[tuple[str, str, int, int, Any]], dict[str, list[str]]]:
-    """Links between routers, and what is beside each router: what they are is not the reference's question."""
-    topology = build_topology(config)
-    at = {node.id: node for node in topology.nodes}
-    beside: dict[str, list[str]] = {node.id: [] for node in topology.nodes if node.kind == "router"}
-    links = []
-    for edge in topology.edges:
-        a, b = at[edge.source], at[edge.target]
-        if edge.source in beside and edge.target in beside:
-            side = (0 if b.x_mm > a.x_mm else 1) if b.x_mm != a.x_mm else (2 if b.y_mm > a.y_mm else 3)
-            links.append((edge.source, edge.target, side, edge.cycles, edge.bytes_per_cycle))
-    rank = {node.id: k for k, node in enumerate(topology.nodes)}
-    for router, found in beside.items():
-        near = {edge.target for edge in topology.edges if edge.source == router} - beside.keys()
-        found += sorted(near, key=rank.__getitem__)
-    return links, beside
 
 
 def check_of_pes(system: System) -> None:

@@ -26,8 +26,7 @@ from kernbench.trace.why import explain
 from kernbench.triton_emu.kernel_system import kernel_system
 from kernbench.triton_emu.launch import PeWork
 from tests.cache_strategies import give_cache
-from tests.machine_strategies import Draw
-from tests.property.test_flit_machines import routers
+from tests.machine_strategies import Draw, drawn_routers
 from tests.property.test_why import check_commands, check_path
 from tests.queues import idle, now, ring
 from tests.row_strategies import controllers, row_buffers
@@ -81,7 +80,7 @@ def systems(draw: Draw) -> dict[str, Any]:
         else:
             hbm["row_buffer"] = draw(row_buffers(size, burst))
     if kind == "flit":
-        mesh |= {"model": "flit", "flit": routers(draw, width, mesh["link"]["bytes_per_cycle"], 2)}
+        mesh |= {"model": "flit", "flit": drawn_routers(draw, width, mesh["link"]["bytes_per_cycle"], 2)}
     elif draw(st.booleans()):
         cached: dict[str, Any] = {}
         give_cache(draw, cached)

@@ -11,13 +11,15 @@ from hypothesis import strategies as st
 
 from kernbench import Machine, load_config, load_program
 from kernbench.sim_engine.perturbation import Perturbed, Ranges, SeededDraws, perturbed
+from tests.addition_strategies import npus_with_every_addition, systems_with_every_addition
 from tests.machine_strategies import Draw
 from tests.oracles.ref_perturbed import Draws, simulate_perturbed, simulate_perturbed_system
 from tests.property.test_differential import assert_same, outcome
 from tests.property.test_system_differential import assert_same as assert_same_system
+from tests.reached import has_routers
 from tests.sampled import sampled_from
 from tests.strategies import systems
-from tests.system_roads import PlainRoads
+from tests.system_roads import PlainRoads, mesh_of
 from tests.systems_of_pes import systems_of_pes
 
 RELAXED = settings(deadline=None, suppress_health_check=list(HealthCheck))
@@ -33,13 +35,13 @@ DRAWS = st.builds(
 
 @st.composite
 def npu_cases(draw: Draw) -> Case:
-    machine, program = draw(systems())
+    machine, program = draw(st.one_of(systems(), npus_with_every_addition()))
     return machine, program, draw(DRAWS)
 
 
 @st.composite
 def system_cases(draw: Draw) -> Case:
-    system, program = draw(systems_of_pes())
+    system, program = draw(st.one_of(systems_of_pes(), systems_with_every_addition()))
     return system, program, draw(DRAWS)
 
 
@@ -65,7 +67,9 @@ def check_npu(case: Case) -> None:
 
 def check_of_system(case: Case) -> None:
     system, program, draws = case
-    want = simulate_perturbed_system(system, program, PlainRoads(load_config(system)), draws)
+    config = load_config(system)
+    mesh = mesh_of(config) if has_routers(system) else ()
+    want = simulate_perturbed_system(system, program, PlainRoads(config), draws, mesh)
     for made in runs(case):
         assert_same_system(made, want)
 

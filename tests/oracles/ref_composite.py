@@ -95,7 +95,7 @@ class Composite:
                 token.readers.append((ring, filling))
                 token.places.append(self.rings[ring][filling % self.op.buffers])
                 if is_new:
-                    loads.append(self.pe.transfer("DMA_LOAD_TILE", where, tile, token.places[-1], self.op.channel))
+                    loads += self.pe.transfers("DMA_LOAD_TILE", where, tile, token.places[-1], self.op.channel)
             fetch = _bind(self._fetch, token)
             if loads:
                 self.pe.serve(Stage("DMA_READ", fetch, loads), self.pe.fewest("dma"))
@@ -164,8 +164,8 @@ class Composite:
 
     def _write(self, token: Token, cycle: int) -> None:
         assert token.out is not None
-        job = self.pe.transfer("DMA_STORE_TILE", self.op.out, token.out, token.result, self.op.channel)
-        self.pe.serve(Stage("DMA_WRITE", _bind(self._written, token), [job]), self.pe.fewest("dma"))
+        jobs = self.pe.transfers("DMA_STORE_TILE", self.op.out, token.out, token.result, self.op.channel)
+        self.pe.serve(Stage("DMA_WRITE", _bind(self._written, token), jobs), self.pe.fewest("dma"))
 
     def _written(self, token: Token, cycle: int) -> None:
         self.in_use.remove(token.result)

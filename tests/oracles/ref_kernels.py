@@ -106,6 +106,10 @@ class Kernels(Simulation):
     host: Host
     moved: dict[str, int]  # transfers that were submitted, by PE and number of the channel
 
+    def memory_of(self, address: int) -> Any:
+        """The memory, or slice of HBM, that holds a byte."""
+        return None
+
     def way_to(self, tl: Tl) -> int:
         """[cycle] From the M_CPU to a processor."""
         return 0
@@ -207,6 +211,9 @@ class SystemKernels(Kernels, SystemSimulation):
 
     def _build(self, system: dict[str, Any], program: dict[str, Any], roads: Roads) -> None:
         SystemSimulation.__init__(self, system, program, roads)
+
+    def memory_of(self, address: int) -> Any:
+        return self.site.roads.memory(address)
 
     def m_cpu_of(self, tl: Tl) -> str:
         return _m_cpu(tl.pe.name)

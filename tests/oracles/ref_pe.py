@@ -55,7 +55,9 @@ class Stage:
 
 
 class Engines(Protocol):
-    """The simulation that the PE belongs to."""
+    """The simulation that the PE belongs to. `memory_of`: the memory, or slice of HBM, that holds a byte."""
+
+    memory_of: Callable[[int], Any]
 
     machine: dict[str, Any]
     record_of: dict[int, Record]
@@ -215,8 +217,36 @@ class Pe:
         line, rest = divmod(address, spm.width)
         return {f"{name}_bank": line % spm.banks, f"{name}_offset": line // spm.banks * spm.width + rest}
 
+    def transfers(
+        self, opcode: str, tensor: int, tile: Rows, place: int, channel: str = "act_weight"
+    ) -> list[dict[str, Any]]:
+        """A tile between memories and scratchpad, divided at the ends of slices."""
+        first = tensor + tile.offset
+        fits = [self._in_one_slice(first, first + i * tile.stride + tile.row_bytes - 1) for i in range(tile.rows)]
+        if all(fits):
+            return [self.transfer(opcode, tensor, tile, place, channel)]
+        inside = fits.index(False)
+        parts = [tile._replace(rows=inside)] if inside else self._halves(tensor, tile._replace(rows=1))
+        done = max(1, inside)
+        if done < tile.rows:
+            parts.append(tile._replace(offset=tile.offset + done * tile.stride, rows=tile.rows - done))
+        jobs = []
+        for part in parts:
+            jobs += self.transfers(opcode, tensor, part, place, channel)
+            place += part.nbytes
+        return jobs
+
+    def _in_one_slice(self, first: int, last: int) -> bool:
+        return self.run.memory_of(first) == self.run.memory_of(last)
+
+    def _halves(self, tensor: int, row: Rows) -> list[Rows]:
+        """A row that crosses the end of a slice, before and behind it."""
+        first = tensor + row.offset
+        before = next(n for n in range(1, row.row_bytes) if not self._in_one_slice(first, first + n))
+        return [row._replace(row_bytes=before), row._replace(offset=row.offset + before, row_bytes=row.row_bytes - before)]
+
     def transfer(self, opcode: str, tensor: int, tile: Rows, place: int, channel: str = "act_weight") -> dict[str, Any]:
-        """A tile between memory and scratchpad. Its aligned bytes end inside the scratchpad."""
+        """A tile between a memory and scratchpad. Its aligned bytes end inside the scratchpad."""
         rows = [(tensor + tile.offset + i * tile.stride, tile.row_bytes) for i in range(tile.rows)]
         travel = sum(nbytes for _, nbytes in aligned_rows(rows, self.run.machine["dma"]["alignment_bytes"]))
         moved = {"num_elements": tile.nbytes}

@@ -175,7 +175,7 @@ class Tl:
         jobs = []
         parts = [Rows(0, 1, tile.nbytes, 0)] if strides is None else _parts(tile.shape, strides, BITS[tile.dtype] // 8)
         for part in parts:
-            jobs.append(self.pe.transfer(opcode, addr, part, place, channel))
+            jobs += self.pe.transfers(opcode, addr, part, place, channel)
             place += part.nbytes
         return jobs
 

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kernbench.cmdq import Program
+from kernbench.common.naming import parse_pe
 from kernbench.components.builtin.switch_queue import SwitchQueueForm
 from kernbench.config import SystemConfig, load_config
 from kernbench.sim_engine.machine import Machine
@@ -24,13 +25,13 @@ from kernbench.triton_emu.queues import NeighbourTable
 from tests import queues
 from tests.machine_strategies import Draw
 from tests.oracles.ref_kernels import FlitKernels, SystemKernels, Through
-from tests.oracles.ref_perturbed import Draws, PerturbedKernels
+from tests.oracles.ref_perturbed import Draws, PerturbedFlitKernels, PerturbedKernels
 from tests.oracles.ref_queues import Protocol
 from tests.oracles.ref_tl import Launch, Tl
-from tests.property.test_flit_machines import mesh_of
 from tests.property.test_kernels_on_systems import systems
+from tests.reached import has_routers
 from tests.sampled import sampled_from
-from tests.system_roads import PlainRoads
+from tests.system_roads import PlainRoads, mesh_of
 
 RELAXED = settings(deadline=None, suppress_health_check=list(HealthCheck))
 SHAPES = ((8, 8), (4, 16), (1, 1), (3, 5), (16, 16), (1, 40), (7, 9))
@@ -38,8 +39,8 @@ DTYPES = ("f32", "f16")
 CHANNELS = ("act_weight", "act_weight", "kv_load", "kv_store")
 STRIDED = ((8, 8), (3, 5), (2, 3, 4), (1, 9), (6, 1), (2, 1, 3), (7,), (3, 2, 2, 2))
 KINDS = (
-    "load", "load", "strided", "store", "scatter", "math", "math", "dot", "gemm", "elements", "send", "send", "send", "idle",
-    "wait", "wait_all", "free",
+    "load", "load", "strided", "store", "scatter", *["across", "store_across"] * 2, "math", "math", "dot", "gemm", "gemm",
+    "elements", "send", "send", "send", "idle", "wait", "wait_all", "free",
 )  # fmt: skip
 INPUT, OUTPUT = 2048, 1 << 14  # [B] from the start of a slice
 
@@ -148,9 +149,8 @@ DRAWS = st.builds(Draws, st.integers(0, 2**64 - 1), *LATE, st.just(Fraction(1, 4
 
 @st.composite
 def perturbed_cases(draw: Draw) -> tuple[Case, Draws]:
-    """A case without routers, and draws."""
-    fluid = cases().filter(lambda case: "flit" not in case.system["cube"]["mesh"])
-    return draw(st.one_of(fluid, switched_cases())), draw(DRAWS)
+    """A case, and draws."""
+    return draw(st.one_of(cases(), switched_cases())), draw(DRAWS)
 
 
 def links_of(parts: list[Part], ranks: int) -> tuple[dict[int, dict[Any, Any]], dict[tuple[int, int], tuple[int, str, str]]]:
@@ -180,6 +180,7 @@ class Work(NamedTuple):
     ways: dict[tuple[int, int], tuple[int, str, str]]
     seen: list[tuple[int, int, int]]
     through: tuple[Through, ...] = ()
+    ends: tuple[int, ...] = ()  # of each rank the end of the slice next to it, if another slice follows there
 
 
 def kernel(work: Work, tl: Any) -> None:
@@ -193,6 +194,9 @@ def kernel(work: Work, tl: Any) -> None:
         mine = own == tl.rank
         have = shapes[own]
         kind = step.kind if have or step.kind in ("gemm", "elements", "idle", "through") else "load"
+        end = work.ends[step.j % len(work.ends)] if work.ends else 0
+        if kind in ("across", "store_across") and not end:
+            kind = "load" if kind == "across" else "store"
         place = work.places[step.j % ranks] + 4 * (0, 16, 1, 128, 3, 256, 7)[step.j % 7]
         first, other = (step.i % len(have), step.j % len(have)) if have else (-1, -1)
         if kind == "load":
@@ -200,16 +204,22 @@ def kernel(work: Work, tl: Any) -> None:
             have.append((shape, dtype))
             if mine:
                 tiles.append(tl.load(place, shape, dtype, wait=step.flag, channel=CHANNELS[step.k % 4]))
-        elif kind == "strided":
+        elif kind in ("strided", "across"):
             shape, dtype = STRIDED[step.i % len(STRIDED)], DTYPES[step.k % 2]
             have.append((shape, dtype))
             strides = _strides(shape, dtype, step.j)
             if mine:
                 how = {"wait": step.flag, "channel": CHANNELS[step.k % 4]}
-                tiles.append(tl.load(place + 8192, shape, dtype, strides=strides, **how))
+                if kind == "across":
+                    tiles.append(tl.load(_before(end, step), shape, dtype, strides=strides if step.i % 3 else None, **how))
+                else:
+                    tiles.append(tl.load(place + 8192, shape, dtype, strides=strides, **how))
         elif kind == "scatter" and mine:
             strides = _strides(*have[first], step.j, overlap=False)
             done.append(tl.store(place + OUTPUT, tiles[first], strides=strides, wait=step.flag, channel=CHANNELS[step.k % 4]))
+        elif kind == "store_across" and mine:
+            strides = _strides(*have[first], step.j, overlap=False) if step.i % 3 else None
+            done.append(tl.store(_before(end, step), tiles[first], strides=strides, wait=step.flag))
         elif kind == "store" and mine:
             done.append(tl.store(place + OUTPUT, tiles[first], wait=step.flag, channel=CHANNELS[step.k % 4]))
         elif kind == "math":
@@ -234,7 +244,8 @@ def kernel(work: Work, tl: Any) -> None:
                 if mine:
                     tiles.append(tl.dot(tiles[a], tiles[b]))
         elif kind == "gemm" and mine:
-            done.append(_gemm(tl, step, place, work.places[step.k % ranks] + OUTPUT, have, tiles))
+            first_operand = _before(end, step) if end and step.k % 2 else place
+            done.append(_gemm(tl, step, first_operand, work.places[step.k % ranks] + OUTPUT, have, tiles))
         elif kind == "elements" and mine:
             done.append(_elements(tl, step, place, work.places[step.k % ranks] + OUTPUT))
         elif kind == "send" and ranks > 1 and _peer(step, ranks) in work.ranks:
@@ -252,6 +263,11 @@ def kernel(work: Work, tl: Any) -> None:
             if mine:
                 del tiles[other]
         work.seen.append((tl.rank, now(tl), address(tl, tiles)))
+
+
+def _before(end: int, step: Step) -> int:
+    """An address a little before the end of a slice."""
+    return end - 4 * (1 + step.k % 40)
 
 
 def _strides(shape: tuple[int, ...], dtype: str, number: int, overlap: bool = True) -> tuple[int, ...]:
@@ -394,6 +410,14 @@ def places_of(config: SystemConfig, pes: list[str]) -> list[int]:
     return [-(-roads.home(pe, "hbm")[0] // (64 * align)) * 64 * align for pe in pes]
 
 
+def ends_of(config: SystemConfig, pes: list[str]) -> tuple[int, ...]:
+    """The ends of the slices next to the ranks behind which a stack goes on, if aligned transfers may end there."""
+    roads, align = PlainRoads(config), config.pe.dma.alignment_bytes
+    homes = [roads.home(pe, "hbm") for pe in pes]
+    last = [roads.resolver.address(*parse_pe(pe)[:2], config.slices - 1) for pe in pes]
+    return tuple(end for (first, end), of_last in zip(homes, last, strict=True) if first < of_last and end % align == 0)
+
+
 def times_of(config: SystemConfig, case: Case, *, walk: str = "fast", skip: bool = True, step: int = 0) -> dict[str, Any]:
     """The launches in kernbench. `step`: look at the machine after so many cycles, again and again."""
     places = places_of(config, case.pes)
@@ -402,13 +426,16 @@ def times_of(config: SystemConfig, case: Case, *, walk: str = "fast", skip: bool
     store = MemoryStore()
     for place in set(places):
         store.write("hbm", place, np.ones(1 << 14, np.float32))
+    for end in set(ends_of(config, case.pes)):
+        store.write("hbm", end - 4096, np.ones(4096, np.float32))
     log = OpLogger(store)
 
     def body() -> None:
         for part in case.parts:
             if part.after:
                 system.host.wait(*(system.launches[number] for number in part.after))
-            work, grid = Work(part.plan, part.ranks, places, ways, seen, case.through), tuple(range(part.programs))
+            work = Work(part.plan, part.ranks, places, ways, seen, case.through, ends_of(config, case.pes))
+            grid = tuple(range(part.programs))
             shares = [PeWork(case.pes[rank], kernel, (work,), grid, (part.programs,)) for rank in part.ranks]
             system.host.launch("it", shares)
         if case.waits:
@@ -450,20 +477,18 @@ def oracle_of(config: SystemConfig, case: Case) -> tuple[dict[str, Any], list[tu
     seen: list[tuple[int, int, int]] = []
     launches = []
     for part in case.parts:
-        work = Work(part.plan, part.ranks, places, ways, seen, case.through)
+        work = Work(part.plan, part.ranks, places, ways, seen, case.through, ends_of(config, case.pes))
         launches.append(Launch(part.ranks, partial(kernel, work), part.programs, part.after))
-    given = {"system": case.system, "pes": case.pes, "launches": launches, "links": table, "memory": places}
+    given = {"system": case.system, "pes": case.pes, "launches": launches, "links": table}
+    given["memory"] = [*places, *ends_of(config, case.pes)]
     given |= {"roads": PlainRoads(config), "protocol": case.protocol, "through": case.through, "waits": case.waits}
-    return given, seen
+    return given | ({"mesh": mesh_of(config)} if has_routers(case.system) else {}), seen
 
 
 def check(case: Case) -> None:
     config = load_config(case.system, kind=SystemConfig)
     given, seen = oracle_of(config, case)
-    if "flit" in case.system["cube"]["mesh"]:
-        reference: SystemKernels = FlitKernels(mesh_of(config), **given)
-    else:
-        reference = SystemKernels(**given)
+    reference = FlitKernels(**given) if "mesh" in given else SystemKernels(**given)
     check_same(config, case, reference.run(), seen)
 
 
@@ -498,10 +523,11 @@ def check_same(
 def check_perturbed(case: tuple[Case, Draws]) -> None:
     of, draws = case
     config = load_config(of.system, kind=SystemConfig)
-    none = SystemKernels(**oracle_of(config, of)[0])
+    given, _ = oracle_of(config, of)
+    none = FlitKernels(**given) if "mesh" in given else SystemKernels(**given)
     none.run()
     given, seen = oracle_of(config, of)
-    want = PerturbedKernels(draws, given, none.moved).run()
+    want = (PerturbedFlitKernels if "mesh" in given else PerturbedKernels)(draws, given, none.moved).run()
     check_same(config, of, want, seen, draws, none.moved)
 
 

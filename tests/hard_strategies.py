@@ -181,9 +181,9 @@ DISTRIBUTIONS: dict[str, Distribution] = {
     "cached_pes": Distribution(cached_systems_of_pes(), lambda seen: seen.hits > 0 and seen.scratchpads > 1, 20),
     "pes": Distribution(systems_of_pes(), lambda seen: seen.scratchpads > 1 and seen.denials > 0, 15),
     "rows_of_pes": Distribution(row_systems_of_pes(), lambda seen: seen.scratchpads > 1 and seen.bursts > 0, 30),
-    "every_addition": Distribution(npus_with_every_addition(), _all_at_work, 40),
+    "every_addition": Distribution(npus_with_every_addition(), _all_at_work, 25),
     "every_addition_of_pes": Distribution(
-        systems_with_every_addition(), lambda seen: seen.scratchpads > 1 and _all_at_work(seen), 30
+        systems_with_every_addition(), lambda seen: seen.scratchpads > 1 and _all_at_work(seen), 20
     ),
     "combined": Distribution(combined_systems(changed(None)), lambda seen: seen.cycles > 0, 70),
     "combined_pes": Distribution(combined_systems_of_pes(), lambda seen: seen.scratchpads > 1, 60),

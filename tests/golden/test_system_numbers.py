@@ -216,3 +216,14 @@ def test_equal_ranges_of_two_scratchpads_do_not_overlap() -> None:
     run = machine([pair("DMA_SEND_TILE", PE1, PE0, 64), pair("DMA_SEND_TILE", PE1, PE2, 64)], check_overlap="error")
     run.run()
     assert run.status == "done"
+
+
+def test_a_send_that_the_banks_limit_keeps_the_share_of_one_row_of_banks() -> None:
+    """A row of banks has 8 bytes, so a send alone moves 8 of its 16 bytes per cycle, from cycle 9 on. The load takes the cycles 10
+    to 17. Three sends join in cycle 18 + 9, when 144 bytes have moved, and each gets 4 bytes per cycle: the kept 8 bytes and the
+    share let the first send move 8 bytes twice, and then 4. In cycle 39 the others have moved 48 bytes, and share what is left.
+    """
+    later = [{**pair("DMA_SEND_TILE", PE0, PE1, 64), "deps_before": [1]} for _ in range(3)]
+    first = pair("DMA_SEND_TILE", PE0, PE1, 144 + 2 * 8 + 10 * 4)
+    ends = [27 + 2 + 10, 10 + 64 // 8, *[39 + 3] * 3]
+    check_ends([first, move("DMA_LOAD_TILE", PE0, 0, 64), *later], ends, num_banks=2, bank_width_bytes=4, ports=4)

@@ -134,6 +134,13 @@ def test_a_store_through_a_line_that_is_there_keeps_it_clean() -> None:
     assert run(machine(), program(*moves))["counters"]["llc"]["write_backs"] == 2
 
 
+@pytest.mark.parametrize("write", ["through", "back"])
+def test_a_store_to_a_line_that_is_there_makes_it_the_youngest(write: str) -> None:
+    moves = [move(0, LINE), move(LINE, LINE), move(0, LINE, store=True), move(2 * LINE, LINE), move(0, LINE)]
+    llc = run(machine({"write": write}), program(*moves))["counters"]["llc"]
+    assert (llc["hits"], llc["misses"]) == (2, 3)
+
+
 def test_a_line_that_two_rows_touch_is_looked_up_twice() -> None:
     rows = {**move(0, 1), "rows": 2, "row_elements": 64, "stride_bytes": 64}
     del rows["num_elements"]

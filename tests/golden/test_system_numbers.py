@@ -219,9 +219,10 @@ def test_equal_ranges_of_two_scratchpads_do_not_overlap() -> None:
 
 
 def test_a_send_that_the_banks_limit_keeps_the_share_of_one_row_of_banks() -> None:
-    """A row of banks has 8 bytes, so a send alone moves 8 of its 16 bytes per cycle, from cycle 9 on. The load takes the cycles 10
-    to 17. Three sends join in cycle 18 + 9, when 144 bytes have moved, and each gets 4 bytes per cycle: the kept 8 bytes and the
-    share let the first send move 8 bytes twice, and then 4. In cycle 39 the others have moved 48 bytes, and share what is left.
+    """A row of banks has 8 bytes, so a send alone moves 8 of its 16 bytes per cycle, from cycle 9 on. The load takes the cycles
+    10 to 17. Three sends join in cycle 18 + 9, when 144 bytes have moved, and each gets 4 bytes per cycle. With the kept 8
+    bytes and its share, the first send moves 8 bytes twice, and then 4. In cycle 39 the others have moved 48 bytes, and share
+    the link.
     """
     later = [{**pair("DMA_SEND_TILE", PE0, PE1, 64), "deps_before": [1]} for _ in range(3)]
     first = pair("DMA_SEND_TILE", PE0, PE1, 144 + 2 * 8 + 10 * 4)

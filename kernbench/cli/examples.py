@@ -44,7 +44,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "config init": (("start from a preset", "config init mine.yaml --from npu_server"),),
     "config keys": (("keys of scratchpads", "config keys 'spm.*'"),),
     "config energy": (("energies of a process", "config energy npu_mobile --table 7nm --dram lpddr"),),
-    "config show": (("values that a change overrides", "config show npu_server --set spm.ports=2"),),
+    "config show": (("values that a change overrides", "config show npu_server --set te.engines=8"),),
     "config check": (("check a machine file", "config check mine.yaml"),),
     "config list": (("all presets, chips and boards", "config list"),),
     "topology show": (("nodes of a system", "topology show -c sip_4x4"),),

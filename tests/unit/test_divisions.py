@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import astuple, replace
 from itertools import pairwise
 from pathlib import Path
@@ -21,6 +21,7 @@ from kernbench.common.dtypes import Array
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import ceil_div
 from kernbench.config import load_config
+from kernbench.config.kinds import as_npu
 from kernbench.sim_engine.data_executor import DataExecutor
 from kernbench.sim_engine.machine import Machine
 from kernbench.sim_engine.memory_store import MemoryStore
@@ -29,7 +30,9 @@ from kernbench.workloads.blocks.division import Blocks
 from kernbench.workloads.blocks.programs import SEARCHED, BlockPrograms, programs_of
 from kernbench.workloads.blocks.search import tried_blocks
 from kernbench.workloads.layer.dram import Span
+from kernbench.workloads.layer.projections import PartialRows
 from kernbench.workloads.limit import StoppedError
+from kernbench.workloads.llm.reductions import additions
 from kernbench.workloads.llm.run import run_program
 from kernbench.workloads.llm.steps import ComparedPlanners, Job, LlmPrograms, Segment
 from kernbench.workloads.models.files import load_model
@@ -48,7 +51,7 @@ DIVISIONS = [
     Blocks(ROWS, part_rows=24, slices=4),
     Blocks(ROWS, ring=4, extra=2, slices=2),
     Blocks(ROWS, ring=4, extra=1, slices=8, part_rows=16, shares_latents=1),
-    Blocks(ROWS, part_rows=16, slices=2, loads=1, ahead=1, halved=2, part_router=1),
+    Blocks(ROWS, part_rows=16, slices=2, loads=1, ahead=1, halved=2, part_router=1, tiles=3),
     Blocks(ROWS, ring=4, part_rows=16, part_products=1, loads=1),
     Blocks(ROWS, ring=5, part_rows=24, part_products=1),
 ]
@@ -162,20 +165,45 @@ def test_the_last_slice_is_halved(made: Any) -> None:
     assert sum(one.n for one in products) == hidden * len(products) / 4
 
 
-@pytest.mark.parametrize("loads", [1, 3])
-def test_with_few_loads_in_progress_weights_of_the_mixer_arrive_in_order(made: Any, loads: int) -> None:
-    """A small load that began after a large one may end before it. Loads behind both then wait for the large one, too."""
-    blocks = Blocks(ROWS, ring=4, loads=loads)
+def paced(made: Any, blocks: Blocks, sizes: Sequence[int], *, network: bool = False) -> list[set[int]]:
+    """Of loads of weights with these sizes [64 KiB], those that each of them waits for, directly or not, by number."""
     programs, segment = made("heads", 2, blocks)
     emits, batch = programs._emitters(segment, Program("loads")), programs.batch_of(segment.step)
     layer = programs._layers(segment, emits, batch, blocks)[0]
+    if network:
+        layer.extend_weights()
     emit, jobs = layer.emit, list[int]()
-    for nbytes in (8, 1, 1, 1, 1, 1, 8, 8, 8, 8, 8, 8):
+    for nbytes in sizes:
         jobs.append(emit.load("weight", 8, Span(0, 1, nbytes << 16, nbytes << 16), len(jobs) << 18))
         layer._delay(jobs[-1], nbytes << 16, None)
-    waits = [set(emit.program.entries[job].deps_before) & set(jobs[:2]) for job in jobs]
-    first = next(some for some in waits if jobs[1] in some)
-    assert (jobs[0] in first) == (loads == 1)
+    found: list[set[int]] = []
+    for job in jobs:
+        direct = {jobs.index(one) for one in emit.program.entries[job].deps_before}
+        found.append(direct.union(*(found[one] for one in direct)))
+    return found
+
+
+@pytest.mark.parametrize("loads", [1, 3])
+def test_with_few_loads_in_progress_weights_of_the_mixer_arrive_in_order(made: Any, loads: int) -> None:
+    """A small load that began after a large one may end before it. All loads behind both then wait for the large one, too, not
+    only some of them."""
+    waits = paced(made, Blocks(ROWS, ring=4, loads=loads), (8, *[1] * 30))
+    assert all((some == set(range(len(some)))) == (loads == 1) for some in waits[-10:])
+
+
+def test_weights_arrive_in_order_until_the_ring_is_full_and_the_network_has_begun(made: Any) -> None:
+    """Weights of experts must not delay those of the mixer. Later, many transfers at a time keep the DRAM busy."""
+    blocks, sizes = Blocks(ROWS, ring=4, loads=1), [1] * 150
+    ordered, both = paced(made, blocks, sizes), paced(made, blocks, sizes, network=True)
+    different = next(number for number, some in enumerate(both) if some != ordered[number])
+    half = as_npu(MACHINE).spm.size_bytes // 2 >> 16
+    assert half - 8 < different < half + 16
+    assert len(both[-1]) < len(ordered[-1]) == max(ordered[-1]) + 1
+
+
+def test_more_tiles_keep_more_bytes_of_weights_in_progress(made: Any) -> None:
+    few, many = (paced(made, Blocks(ROWS, ring=4, tiles=tiles), [1] * 60) for tiles in (1, 4))
+    assert len(few[-1]) - len(many[-1]) >= 3
 
 
 @pytest.mark.parametrize("rows", [16, 24])
@@ -331,13 +359,17 @@ def test_a_search_keeps_each_value_that_saves_cycles(made: Any) -> None:
     """Of each kind of value, the first ones that fit are tried until one costs cycles."""
     _, segment = made("latent", 4, PLAIN)
     first, best = Blocks(ROWS, ring=4, part_rows=128), Blocks(ROWS, ring=5, part_rows=128, extra=3)
+    last = replace(best, slices=8, tiles=3)
     costs = {
-        Blocks(ROWS, ring=4): 100, first: 90, Blocks(ROWS, ring=4, part_rows=64): 91, replace(first, loads=1): 90,
+        Blocks(ROWS, ring=4): 100, first: 90, Blocks(ROWS, ring=4, part_rows=64): 91,
         replace(first, shares_latents=1): 90, replace(first, ahead=2): 92,
         replace(first, ring=6): 85, replace(first, ring=5): 88, replace(first, ring=6, extra=2): 86, best: 80,
         replace(best, extra=2): 85, replace(best, slices=4): 75, replace(best, slices=8): 70,
-        replace(best, slices=8, halved=2): 71, replace(best, slices=4, halved=4): 72,
-        replace(best, slices=8, part_router=1): 73, replace(best, slices=8, ring=6, extra=0): 74,
+        replace(best, slices=8, halved=2): 71, replace(best, slices=8, loads=1): 71,
+        replace(best, slices=8, part_router=1): 73, last: 69, replace(last, tiles=4): 70,
+        replace(last, ahead=2): 68, replace(last, ahead=2, part_rows=64): 67, replace(last, ahead=2, part_rows=48): 69,
+        replace(last, ahead=2, part_rows=64, slices=4, halved=4): 72,
+        replace(last, ahead=2, part_rows=64, ring=6, extra=0): 74,
     }  # fmt: skip
     found = dict(tried_blocks(Blocks(ROWS, ring=4), segment.shape, costs.get, parts=True))
     assert {blocks: cycles for blocks, cycles in found.items() if cycles is not None} == costs
@@ -363,6 +395,27 @@ def test_a_layer_that_does_not_fit_says_how_many_more_weights_would(made: Any) -
         fits.append(programs._cycles(segment, programs.batch_of(segment.step), Blocks(ROWS, ring=4, extra=extra)) is not None)
         assert fits[-1] or programs._room_for_more < extra
     assert fits[0] and not fits[-1] and programs._room_for_more == sum(fits)
+
+
+def test_sums_in_pairs_wait_for_fewer_additions(made: Any) -> None:
+    """Additions that wait for each other may each wait for a softmax of another part."""
+    for count in range(1, 9):
+        values, depth = dict.fromkeys(range(count + 1), 1), dict.fromkeys(range(count + 1), 0)
+        for place, other in additions(0, range(1, count + 1), pairs=True):
+            values[place] += values[other]
+            depth[place] = 1 + max(depth[place], depth[other])
+        assert values[0] == count + 1
+        assert depth[0] == count.bit_length()
+    assert list(additions(0, [1, 2, 3], pairs=False)) == [(0, 1), (0, 2), (0, 3)]
+    programs, segment = made("heads", 4, Blocks(ROWS, part_rows=16))
+    program, node = programs.segment_program(segment), programs.places[0].node
+    adds = [
+        one for one in program.entries
+        if isinstance(one, VeEntry) and one.node == node and one.meta["phase"] == "ALL_REDUCE"
+    ]  # fmt: skip
+    before, numbers = ancestors(program), {entry.id: number for number, entry in enumerate(program.entries)}
+    of_part = [numbers[one.id] for one in adds[:3]]
+    assert [[bool(before[i] >> j & 1) for j in of_part] for i in of_part] == [[False] * 3, [False] * 3, [True, True, False]]
 
 
 class Numbers:
@@ -480,6 +533,17 @@ class Numbers:
 @pytest.mark.parametrize("tp", [2, 4])
 def test_numbers_of_slices_and_parts_are_the_sums_over_all_pes(made: Any, tp: int, blocks: Blocks) -> None:
     """Phase 2 replays the products, transfers and additions of a program at their simulated times."""
+    check_numbers(made, tp, blocks)
+
+
+@pytest.mark.parametrize("tp", [2, 4])
+def test_numbers_of_sums_in_pairs_are_the_sums_over_all_pes(made: Any, tp: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kernbench.workloads.blocks.layer.PartialRows", lambda *a, **k: PartialRows(*a, **{**k, "pairs": True}))
+    check_numbers(made, tp, DIVISIONS[1])
+
+
+def check_numbers(made: Any, tp: int, blocks: Blocks) -> None:
+    """Replay the products, transfers and additions of a layer, and compare the sums behind its down projection."""
     programs, segment = made("heads", tp, blocks, bits=16)
     program = programs.segment_program(segment)
     numbers = Numbers(programs, program)

@@ -114,6 +114,7 @@ def _show_divisions(programs: BlockPrograms, *, as_json: bool, quiet: bool) -> i
             weights = "a few tiles" if not row["ring"] else f"{row['ring']}/8"
             weights += f" + {row['extra']}/8" if row["extra"] else ""
             weights += ", in order" if row["loads"] < LOADS else ""
+            weights += f", {row['tiles']} tiles in progress" if row["tiles"] > 1 else ""
             parts, slices = (str(row[name] or "whole") for name in ("part_rows", "slices"))
             parts += " with products" if row["part_products"] else ", also of the router" if row["part_router"] else ""
             parts += f", {row['ahead']} ahead" if row["ahead"] else ""

@@ -32,13 +32,14 @@ class Blocks:
     #: 1: each of these parts also has products of its own before the attention and in a network without experts. Their weights
     #: are loaded once, and sums of a part over PEs go behind those of the part before
     part_products: int = 0
-    #: of weights that are in progress, for each transfer of weights that hides the setup of others; with fewer than `LOADS`,
-    #: weights of the mixer arrive nearly in their order
+    #: of weights that are in progress, for each transfer of weights that hides the setup of others; fewer than `LOADS`: weights
+    #: arrive in their order, until the network has begun and they have filled the ring once
     loads: int = LOADS
     ahead: int = 0  #: parts whose scores run ahead of an output projection, at most; 0: all
     part_router: int = 0  #: 1: the router, and a network for all rows beside experts, have products for each of these parts
     #: the rows are in two halves, and so many 64ths of the experts are loaded once for each half; 0: not in halves
     twice: int = 0
+    tiles: int = 1  #: bytes of weights that are in progress at least, as tiles, where loads are not in order
     halved: int = 0  #: how often the last slice of columns is cut in half: its sum has nothing to run beside
 
 

@@ -32,9 +32,17 @@ from kernbench.workloads.transfers import LAYER_PART, in_flight, setup_bytes, ti
 _PIECE_BYTES = 64 << 10  #: activations and keys go through DMA in pieces of about this
 _TILE_KIB = (256, 128, 64, 32, 16, 8, 4, 2)
 SMALL = 4  #: small tiles of weights have this part of the bytes of others
-_UNORDERED = 3  #: earlier loads that may end after a later one, because they are larger
 Part = tuple[int, int, int]  #: rows of a product, the first one of its source, and the first one of its output
 Tile = tuple[int, int, int]  #: of a matrix in the scratchpad: its place, its first column and its columns
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """A load of weights."""
+
+    job: int
+    nbytes: int
+    waits: set[int] | None  #: earlier loads that it waits for; None if it may end before earlier ones
 
 
 def as_elements(count: int, bits: int) -> tuple[int, int]:
@@ -47,9 +55,9 @@ class WeightStream:
     """Weights that are loaded in turn."""
 
     ring: Ring
-    #: loads that the latest load does not wait for: their jobs and bytes
-    in_progress: deque[tuple[int, int]] = field(default_factory=deque)
-    ended: list[int] = field(default_factory=list)  #: the loads that it waits for
+    nbytes: int = 0  #: of all loads
+    in_progress: deque[Load] = field(default_factory=deque)  #: loads that the latest load does not wait for
+    ended: list[int] = field(default_factory=list)  #: those that it waits for; others that these wait for are left out
     #: matrices that are loaded together: the address of the latest ones in DRAM and in the scratchpad
     loaded: tuple[int, int] = -1, 0
 
@@ -82,7 +90,7 @@ class LayerEmitter(ABC):
         self._tile_bytes, of_weights = weight_ring(config, longest_column(shape), blocks.ring)
         self.paces = seat.shards * seat.groups > 1 and any(group.tokens > 1 for group in batch.groups)
         self.room_for_more = EIGHTHS  # eighths of the scratchpad that could hold further weights when the network begins
-        self._loads = blocks.loads
+        self._network_began = False
         self._skew = (config.spm.num_banks // 4 + 1) * line
         self._weights = WeightStream(Ring(Buffer("weights", 0, of_weights, 0, 0), line, self._skew))
         self.arena = Arena(ceil_div(of_weights, line) * line, size, line)
@@ -93,7 +101,7 @@ class LayerEmitter(ABC):
 
     def extend_weights(self) -> None:
         """Let the weights of the network also use bytes that the mixer has used, each as soon as the mixer has read it."""
-        self._loads = LOADS
+        self._network_began = True
         if self.blocks.extra:
             self.room_for_more = self.arena.largest * 8 // self.config.spm.size_bytes
             nbytes = self.config.spm.size_bytes * self.blocks.extra // 8
@@ -271,13 +279,23 @@ class LayerEmitter(ABC):
             self.emit.after(load, *wait)
         if not self.paces or not (self.prefetches or self.blocks.ring):
             return
-        stream = self._weights
-        stream.in_progress.append((load, nbytes))
-        least, left = self._loads * in_flight(self.config), sum(nbytes for _, nbytes in stream.in_progress)
-        while len(stream.in_progress) > least and left - stream.in_progress[0][1] >= self._tile_bytes:
-            before, ended = stream.in_progress.popleft()
-            stream.ended = [*stream.ended[-_UNORDERED:], before] if self._loads < LOADS else [before]
-            left -= ended
+        stream, config = self._weights, self.config
+        stream.nbytes += nbytes
+        full = self._network_began and stream.nbytes > stream.ring.buffer.nbytes
+        in_order, most = self.blocks.loads < LOADS and not full, self._tile_bytes * self.blocks.tiles
+        if in_order and not self.blocks.part_products:  # parts with products use all tiles in turn, none of them first
+            most = min(most, setup_bytes(config))
+        least = (self.blocks.loads if in_order else LOADS) * in_flight(config)
+        one = Load(load, nbytes, set() if in_order else None)
+        stream.in_progress.append(one)
+        left = sum(some.nbytes for some in stream.in_progress)
+        while len(stream.in_progress) > least and left - stream.in_progress[0].nbytes >= most:
+            before = stream.in_progress.popleft()
+            others = [] if before.waits is None else [job for job in stream.ended if job not in before.waits]
+            stream.ended = [*others, before.job]
+            left -= before.nbytes
+        if one.waits is not None:
+            one.waits.update(stream.ended)
         self.emit.behind(stream.ended)
 
     def _gemm(self, weight: Weight, rows: int, source: int, slot: int, out: int, k: int, n: int) -> None:

@@ -196,7 +196,7 @@ class BlockLayer(LayerEmitter):
                 made = attention.project(self, mixer, place, rows, "qkv")
                 parts = attention.in_parts(self, mixer, made, pieces, most)
         for out, first, count in parts:
-            yield from self._reduce(out, count, queued=self.blocks.part_products > 0)
+            yield from self._reduce(out, count, queued=self.blocks.part_products > 0, pairs=True)
             begin = self.act(first * self.hidden)
             self._add_to_stream(x + begin, out, count)
             self.norm(x + begin, count, place + begin)
@@ -261,9 +261,11 @@ class BlockLayer(LayerEmitter):
         self.arena.give(words, x, made[1])
         return made[0]
 
-    def _reduce(self, place: int, rows: int, width: int = 0, *, queued: bool = False) -> Iterator[Meeting]:
+    def _reduce(
+        self, place: int, rows: int, width: int = 0, *, queued: bool = False, pairs: bool = False
+    ) -> Iterator[Meeting]:
         """The partial sums that the shards add up. The shards wait for each other here. With --sp each shard gets the sum of
-        its own rows. `width`: [element] of the columns that are added up; 0: all. `queued`: as of `PartialRows`."""
+        its own rows. `width`: [element] of the columns that are added up; 0: all. `queued`, `pairs`: as of `PartialRows`."""
         shards, width = self.shape.shards, width or self.hidden
         line = self.config.spm.bank_width_bytes
         if self.splits_rows:
@@ -273,7 +275,7 @@ class BlockLayer(LayerEmitter):
             self.arena.give(room)
         elif shards > 1:
             room = self.arena.take((shards - 1) * chunk_bytes(self.act(rows * width), shards, line))
-            yield PartialRows(place, room, rows * width, dict(self.meta), queued=queued)
+            yield PartialRows(place, room, rows * width, dict(self.meta), queued=queued, pairs=pairs)
             self.arena.give(room)
 
     def _mix(self, mixer: Mixer, normed: int, pieces: Sequence[Piece], rows: int) -> Generator[Meeting, None, int]:

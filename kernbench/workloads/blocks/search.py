@@ -27,6 +27,7 @@ PART_ROWS = QUERY_TOKENS  #: [token] of a part of a block, at most
 FEWER_ROWS = 64, 48, 32  #: [token] of smaller parts: sums begin earlier, but have more messages
 LOADS = 1  #: loads of weights in progress while the first weights of the mixer are loaded, and in a layer of small parts
 AHEAD = 2  #: parts whose scores run ahead
+TILES = 3, 4, 6  #: tiles of weights that are in progress: transfers of slices are small
 HALVED = 2, 3, 4  #: how often the last slice is cut in half
 #: [token] of a part that has products of its own: small parts are added up soon, but have more messages
 PRODUCT_ROWS = PART_ROWS, 96, 64, 48, 32
@@ -106,8 +107,6 @@ def _kinds(shape: BlockShape, *, parts: bool) -> Iterator[Kind]:
     if parts and isinstance(block.ffn, Mlp):
         for ring in HALF_RINGS:
             yield partial(_with_products, ring=ring)
-    if parts and isinstance(block.ffn, Experts):
-        yield lambda best: [{"loads": LOADS}] if best.part_rows else []
     if parts and isinstance(block.mixer, LatentAttention) and block.mixer.q_rank:
         yield lambda _: [{"shares_latents": 1}]
     if parts and isinstance(block.ffn, Experts):
@@ -120,8 +119,13 @@ def _kinds(shape: BlockShape, *, parts: bool) -> Iterator[Kind]:
         yield lambda best: [{"slices": some} for some in SLICES if not _is_in_parts(best, shape)]
         yield lambda best: [{"halved": times} for times in HALVED if best.slices and not _is_in_parts(best, shape)]
     if parts and isinstance(block.ffn, Experts):
+        yield lambda best: [{"loads": LOADS}] if best.part_rows else []
         yield lambda best: [{"part_router": 1}] if best.part_rows else []
+        yield lambda _: [{"tiles": some} for some in TILES]
         # values that other values have made better
+        yield lambda best: [{"ahead": AHEAD}] if best.part_rows else []
+        yield lambda best: [{"part_rows": rows} for rows in FEWER_ROWS if rows < best.part_rows]
+        yield lambda best: [{"halved": best.halved + 1}] if HALVED[0] <= best.halved < HALVED[-1] else []
         yield lambda best: [{"slices": SLICES[0], "halved": HALVED[-1]}] if best.slices > SLICES[0] else []
         yield lambda best: [{"ring": best.ring + 1, "extra": 0}] if best.extra else []
 

@@ -31,6 +31,9 @@ class PartialRows(msgspec.Struct, frozen=True):
     name: str = "all-reduce"
     among: Among = "shards"
     queued: bool = False  #: its transfers go behind those of the queued sums before
+    #: partial sums are added in pairs, so that fewer additions wait for each other: each of them may wait for other vector
+    #: operations
+    pairs: bool = False
 
 
 def output_projection(layer: Layer) -> Iterator[PartialRows]:

@@ -172,16 +172,29 @@ def _direct(
                 own = parts[i].place + j * chunk
                 sends.send(0, i, j, (own, slot), sizes[j])
     for i, owner in enumerate(layers):
-        mine = parts[i].place + i * chunk
-        for turn in range(1, count):
+        arrived = [parts[i].room + turn * chunk for turn in range(count - 1)]
+        for place, other in additions(parts[i].place + i * chunk, arrived, pairs=parts[i].pairs):
             if sizes[i]:
-                owner.vector("add", sizes[i] * 8 // bits, 1, mine, mine, parts[i].room + (turn - 1) * chunk, **meta)
+                owner.vector("add", sizes[i] * 8 // bits, 1, place, place, other, **meta)
     for i in range(count):
         for turn in range(1, count):
             j = (i + turn) % count
             if sizes[i]:
                 own, its = parts[i].place + i * chunk, parts[j].place + i * chunk
                 sends.send(1, i, j, (own, its), sizes[i])
+
+
+def additions(own: int, arrived: Sequence[int], *, pairs: bool) -> Iterator[tuple[int, int]]:
+    """The additions by which a chunk and those that arrived become their sum, in the place of the first: one by one, or in
+    pairs, then in pairs of these sums, and so on."""
+    if not pairs:
+        yield from ((own, one) for one in arrived)
+        return
+    left = [own, *arrived]
+    while len(left) > 1:
+        kept = ceil_div(len(left), 2)
+        yield from zip(left, left[kept:], strict=False)
+        left = left[:kept]
 
 
 def _ring(

@@ -20,6 +20,7 @@ from kernbench.workloads.graphs.onnx.reference import verify_file
 from kernbench.workloads.graphs.planner import plan_with_cuts
 from kernbench.workloads.graphs.run import GraphProgram
 from kernbench.workloads.graphs.split import Splitter
+from kernbench.workloads.graphs.strips import product_strips
 from kernbench.workloads.graphs.verify import Verification
 from tests.onnx_models import Builder
 from tests.workload_programs import tiny_machine
@@ -165,3 +166,22 @@ def test_a_row_that_never_fits_is_refused() -> None:
     )  # fmt: skip
     with pytest.raises(InputError, match="must fit the scratchpad"):
         GraphProgram(graph, load_config(SMALL), 8)
+
+
+def test_a_product_whose_best_cut_is_too_long_is_several_programs() -> None:
+    """Each has the rows of one block of that cut, and the last one those that are left."""
+    machine, size = load_config(ONE_TRANSFER), (250, 256, 1024)
+    (whole,) = product_strips(*size, 8, machine)
+    cut = whole.program.plan.sizes[0].cut
+    assert (whole.rows, whole.count) == (250, 1) and cut is not None and 250 % cut.rows
+    found = product_strips(*size, 8, machine, len(whole.program.program.entries) // 4)
+    assert [(strip.rows, strip.count) for strip in found] == [(cut.rows, 250 // cut.rows), (250 % cut.rows, 1)]
+    assert [strip.program.program.entries[0].rows for strip in found] == [strip.rows for strip in found]  # of the left operand
+    total = sum(strip.count * _cycles_of(strip.program) for strip in found)
+    assert total == pytest.approx(_cycles_of(whole.program), rel=0.1)
+
+
+def _cycles_of(made: GraphProgram) -> int:
+    engine = Machine(made.target, made.program)
+    engine.run()
+    return engine.result().cycles

@@ -12,13 +12,13 @@ from math import isqrt
 from typing import Any
 
 from kernbench.common.errors import InputError
-from kernbench.config import load_config, machine_names
+from kernbench.common.units import ceil_div
+from kernbench.config import NpuConfig, load_config, machine_names
 from kernbench.config.kinds import as_npu
 from kernbench.validate.run import Runner
 from kernbench.validate.suite import Figure, Row, SuiteData
 from kernbench.workloads.blocks.programs import programs_of
-from kernbench.workloads.graphs.graph import Graph, Node, Tensor
-from kernbench.workloads.graphs.run import GraphProgram
+from kernbench.workloads.graphs.strips import product_strips
 from kernbench.workloads.llm.floor import floor_of
 from kernbench.workloads.llm.model import Model
 from kernbench.workloads.llm.steps import Job, LlmPrograms
@@ -76,25 +76,22 @@ def _row(case: str, share: Fraction, data: SuiteData, limit: str) -> Row:
 
 
 def product_share(machine: str, size: int, bits: int, runner: Runner) -> Fraction:
-    """The bound of a square product over its cycles."""
-    shape = size, size
-    tensors = {"a": Tensor("a", shape, bits, "input"), "b": Tensor("b", shape, bits, "weight"), "c": Tensor("c", shape, bits)}
-    graph = Graph("product", (Node("product", "MatMul", ("a", "b"), ("c",)),), tensors, {}, ("c",))
-    made = GraphProgram(graph, load_config(machine), bits)
-    _, dram, macs, _ = made.floor()
-    bound = max(dram, macs, least_traffic(made, size, bits))
-    return Fraction(bound, runner.cycles(made.program, made.target))
+    """The bound of a square product over its cycles. Programs that run for several parts of the rows run once here."""
+    strips = product_strips(size, size, size, bits, load_config(machine))
+    macs = sum(strip.count * strip.program.floor()[2] for strip in strips)
+    bound = max(macs, least_traffic(strips[0].program.machine, size, bits))
+    return Fraction(bound, sum(strip.count * runner.cycles(strip.program.program, strip.program.target) for strip in strips))
 
 
-def least_traffic(made: GraphProgram, size: int, bits: int) -> int:
+def least_traffic(machine: NpuConfig, size: int, bits: int) -> int:
     """[cycle] of the bytes that any schedule of a square product moves with the scratchpad of the machine.
 
     With room for S elements, at least 2 size^3 / sqrt(S) - 2 S elements are loaded (Smith et al., 2019), and size^2 are stored.
     """
-    dram, room = made.machine.dram, made.machine.spm.size_bytes * 8 // bits
+    dram, room = machine.dram, machine.spm.size_bytes * 8 // bits
     loaded = max(2 * size**2, 2 * size**3 // (isqrt(room) + 1) - 2 * room)
     rate = dram.capacity * dram.channels
-    return (loaded + size**2) * bits // 8 * rate.denominator // rate.numerator
+    return ceil_div((loaded + size**2) * bits // 8 * rate.denominator, rate.numerator)
 
 
 def largest_prefill(machine: str, data: SuiteData, runner: Runner) -> Prefill | None:

@@ -21,7 +21,7 @@ from kernbench.config.kinds import beyond_scratchpad
 from kernbench.config.schema import NpuConfig
 from kernbench.workloads.graphs.graph import Lowered, Pool, Product, Vector, Work, read_by
 from kernbench.workloads.graphs.sizes import COARSE, ELEMENTWISE, TILE_KIB, Grain, Level, Size, Sizes
-from kernbench.workloads.graphs.split import Splitter, can_be_cut
+from kernbench.workloads.graphs.split import MAX_JOBS, Splitter, can_be_cut
 from kernbench.workloads.scratchpad import BufferSpec, DoesNotFit, ScratchpadPlan
 from kernbench.workloads.transfers import load_cycles, tile_sizes
 
@@ -88,16 +88,19 @@ def plan_graph(lowered: Lowered, config: NpuConfig, grain: Grain = COARSE) -> Gr
     return next(plan for plan in plans if plan.least_cycles <= most)
 
 
-def plan_with_cuts(lowered: Lowered, config: NpuConfig, grain: Grain = COARSE) -> GraphPlan | None:
+def plan_with_cuts(
+    lowered: Lowered, config: NpuConfig, grain: Grain = COARSE, most: int = MAX_JOBS
+) -> GraphPlan | None:
     """The plan with the fewest estimated cycles in which the dimension k of a product is cut; None if there is none.
 
-    The dimension k is cut in products that do not fit otherwise, and in products that become faster.
+    The dimension k is cut in products that do not fit otherwise, and in products that become faster. `most`: entries of such a
+    product.
     """
     products = [work for _, work in lowered.jobs if isinstance(work, Product) and can_be_cut(work)]
     if not products:
         return None
     sizes = Sizes(lowered, config, grain)
-    splitter, plans = Splitter(sizes), []
+    splitter, plans = Splitter(sizes, most), []
     lives, same_place = _lives(lowered, sizes)
     for level, every in product(_levels(config), (False, True)):
         cut = _with_cuts(sizes, splitter, level, every=every)

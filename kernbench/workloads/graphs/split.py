@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from kernbench.workloads.graphs.sizes import Sizes
 
 SLABS = 2  #: slabs of the left operand in the scratchpad: one is loaded while the other is multiplied
-TILES = (1, 2, 3, 4, 6, 8, 16)  #: column tiles of a block that are tried
+TILES = (1, 2, 3, 4, 6, 8, 10, 12, 16, 20, 24, 32)  #: column tiles of a block that are tried
 PARTS = (*range(1, 21), 22, 24, 26, 28, 30, 32, 40, 48, 64, 96, 128, 256, 512, 1024)  #: blocks along the rows that are tried
 ALMOST = (101, 100)  #: cycles of a cut with fewer entries, over the least, as a fraction
-GAIN = (20, 19)  #: factor by which a product must become faster if the tiles of a slab are loaded at once
+GAIN = (50, 49)  #: factor by which a product must become faster if the tiles of a slab are loaded at once
 MAX_JOBS = 15 << 14  #: entries of a product that is cut so, at most: nearly those that a program may have
 
 
@@ -102,10 +102,10 @@ def can_be_cut(work: Product) -> bool:
 
 
 class Splitter:
-    """The best cut of products on a machine."""
+    """The best cut of products on a machine. `most`: entries of a product that is cut."""
 
-    def __init__(self, sizes: Sizes) -> None:
-        self.sizes, self.config = sizes, sizes.config
+    def __init__(self, sizes: Sizes, most: int = MAX_JOBS) -> None:
+        self.sizes, self.config, self.most = sizes, sizes.config, most
         dma, dram = self.config.dma, self.config.dram
         self.rate = float(dram.capacity * dram.channels)
         self.flows = dma.engines * min(dma.max_concurrent_transfers, dma.channels.act_weight.max_concurrent)
@@ -122,7 +122,7 @@ class Splitter:
         bits = tensors[work.a].bits, tensors[work.b].bits, tensors[work.out].bits
         key = (work.m, work.n, work.k, len(work.matrices), work.swapped, self.sizes.is_weight(work.b), bits, nbytes)
         if key not in self._known:
-            cuts = [cut for cut in self._cuts(work, bits, nbytes) if cut.entries(work) <= MAX_JOBS]
+            cuts = [cut for cut in self._cuts(work, bits, nbytes) if cut.entries(work) <= self.most]
             each, joined = (_shortest([cut for cut in cuts if cut.at_once == one], work) for one in (False, True))
             gains = joined is not None and (each is None or joined.cycles * GAIN[0] < each.cycles * GAIN[1])
             self._known[key] = joined if gains else each

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 from kernbench.ccl.contract import Shape
-from kernbench.ccl.cost import PASSES, Outline, Step
+from kernbench.ccl.cost import MESSAGE, PASSES, Outline, Step
 from kernbench.ccl.group_routes import Routes
 from kernbench.ccl.halving_doubling import ACTIVE, steps_of
 from kernbench.ccl.rings import Levels, Ring, flat_ring, grid_rings, level_rings
@@ -70,12 +70,14 @@ def _ring(
 
     def made(shape: Shape, kind: int, routes: Routes) -> Outline:
         n, ring = shape.ranks, flat_ring(kind, shape)
-        moved, hops = share(n), _both_ways(ring) if both else _hops_of([ring])
-        waits = _waits(moved, routes.times.shared * routes.loads(hops) * moved / (1 + both))
+        moved, hops, ways = share(n), _both_ways(ring) if both else _hops_of([ring]), 1 + both
+        waits = _waits(moved, routes.times.shared * routes.loads(hops) * moved / ways)
         (latency, sending), count = _latency(ring, routes), turns * (n - 1)
-        steps = [Step(latency, 1, PASSES * moved, waits)] * count
+        steps = [Step(latency, ways, PASSES * moved, waits)] * count
         how: dict[str, Any] = {"worked": (n - 1) * moved if adds else 0.0}
-        return _outline(steps, count, memory(n), moved, shape.sips > 1, adds, count * sending, **how)
+        how |= {"reused": count, "held": count * sending * routes.times.at_once}
+        sending += (ways - 1) * latency / routes.times.at_once  # only one direction crosses the longest hop
+        return _outline(steps, ways * count, memory(n), moved / ways, shape.sips > 1, adds, count * sending, **how)
 
     return made
 
@@ -192,6 +194,7 @@ def _chain(adds: bool) -> Form:
         how: dict[str, Any] = {"worked": float(min(2, half)), "chained": float(half)} if adds else {}
         busy = IN_AND_OUT + min(2, shape.ranks - 1)  # rank 0 loads and stores, and has one or two neighbours
         how["waits"] = max(0.0, far - busy)
+        how |= {"held": sending * routes.times.at_once, "ends": half * latency}
         return Outline(steps, 2, busy, 1.0, shape.sips > 1, True, sending, **how)
 
     return made
@@ -203,14 +206,21 @@ def _around(shape: Shape, kind: int, routes: Routes) -> Outline:
     far = routes.times.shared * routes.loads(_both_ways(ring))
     (latency, longest), at_once = _latency(ring, routes), routes.times.at_once
     # The blocks of a rank that travel in each step: those that have to go further, east and west.
-    travelling = [max(0, n // 2 - step) + max(0, (n - 1) // 2 - step) for step in range(n // 2)]
-    steps = [
-        Step(latency * max(1.0, many / at_once), many, PASSES * float(many), _waits(many, many * far / 2))
-        for many in travelling
-    ]
-    hops = sum(travelling)
+    travelling = [(n // 2 - step, max(0, (n - 1) // 2 - step)) for step in range(n // 2)]
+    steps = []
+    for ways in travelling:
+        many = sum(ways)
+        # A rank sends a block when it has used the next one that travels the same way.
+        turns = max(one / (one - 1) if one > 1 else 1.0 for one in ways)
+        waits = _waits(many, many * far / 2)
+        # While a rank has its limit of messages in flight, its engines begin and end other messages.
+        in_flight = latency * many / at_once - MESSAGE * many
+        steps.append(Step(max(latency * turns, in_flight), many, PASSES * float(many), waits))
+    hops = sum(map(sum, travelling))
     sending = hops * (latency / at_once + longest) / 2  # half of the messages of a rank beside the longest hop cross it
-    return _outline(steps, hops, 2.0 * n, 1.0, False, False, sending)
+    east = sum(one for one, _ in travelling)
+    how: dict[str, Any] = {"reused": east, "held": east * longest * at_once}
+    return _outline(steps, hops, 2.0 * n, 1.0, False, False, sending, **how)
 
 
 def _shift(shape: Shape, kind: int, routes: Routes) -> Outline:

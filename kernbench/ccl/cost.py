@@ -22,6 +22,10 @@ from kernbench.components.builtin.ipcq_ring import PLAIN, Protocol
 #: [cycle] of a message beside those of its bytes, in which messages that are on their way do not delay the next ones; and how
 #: often a byte passes the link of a PE, about: it is loaded and sent, or received and stored.
 MESSAGE, PASSES = 16, 2
+#: The share of its time in which the link of a PE carries bytes in the direction that is busier.
+BUSY = 0.7
+#: The share of a link's time in which the messages of a queue with few slots hold no slot.
+UNHELD = 0.25
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,8 @@ class Outline:
     window: int = LIMIT  #: lanes at a time, if their messages have slots
     each: int = 0  #: lanes that begin in each step, if lanes follow each other; 0: lanes at a time are in lockstep
     reused: int = 1  #: messages of a lane over the same queue, at most
+    held: float = 0.0  #: [cycle] of a lane in which its messages are on their way over the queue where they take the longest
+    ends: float = 0.0  #: [cycle] of the other routes of a lane, if all elements pass that queue
     abreast: int = 0  #: lanes in lockstep whose messages are on their way at a time; 0: lanes follow each other closely
     pipelined: bool = False  #: whether lanes follow each other from the root or to it, as soon as messages can be on their way
     lockstep: bool = False  #: whether lanes at a time end together, so that the bytes of all steps count for the next lanes
@@ -87,14 +93,14 @@ class Outline:
         far = (chains * self.once[3] + (lanes - chains) * self.waits) * lane
         busy = first + others + far
         window = self.each or min(self.window, slots)
-        # There and back: a slot is free when its credit has come. The first lanes have free slots.
-        if self.each:
-            waits = self.once[0] + (2 * self._longest + protocol.cycles) * (lanes * self.reused / slots - 1)
-        else:
-            waits = (2 * self.once[0] + flags) * lanes / window - self.once[0] if lanes > window else 0.0
         # A message is on its way for its latency and for the time of its bytes. Half of the link's time is for bytes that the
         # rank sends, which are counted among these messages.
-        sending = max(waits, max(lanes * self.sending, self.turns) + busy / self.at_once) - MESSAGE * messages - busy / 2
+        sending = max(lanes * self.sending, self.turns) + busy / self.at_once
+        if (self.lockstep or not self.held) and lanes > window and not self.each:
+            sending = max(sending, (2 * self.once[0] + flags) * lanes / window - self.once[0])
+        sending -= MESSAGE * messages + busy / 2
+        if self.held:  # a message holds its slot also while engines and links work on it and on messages before it
+            sending = max(sending, self._credits(lanes, slots, protocol.cycles) - UNHELD * busy)
         done = float(lanes * self.operations[lanes > 1])
         first_lane = self.once[0] + flags
         if self.pipelined:
@@ -104,6 +110,15 @@ class Outline:
             others_wait = (lanes - begun) / window * (self._longest + protocol.cycles)
             latency = max(first_lane * self._rounds(begun, window) + others_wait, sending) + far
         return 1.0, latency, messages, first, others, sqrt(messages * (first + others)), done
+
+    def _credits(self, lanes: int, slots: int, flag: float) -> float:
+        """Return the cycles until the last message of the lanes has arrived, if messages only wait for the credits of slots.
+
+        There and back: a slot is free when its credit has come. The first messages have free slots.
+        """
+        if self.each:
+            return self.once[0] + (2 * self._longest + flag) * (lanes * self.reused / slots - 1)
+        return self.ends + (2 * self.held + flag * self.reused) * (lanes / slots - 1 / self.reused)
 
     @cached_property
     def _longest(self) -> float:

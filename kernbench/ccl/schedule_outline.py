@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from heapq import heapreplace
 from typing import Any
 
-from kernbench.ccl.cost import PASSES, Outline, Step
+from kernbench.ccl.cost import BUSY, PASSES, Outline, Step
 from kernbench.ccl.group_routes import Link, Routes
 from kernbench.ccl.schedule import Message, Program, Schedule, SwitchMessage
 
@@ -22,6 +22,7 @@ def outline_of(schedule: Schedule, routes: Routes, scratchpad: int = 0, slots: i
     unit = 1 / schedule.positions if schedule.vector else 1.0
     work = [[0, 0] for _ in range(schedule.ranks)]
     sending = [0.0] * schedule.ranks
+    queues: dict[Hashable, list[int]] = {}  # the latencies of their messages
     carried: dict[Link, float] = {}  # positions, by link that ranks of a SIP share; more of a slower one
     first, turns = _Clock(schedule.ranks, schedule.ranks, slots), _Clock(schedule.ranks, times.at_once, slots)
     for step in schedule.steps:
@@ -43,12 +44,15 @@ def outline_of(schedule: Schedule, routes: Routes, scratchpad: int = 0, slots: i
                 after = one.members[(one.members.index(one.root) + 1) % len(one.members)]
                 carrier = after if one.combines else one.root
                 sent.setdefault(carrier, []).append((latency, one.targets))
+                queues.setdefault(one.queue, []).append(latency)
                 continue
             a, b = places[one.source][0], places[one.target][0]
             if a != b:
                 for link, slower in routes.shared_links(a, b):
                     loads[link] = loads.get(link, 0.0) + len(one.sent) * slower
-            sent.setdefault(one.source, []).append((routes.between(one.source, one.target), (one.target,)))
+            latency = routes.between(one.source, one.target)
+            sent.setdefault(one.source, []).append((latency, (one.target,)))
+            queues.setdefault(one.queue, []).append(latency)
             for rank, way in ((one.source, 0), (one.target, 1)):
                 row = busy.setdefault(rank, [0, 0, 0, 0])
                 row[way] += 1
@@ -69,7 +73,7 @@ def outline_of(schedule: Schedule, routes: Routes, scratchpad: int = 0, slots: i
     each = max(work, key=lambda row: row[1], default=[0, 0])
     moved = (len(schedule.loads[0]) + len(schedule.stores[0])) * unit
     share = PASSES * (each[1] * unit + moved) / 2
-    waits = max(0.0, max(carried.values(), default=0) * times.shared * unit - share)
+    waits = max(0.0, max(carried.values(), default=0) * times.shared * unit - BUSY * share)
     widest = schedule.widest * unit
     ranks = range(0, schedule.ranks, max(1, schedule.ranks // SAMPLE))
     done = max(_operations(schedule.programs[rank], apart=False) for rank in ranks)
@@ -84,7 +88,9 @@ def outline_of(schedule: Schedule, routes: Routes, scratchpad: int = 0, slots: i
     chained = sum(_most_added(step) for step in schedule.steps) * unit
     begun, running = schedule.pace(slots)
     how: dict[str, Any] = {"operations": (done, cut), "window": running, "buffer": buffer}
+    slowest = max(queues.values(), key=sum, default=[])
     how |= {"each": begun if running > begun else 0, "reused": schedule.reused}
+    how |= {"held": float(sum(slowest)), "ends": float(sum(one.latency for one in steps) - sum(slowest))}
     how |= {"worked": worked, "chained": chained}
     how |= {"space": schedule.space, "scratchpad": scratchpad, "waits": waits, "at_once": times.at_once}
     how |= {"lockstep": lockstep, "pipelined": not lockstep, "in_turn": lockstep and schedule.vector}

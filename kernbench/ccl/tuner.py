@@ -242,7 +242,7 @@ class Tuner:
         """Return the mean error of other groups, by the logarithm of the bytes of `n_elem`."""
         shape, outline = self.group.shape, self.outline(entry)
         assert outline is not None
-        network = self.config.system.kind if shape.sips > 1 else ""
+        network = network_of(self.config) if shape.sips > 1 else ""
         chips = of_chips(self.config, self.group) and not self._resized
         if chips and (known := errors_of_boards().get(entry.full_name)):
             line = error_near(known, shape, self.group.kind_name, network, self.latencies.in_flight)
@@ -337,7 +337,7 @@ class KnownError:
     shape: Shape
     topology: str
     line: Line  #: the logarithm of simulated over modelled cycles, by that of the bytes of the longest message without cuts
-    network: str = ""  #: `system.kind` of a group of several SIPs
+    network: str = ""  #: of a group of several SIPs (`network_of`)
     in_flight: float | None = None  #: [B] on a link between two chips at a time; None for other groups
 
     def distance(self, shape: Shape, topology: str, network: str = "", in_flight: float | None = None) -> float:
@@ -431,8 +431,20 @@ def errors_of_model() -> Mapping[str, Sequence[KnownError]]:
     found: dict[str, list[KnownError]] = {}
     for one in (*_file()[GROUPS], *_file()[NETWORKS]):
         kinds = [setting.partition("=")[2] for setting in one["overrides"] if setting.startswith("system.kind=")]
-        _add_errors(found, one, kinds[-1] if kinds else "ring")  # that of the presets
+        kind = kinds[-1] if kinds else "ring"  # that of the presets
+        if kind == DIMENSIONS:
+            kind = network_of(a_system("collectives", load_config(one["machine"], one["overrides"])))
+        _add_errors(found, one, kind)
     return found
+
+
+DIMENSIONS = "dimensions"  #: a `system.kind` of many networks
+
+
+def network_of(config: SystemConfig) -> str:
+    """Return what tells the network between SIPs from others: `system.kind`, and the dimensions of SIPs with their links."""
+    kind = config.system.kind
+    return f"{kind} {config.system.dimensions}" if kind == DIMENSIONS else kind
 
 
 @cache
@@ -444,7 +456,7 @@ def errors_of_boards() -> Mapping[str, Sequence[KnownError]]:
     found: dict[str, list[KnownError]] = {}
     for one in _file()[BOARDS]:
         config = a_system("collectives", load_config(one["machine"]))
-        _add_errors(found, one, config.system.kind, latencies_of(config).in_flight)
+        _add_errors(found, one, network_of(config), latencies_of(config).in_flight)
     return found
 
 

@@ -32,6 +32,7 @@ from kernbench.ccl.tuner import (
     error_near,
     errors_of_model,
     known_times,
+    network_of,
     read_times,
     save,
     simulate,
@@ -309,6 +310,47 @@ def test_a_queue_carries_as_many_messages_as_slots_until_a_credit_is_back() -> N
         return outline_of(vector_schedule(2, 1, steps, loads=range(2)), routes, 0, slots).turns
 
     assert [turns(1), turns(2), turns(3), turns(5)] == [90, 50, 30, 10]
+
+
+@pytest.mark.parametrize("collective", ["all_reduce", "all_gather", "reduce_scatter", "all_to_all"])
+def test_a_ring_with_few_slots_waits_for_the_credits_of_its_longest_hop(collective: str) -> None:
+    """A ring through two SIPs. The 16 hops take 40 cycles on average, and the credit of the longest hop takes 482 cycles."""
+    config = load_config("two_sips", kind=SystemConfig)
+    group, entry = group_of(config, Shape(2, 4, 2)), REGISTRY.find(collective, "ring")
+    one, count = Tuner(config, group, REGISTRY, given=Queues(slots=2, slot_bytes=16384)), 512
+    made, _ = row(CclRequest(config, group, entry, "f16", one.queues(entry), check=False), count)
+    assert made is not None and one.cycles(entry, count, 2) == pytest.approx(made.cycles, rel=0.2)
+
+
+@pytest.mark.parametrize("sips", [6, 8, 12, 16])
+def test_blocks_of_a_ring_all_to_all_wait_for_blocks_in_flight_and_for_each_other(sips: int) -> None:
+    """Of 4 to 16 latencies, as many messages are in flight as the limit allows. The last blocks wait for each other."""
+    small = ("sip.rows=1", "sip.cols=1", "cube.pes=2", "system.kind=all_to_all", f"system.sips={sips}")
+    config = load_config("pod_8sip", small, kind=SystemConfig)
+    group, entry = group_of(config, Shape(sips, 1, 1)), REGISTRY.find("all_to_all", "ring")
+    one = Tuner(config, group, REGISTRY)
+    made, _ = row(CclRequest(config, group, entry, "f16", one.queues(entry), check=False), 64)
+    assert made is not None and one.cycles(entry, 64, 2) == pytest.approx(made.cycles, rel=0.15)
+
+
+def test_lanes_of_blocks_wait_for_credits_of_the_queue_that_they_use_most() -> None:
+    """An all-gather over rows of four SIPs sends three messages of each lane over one queue, which has two slots."""
+    config = load_config("pod_8sip", ("system.kind=switch", "sip.rows=1", "sip.cols=1", "cube.pes=2"), kind=SystemConfig)
+    group, entry = group_of(config, Shape(8, 1, 1)), REGISTRY.find("all_gather", "torus")
+    one = Tuner(config, group, REGISTRY)
+    made, _ = row(CclRequest(config, group, entry, "f16", one.queues(entry), check=False), 1 << 15)
+    assert made is not None and one.cycles(entry, 1 << 15, 2) == pytest.approx(made.cycles, rel=0.15)
+
+
+def test_networks_with_other_dimensions_are_other_networks() -> None:
+    """The errors of rings of two SIPs are not those of a ring of four SIPs with switches."""
+    cube = ", ".join(["{kind: ring, size: 2, link: {bytes_per_cycle: 50, cycles: 200}}"] * 3)
+    config = load_config("pod_8sip", ("system.kind=dimensions", f"system.dimensions=[{cube}]"), kind=SystemConfig)
+    here, shape = network_of(config), Shape(8, 1, 1)
+    known = [one for one in errors_of_model()["all_reduce_ring"] if one.shape == shape and one.network.startswith("dimensions")]
+    assert {one.distance(shape, "ring", here) for one in known} == {1}
+    assert {one.distance(shape, "ring", one.network) for one in known} == {0}
+    assert network_of(load_config("pod_8sip", kind=SystemConfig)) == "ring"
 
 
 def test_lanes_of_a_vector_that_run_in_turn_wait_for_each_other() -> None:

@@ -67,7 +67,7 @@ def run(config: dict[str, Any], *entries: dict[str, Any]) -> Result:
     return made.result()
 
 
-LATE = {"t_setup_cycles": 300}
+EARLIER, LATE = {"t_setup_cycles": 299}, {"t_setup_cycles": 300}
 CASES: list[tuple[str, dict[str, Any], list[dict[str, Any]], list[int]]] = [
     ("closed: ACT 1, RD 15, data 29 to 31", machine(), [move(0)], [31]),
     ("a store ends in the write queue", machine(), [move(0, store=True)], [2]),
@@ -82,6 +82,8 @@ CASES: list[tuple[str, dict[str, Any], list[dict[str, Any]], list[int]]] = [
     ("a DRAM clock of two cycles", machine(clock=2), [move(0)], [62]),
     ("two DRAM clocks a cycle", machine(clock="1/2"), [move(0)], [16]),
     ("refresh due at 300: ACT 460", machine(LATE, refresh="all_bank"), [move(0)], [490]),
+    ("refresh due at 300, before a request of 299: ACT 460", machine(EARLIER, refresh="all_bank"), [move(0)], [490]),
+    ("request of 299, before a postponed refresh: ACT 300", machine(EARLIER, refresh="all_bank", postpone=1), [move(0)], [330]),
     ("no refresh: ACT 301", machine(LATE), [move(0)], [331]),
     ("ACT2 in the clock behind ACT1", machine(t_aad=8), [move(0)], [31]),
     ("CAS 15, RD 16", machine(t_wckpst=4, command_buses=1), [move(0)], [32]),
@@ -121,6 +123,14 @@ def test_a_stream_opens_its_rows_ahead() -> None:
     assert result.cycles == 31 + 2 * 511 + 10
     counts = ("bytes", "bursts", "activations", "refreshes", "row_hits", "row_misses", "row_conflicts")
     assert [channel[name] for name in counts] == [16384, 512, 16, 0, 496, 16, 0]
+
+
+@pytest.mark.parametrize("postpone", [0, 1, 2])
+def test_a_stream_postpones_as_many_refreshes_as_it_may(postpone: int) -> None:
+    """The channel has requests in each clock to 1000, and refreshes are due in the clocks 300, 600 and 900."""
+    made = Machine(load_config(machine(refresh="all_bank", postpone=postpone)), program([move(0, 32768)]))
+    made.step(1000)
+    assert made.result().to_dict()["counters"]["dram.ch0"]["refreshes"] == 3 - postpone
 
 
 @pytest.mark.parametrize("name", ["row bank column group", "row bank column4 column group", "row bank column column8 group"])

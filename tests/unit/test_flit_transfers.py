@@ -93,6 +93,15 @@ def test_a_window_holds_a_flow_back() -> None:
     assert narrow > 64 // 2 * (ALONE + 1)
 
 
+@pytest.mark.parametrize("store", [False, True])
+def test_a_short_last_packet_enters_a_window_with_less_room_than_a_packet(store: bool) -> None:
+    """Window: 8 flits. Bytes enter in the cycles 0 to 5. Before cycle 5 the window has room for 3 flits, and one flit is left."""
+    wide, narrow = (
+        run(machine(packet_flits=4, window_packets=windows), move(6 * WIDTH, store=store)).cycle for windows in (16, 2)
+    )
+    assert narrow == wide == 3 + ALONE + 5 + (1 if store else 2)
+
+
 def test_a_link_of_half_a_flit_takes_twice_as_long() -> None:
     assert run(machine(packet_flits=1, flit_bytes=2 * WIDTH), move(128 * WIDTH)).cycle == pytest.approx(2 * 64, abs=2 * ALONE)
 

@@ -108,6 +108,14 @@ def test_dirty_lines_are_written_back_from_the_next_cycle_on_and_share_the_chann
     assert llc["bytes"] == 256 + channel["bytes"]
 
 
+def test_the_bytes_of_a_line_are_written_back_to_their_channels() -> None:
+    """Half of each line is in each of two channels; the second load gives the queues time to become empty."""
+    config = machine(dram={"channels": 2, "interleave_bytes": LINE // 2})
+    counters = run(config, program(move(0, 256, store=True), move(4096, 256), move(8192, 4096)))["counters"]
+    assert counters["llc"]["write_backs"] == 2
+    assert [counters[f"dram.ch{k}"]["bytes"] for k in range(2)] == [(256 + 256 + 4096) // 2] * 2
+
+
 def test_write_backs_belong_to_no_job() -> None:
     result = run(machine(), program(move(0, 256, store=True), move(4096, 256), move(8192, 256)))
     assert result["counters"]["dma0"]["bytes"] == 3 * 256

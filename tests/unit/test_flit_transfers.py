@@ -95,7 +95,7 @@ def test_a_window_holds_a_flow_back() -> None:
 
 @pytest.mark.parametrize("store", [False, True])
 def test_a_short_last_packet_enters_a_window_with_less_room_than_a_packet(store: bool) -> None:
-    """Window: 8 flits. Bytes enter in the cycles 0 to 5. Before cycle 5 the window has room for 3 flits, and one flit is left."""
+    """Window: 8 flits. They enter in the cycles 0 to 5. Before cycle 5 the window has room for 3 flits, and one is left."""
     wide, narrow = (
         run(machine(packet_flits=4, window_packets=windows), move(6 * WIDTH, store=store)).cycle for windows in (16, 2)
     )

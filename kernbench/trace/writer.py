@@ -6,6 +6,7 @@ import gzip
 import os
 import stat
 import threading
+from collections.abc import Callable
 from contextlib import closing, suppress
 from importlib import import_module
 from io import FileIO
@@ -17,10 +18,10 @@ from kernbench.common.errors import InputError, Problem
 from kernbench.common.files import check_writable, target_of, write_remedy
 
 if TYPE_CHECKING:
-    from queue import Queue
+    from queue import SimpleQueue
 
 CHUNK = 1 << 20  # [B] of text packed at once
-WAITING = 2  #: units that wait for the thread that writes them, at most
+UNWRITTEN = 3  #: units that the thread has not written yet, at most
 
 
 class Packer(Protocol):
@@ -60,6 +61,44 @@ def zstd_module() -> Any:
 PACKERS: dict[str, type[Any]] = {".gz": _Gzip, ".zst": _Zstd}
 
 
+class _Thread:
+    """A thread that writes units one after the other, up to an error. RuntimeError if the system allows no more threads.
+
+    Its queues are C code: an interrupt of the main thread leaves no lock of them taken, and the end never waits for room.
+    """
+
+    def __init__(self, write: Callable[[bytes], None]) -> None:
+        from queue import SimpleQueue  # imported here, because most traces are smaller than a unit
+
+        self._write = write
+        self._units: SimpleQueue[bytes | None] = SimpleQueue()  # up to None
+        self._room: SimpleQueue[None] = SimpleQueue()  # one item for each unit that may be put
+        for _ in range(UNWRITTEN):
+            self._room.put(None)
+        self.error: BaseException | None = None  #: what `write` raised
+        self._thread = threading.Thread(target=self._run, name="trace file", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while (unit := self._units.get()) is not None:
+            try:
+                if self.error is None:
+                    self._write(unit)
+            except BaseException as error:  # the caller of `write`, `flush` or `close` gets it
+                self.error = error
+            self._room.put(None)
+
+    def put(self, unit: bytes) -> None:
+        """Wait for room, and let the thread write a unit."""
+        self._room.get()
+        self._units.put(unit)
+
+    def end(self) -> None:
+        """Wait until all units are written. An interrupt may end this: a later call waits again."""
+        self._units.put(None)
+        self._thread.join()
+
+
 class TraceFile:
     """A trace being written: `.jsonl`, `.jsonl.gz` or `.jsonl.zst`, by its name.
 
@@ -80,9 +119,7 @@ class TraceFile:
         self._there = go_on_at or 0  # [B] size of the complete units in the file; unknown for a pipe
         self._part = 0  # [B] of the unit that goes out now
         self._file: FileIO | None = None
-        self._units: Queue[bytes | None] | None = None  # for the thread
-        self._thread: threading.Thread | None = None
-        self._error: BaseException | None = None  # what the thread met
+        self._thread: _Thread | None = None
         self.given_up = False  #: it could not be written to its end
         if self.path.suffix.lower() in (".html", ".htm"):
             rule = "a trace is lines of JSON, and a file name with this ending is for pages"
@@ -133,39 +170,28 @@ class TraceFile:
         self._held.append(text)
         self._size += len(text)
         if self._size >= CHUNK:
-            if self._error is not None:
+            if self._thread is None or self._thread.error is not None:
                 self._end_thread()
-            if self._units is None or self._thread is None:
-                self._units = self._start_thread()
-            self._units.put(b"".join(self._held))
+                try:
+                    self._thread = _Thread(self._write_unit)
+                except RuntimeError:  # the run does not end for this
+                    self.flush()
+                    return
+            self._thread.put(b"".join(self._held))
             self._held, self._size = [], 0
 
-    def _start_thread(self) -> Queue[bytes | None]:
-        """Start the thread; return where it takes units."""
-        from queue import Queue  # imported here, because most traces are smaller than a unit
-
-        units: Queue[bytes | None] = Queue(WAITING)
-        self._thread = threading.Thread(target=self._write_units, args=(units,), name="trace file", daemon=True)
-        self._thread.start()
-        return units
-
-    def _write_units(self, units: Queue[bytes | None]) -> None:
-        """In the thread: write units up to None, or up to an error."""
-        while (unit := units.get()) is not None:
-            try:
-                if self._error is None:
-                    self._write_unit(unit)
-            except BaseException as error:  # the caller of `write`, `flush` or `close` gets it
-                self._error = error
-
     def _end_thread(self) -> None:
-        """Wait until the thread has written its units, and raise the error that it met."""
-        if self._units is not None and self._thread is not None:
-            self._units.put(None)
-            self._thread.join()  # an interrupt may end this: a later call waits again
-            self._thread = None
-        error, self._error = self._error, None
+        """Wait until the thread has written its units, and raise the error that it met: later text has no place in the file."""
+        if self._thread is None:
+            return
+        self._thread.end()
+        error, self._thread = self._thread.error, None
         if error is not None:
+            self.leave_off()
+            self.given_up = True
+            if self._file is not None:
+                with suppress(OSError):
+                    self._file.close()
             raise error
 
     def _write_unit(self, unit: bytes) -> None:
@@ -208,5 +234,5 @@ class TraceFile:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None) -> None:
-        if not (isinstance(error, InputError) and self._file is None):
+        if not (isinstance(error, InputError) and self._file is None and self._thread is None):
             self.close()

@@ -8,12 +8,13 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kernbench.common.errors import InputError
+from kernbench.common.errors import InputError, Problem
 from kernbench.trace import writer
 from kernbench.trace.files import blocks
 from kernbench.trace.writer import TraceFile
@@ -208,3 +209,73 @@ def test_a_trace_that_goes_on_keeps_what_it_had(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert f"its first {before:,} bytes are a valid trace that breaks off" in done.stderr
     assert path.read_bytes() == b"".join(LINES[:2])
+
+
+def test_a_trace_is_written_if_no_thread_may_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    with TraceFile(tmp_path / "t.jsonl") as file:
+        for line in LINES:
+            file.write(line)
+    assert (tmp_path / "t.jsonl").read_bytes() == b"".join(LINES)
+
+
+def slow_packer(seconds: float) -> Any:
+    class Slow:
+        def pack(self, text: bytes) -> bytes:
+            time.sleep(seconds)
+            return text
+
+    return Slow()
+
+
+def test_a_run_that_is_refused_keeps_what_a_thread_has_not_written_yet(tmp_path: Path) -> None:
+    file = TraceFile(tmp_path / "t.jsonl")
+    file._packer = slow_packer(0.1)
+    with pytest.raises(InputError, match="refused"), file:
+        for line in LINES[:200]:
+            file.write(line)
+        assert file._file is None  # it is opened in the thread, after the first unit is packed
+        raise InputError(Problem("run", "it is refused"))
+    assert (tmp_path / "t.jsonl").read_bytes() == b"".join(LINES[:200])
+    assert "trace file" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_nothing_follows_text_that_could_not_be_packed(tmp_path: Path) -> None:
+    class FailsOnce:
+        packed = 0
+
+        def pack(self, text: bytes) -> bytes:
+            self.packed += 1
+            if self.packed == 2:
+                raise MemoryError
+            return text
+
+    file = TraceFile(tmp_path / "t.jsonl")
+    file._packer = FailsOnce()
+    with pytest.raises(MemoryError), file:
+        for line in LINES:
+            file.write(line)
+    text = (tmp_path / "t.jsonl").read_bytes()
+    assert text and b"".join(LINES).startswith(text)
+
+
+def test_a_close_that_is_interrupted_can_be_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = TraceFile(tmp_path / "t.jsonl")
+    file._packer = slow_packer(0.5)
+    for line in LINES[:200]:
+        file.write(line)
+    original = threading.Thread.join
+
+    def join(thread: threading.Thread, timeout: float | None = None) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "join", join)
+    for _ in range(5):
+        with pytest.raises(KeyboardInterrupt):
+            file.close()
+    monkeypatch.setattr(threading.Thread, "join", original)
+    file.close()
+    assert (tmp_path / "t.jsonl").read_bytes() == b"".join(LINES[:200])

@@ -68,7 +68,7 @@ class Program(ProgramBuilder):
             rule = f"they must be of type Entry, and one is of type {wrong}"
             raise InputError(Problem("Program: entries", rule, remedy=READ))
         super().__init__(source)
-        self.name = name
+        self.name = str.__str__(name)  # plain, also if it is of another type, such as numpy's
         self.document: Document | None = None  #: the file's text, so that later checks can name lines
         self.lowered: Lowered | None = None  #: its plan, if it is known
         self.entries += [

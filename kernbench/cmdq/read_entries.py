@@ -112,7 +112,8 @@ def quick_entry(raw: dict[str, Any], index: int) -> Entry | None:
     if form is None or None in raw.values():
         return None
     for name in form.texts:
-        if type(text := raw[name]) is str and not text.isascii():  # it may contain half of a surrogate pair
+        text = raw[name]
+        if isinstance(text, str) and not (type(text) is str and text.isascii()):  # it may contain half of a surrogate pair
             return None
     values = form.values.copy()
     for name, place in form.given:

@@ -231,7 +231,7 @@ def _read_text(field: FieldSpec, value: Any) -> str:
         value.encode()
     except UnicodeEncodeError:
         raise _Bad("it holds half of a surrogate pair") from None
-    return value
+    return value if type(value) is str else str.__str__(value)  # of another type, such as numpy's, which files cannot have
 
 
 def _read_label(field: FieldSpec, value: Any) -> int | str:
@@ -283,11 +283,11 @@ def _plain(field: FieldSpec, value: Any, depth: int) -> Any:
     if isinstance(value, int):
         if value.bit_length() > MAX_DEBUG_BITS:
             raise _Bad(f"it holds an integer of more than {MAX_DEBUG_BITS} bits")
-        return value
+        return int(value)
     if isinstance(value, Fraction):
         return plain_number(value)
     if isinstance(value, float) and math.isfinite(value):
-        return value
+        return float(value)
     if isinstance(value, (list, tuple)):
         return [_plain(field, item, depth - 1) for item in value]
     if isinstance(value, Mapping):

@@ -20,6 +20,8 @@ from kernbench.cmdq.opcodes import OPCODES
 from kernbench.cmdq.plan import plan_program
 from kernbench.common.errors import InputError
 from kernbench.config import load_config
+from kernbench.sim_engine.machine import Machine
+from kernbench.trace.writer import TraceFile
 
 DMA: dict[str, Any] = {"tensor_role": "weight", "qbits": 8, "dram_addr": 64, "spm_bank": 1, "spm_offset": 2, "num_elements": 256}
 ROWS: dict[str, Any] = {"tensor_role": "kv", "qbits": 4, "dram_addr": 0, "spm_bank": 0, "spm_offset": 0, "rows": 3, "row_elements": 5,
@@ -141,6 +143,19 @@ def test_numpy_integers_are_integers() -> None:
     assert isinstance(entry, VeEntry)
     assert (entry.length, entry.qbits_activation) == (9, 4)
     assert type(entry.length) is type(entry.qbits_activation) is int
+
+
+def test_numpy_texts_are_texts(tmp_path: Path) -> None:
+    """A checkpoint, a trace and a debugger encode entries, and their encoder knows only Python's own types."""
+    program = Program(np.str_("named"))
+    debug = {np.str_("seen"): [np.str_("x"), np.float64(1.5)]}
+    program.dma_load(**DMA, phase=np.str_("decode"), model_name=np.str_("caf\u00e9"), debug=debug)
+    assert msgspec.json.encode(program.to_dict()) == msgspec.json.encode(load_program(program.to_dict()).to_dict())
+    machine = Machine(load_config({}), program)
+    with TraceFile(tmp_path / "t.jsonl") as file:
+        machine.trace(file)
+        machine.run()
+    assert '"phase":"decode","model_name":"caf\u00e9"' in (tmp_path / "t.jsonl").read_text()
 
 
 def everything() -> Program:

@@ -7,17 +7,20 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kernbench import Machine
 from kernbench.ccl import dist
 from kernbench.ccl.contract import Shape
 from kernbench.ccl.group import Group, group_of
 from kernbench.ccl.measure import CclRequest, counts_of, queues_of, row
 from kernbench.ccl.registry import read_registry
 from kernbench.ccl.tuner import Tuner
+from kernbench.cmdq import Program
 from kernbench.common.errors import InputError
 from kernbench.components.builtin.switch_queue import MULTICAST, REDUCE, SwitchQueueForm
 from kernbench.config import SystemConfig, load_config
 from kernbench.runtime_api import Context, bench
 from kernbench.sim_engine.engine import GraphEngine, KernelFailed
+from tests.queues import idle, now
 
 SWITCH = ["system.kind=switch", "system.switch.reduce=true"]
 PES = [f"sip{sip}.cube0.pe0" for sip in range(4)]
@@ -51,14 +54,16 @@ def test_operations(dtype: str, redop: str) -> None:
     assert wrong("all_reduce", Shape(3, 1, 2), 9000, dtype, redop) == 0
 
 
-def run(config: SystemConfig, kernel: Any, *forms: SwitchQueueForm, pes: list[str] = PES) -> tuple[Any, GraphEngine]:
+def run(
+    config: SystemConfig, kernel: Any, *forms: SwitchQueueForm, pes: list[str] = PES, slots: int = 2
+) -> tuple[Any, GraphEngine]:
     """The elements that a kernel stores for each rank, 512 of f32 each."""
     found: dict[str, Any] = {}
 
     @bench(name="through", description="a kernel with queues through switches")
     def through(ctx: Context) -> None:
         out = ctx.zeros((len(pes), 512), name="out")
-        ctx.install_queues({}, ranks=pes, slots=2, slot_bytes=2048, through_switches=forms)
+        ctx.install_queues({}, ranks=pes, slots=slots, slot_bytes=2048, through_switches=forms)
         ctx.launch("through", kernel, out, pes=pes)
         found["out"] = ctx.to_numpy(out)
 
@@ -127,6 +132,72 @@ def test_the_time_of_a_message_does_not_depend_on_the_number_of_members() -> Non
         log = [one for one in engine.op_log if one.op_name == "ipcq_copy"]
         came[len(members)] = [round(one.t_end - one.t_start) for one in log]
     assert came[4] == came[2] * 3
+
+
+def starts(engine: GraphEngine) -> list[int]:
+    """[cycle] Of each message."""
+    return sorted({round(one.t_start) for one in engine.op_log if one.op_name == "ipcq_copy"})
+
+
+@pytest.mark.parametrize("last", ALL)
+@pytest.mark.parametrize("root", [1, 3])
+def test_a_message_starts_when_the_send_of_the_last_member_has_reached_its_ipcq(root: int, last: int) -> None:
+    config, issued = machine(), []
+
+    def kernel(out: Any, tl: Any) -> None:
+        x = tl.zeros((512,), "f32")
+        idle(tl, (1100 if tl.rank == last else 1000) - now(tl))
+        issued.append(now(tl))
+        tl.send(REDUCE, x)
+        if tl.rank == root:
+            tl.recv(REDUCE, (512,), "f32")
+
+    _, engine = run(config, kernel, SwitchQueueForm(0, REDUCE, root, ALL))
+    assert sorted(issued) == [1000, 1000, 1000, 1100]
+    assert starts(engine) == [1100 + config.pe.scheduler.cycles + config.pe.ipcq.cycles]
+
+
+@pytest.mark.parametrize("late", [-40, -1, 0, 1])
+@pytest.mark.parametrize("way", [REDUCE, MULTICAST])
+def test_a_message_through_a_switch_waits_for_credits_that_are_on_their_way(way: str, late: int) -> None:
+    """Each receiver frees its only slot in cycle 1000; the second sends have reached PE_IPCQ `late` cycles after the last
+    credit is back."""
+    config = machine()
+    reach = Machine(config, Program("none"), whole=True).plan.reach
+    pes = [config.pe_names.index(pe) for pe in PES]
+    assert reach is not None
+    credit = 1000 + config.pe.ipcq.credit_cycles + max(reach.peer_cycles(pes[1], pes[rank]) for rank in (0, 2, 3))
+
+    def kernel(out: Any, tl: Any) -> None:
+        sends, receives = way == REDUCE or tl.rank == 1, (way == REDUCE) == (tl.rank == 1)
+        x = tl.zeros((512,), "f32")
+        if sends:
+            tl.send(way, x)
+        if receives:
+            kept = tl.recv(way, (512,), "f32")
+            idle(tl, 1000 - now(tl))
+            del kept
+        if sends:
+            idle(tl, credit + late - config.pe.scheduler.cycles - config.pe.ipcq.cycles - now(tl))
+            tl.send(way, x)
+        if receives:
+            tl.recv(way, (512,), "f32")
+
+    _, engine = run(config, kernel, SwitchQueueForm(0, way, 1, ALL), slots=1)
+    assert starts(engine)[1:] == [credit + max(late, 0)]
+
+
+@pytest.mark.parametrize(("members", "total"), [(ALL, 0), ((3, 2, 1, 0), 2), ((0, 3, 1, 2), 2)])
+def test_messages_are_added_in_the_order_of_the_members(members: tuple[int, ...], total: int) -> None:
+    """2**24 + 1 is 2**24 as f32, and -2**24 + 1 has its exact value."""
+
+    def kernel(out: Any, tl: Any) -> None:
+        tl.send(REDUCE, tl.full((512,), (2.0**24, 1.0, 1.0, -(2.0**24))[tl.rank], "f32"))
+        if tl.rank == 1:
+            tl.store(out + 2048 * tl.rank, tl.recv(REDUCE, (512,), "f32"))
+
+    found, _ = run(machine(), kernel, SwitchQueueForm(0, REDUCE, 1, members))
+    assert (found[1] == total).all()
 
 
 def odd(out: Any, tl: Any) -> None:

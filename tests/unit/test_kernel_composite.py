@@ -103,6 +103,26 @@ def test_it_approaches_the_longest_stage_and_not_the_sum() -> None:
     assert channel < cycles < channel * 1.04 < (channel + engine) * 0.75
 
 
+@pytest.mark.parametrize("buffers", [1, 2])
+def test_a_tile_waits_for_a_buffer_and_its_result_for_another(buffers: int) -> None:
+    """Tiles of f16 become f32, so writes take the longest. One engine computes one tile after the other."""
+    a = RNG.standard_normal(8 * 1024).astype(np.float16)
+
+    def kernel(tl: Any) -> None:
+        of = tl.ref(A, (1, a.size), "f16")
+        tl.wait(tl.composite("math", of, out_ptr=C, math_op="exp", tile=(1, 1024), buffers=buffers, out_dtype="f32"))
+
+    ran = Ran(kernel, data={A: a}, config=easy(dma=WIDE, ve={"engines": 1}))
+    assert ran.log is not None
+    stages = ("DMA_READ", "MATH", "DMA_WRITE")
+    reads, ops, writes = ([one for one in ran.log if one.op_name == f"TileToken/{name}"] for name in stages)
+    assert len(reads) == len(ops) == len(writes) == 8
+    assert [one.t_start for one in reads] == [reads[0].t_start] * buffers + [one.t_end for one in ops[:-buffers]]
+    for k in range(buffers, 8):
+        assert ops[k].t_start == max(reads[k].t_end, ops[k - 1].t_end, writes[k - buffers].t_end)
+    assert any(ops[k].t_start == writes[k - buffers].t_end > reads[k].t_end for k in range(buffers, 8))
+
+
 @pytest.mark.parametrize("skip", [True, False])
 @pytest.mark.parametrize("logged", [True, False])
 def test_times_do_not_depend_on_log_or_skipping(skip: bool, logged: bool) -> None:

@@ -148,6 +148,27 @@ def test_with_one_slot_a_message_waits_for_the_credit_of_the_one_before(hold: in
     assert found[1][0] == found[0][1] + hold + LATENCY + CREDIT
 
 
+@pytest.mark.parametrize("late", [-30, -5, -1, 0, 1])
+def test_a_send_waits_for_a_credit_that_is_on_its_way(late: int) -> None:
+    """The only slot is freed in cycle 500. The second send has reached PE_IPCQ `late` cycles after the credit is back."""
+    credit = 500 + LATENCY + CREDIT
+
+    def kernel(tl: Any) -> None:
+        if tl.rank == 0:
+            x = tl.load(0, (16,), "f32")
+            tl.send("E", x)
+            idle(tl, credit + late - SCHEDULER - IPCQ - now(tl))
+            tl.send("E", x)
+        else:
+            kept = tl.recv("W", 16, "f32")
+            idle(tl, 500 - now(tl))
+            del kept
+            tl.recv("W", 16, "f32")
+
+    found = copies(queued(kernel, line(2), memory={0: X}, slots=1).run())
+    assert found[1][0] == credit + max(late, 0)
+
+
 def test_fewer_credits_are_slower_and_still_right() -> None:
     ends = [streams(12, slots, 8)[-1][1] for slots in (1, 2, 3, 8)]
     assert ends[0] > ends[1] > ends[2] >= ends[3]

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias
 from kernbench.common.errors import InputError, Problem, shown
 from kernbench.common.package_files import package_folder
 from kernbench.common.spelling import meant
-from kernbench.config.document import MACHINE_BYTES, read_document
+from kernbench.config.document import MACHINE_BYTES, Document, read_document
 from kernbench.config.fields import Count, Energy, Flag, Natural, Rate
 from kernbench.config.file_kinds import check_kind
 from kernbench.config.section import Field, Section, ValidationError
@@ -280,19 +280,23 @@ def load_runtime(name: str | os.PathLike[str]) -> Runtime:
     document = read_document(path, MACHINE_BYTES)
     check_kind(document.source, document.data, "runtime")
     try:
-        return Runtime.model_validate(_with_modules(document.data))
+        return Runtime.model_validate(_with_modules(document))
     except ValidationError as error:
         found = [(item["loc"], item["msg"], item["input"], "") for item in error.errors()]
         raise InputError(document.problems(found)) from None
 
 
-def _with_modules(data: Any) -> Any:
+def _with_modules(document: Document) -> Any:
     """A profile's values, with those of the profile of the package that `modules.like` names."""
+    data = document.data
     own = data.get("modules")
-    if not isinstance(own, Mapping) or not isinstance(own.get("like"), str):
+    if not isinstance(own, Mapping) or "like" not in own:
         return data
-    other = load_runtime(own["like"]).modules
-    if own["like"] not in runtime_names() or other is None:
-        rule = f"the profile {shown(own['like'])} has no modules"
-        raise InputError(Problem("modules.like", rule, remedy="name a profile of the package that has some"))
+    like = own["like"]
+    other = load_runtime(like).modules if isinstance(like, str) and like in runtime_names() else None
+    if other is None:
+        known = [name for name in runtime_names() if load_runtime(name).modules is not None]
+        near = meant(like, known) if isinstance(like, str) else ""
+        rule = f"it must be a profile of the package with modules: {', '.join(known)}"
+        raise InputError(document.problem(("modules", "like"), rule, like, near))
     return {**data, "modules": {**dict(other), **{key: value for key, value in own.items() if key != "like"}}}

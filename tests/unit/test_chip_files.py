@@ -109,13 +109,18 @@ def test_a_launch_is_looked_up_by_name_then_way_to_call_then_class_then_default(
         ("schema: kernbench/runtime/1\nabout: x\nstart: soon\n", ":3:8: start"),
         ("schema: kernbench/runtime/1\nabout: x\nlunch_ns: {}\n", "lunch_ns"),
         ("schema: kernbench/runtime/1\nabout: x\nahead: 0\n", "it must be at least 1"),
-        ("schema: kernbench/runtime/1\nabout: x\nmodules: {like: vllm}\n", 'the profile "vllm" has no modules'),
+        ("schema: kernbench/runtime/1\nabout: x\nmodules: {like: vllm}\n", ":3:17: modules.like"),
+        ("schema: kernbench/runtime/1\nabout: x\nmodules: {like: own.yaml}\n", "torch_eager, torch_rocm, torch_sdpa"),
+        ("schema: kernbench/runtime/1\nabout: x\nmodules: {like: 3}\n", "modules.like = 3"),
         ("schema: kernbench/runtime/1\nabout: x\nmodules: {like: torch_eagr}\n", "did you mean torch_eager"),
         ("schema: kernbench/runtime/1\nabout: x\nmodules: {norm: [[pow]]}\n", "modules.norm"),
     ],
 )
-def test_a_wrong_profile_is_refused_with_its_place(tmp_path: Path, text: str, said: str) -> None:
-    file = tmp_path / "own.yaml"
+def test_a_wrong_profile_is_refused_with_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = Path("own.yaml")
     file.write_text(text, encoding="utf-8")
     with pytest.raises(InputError) as refused:
         load_runtime(file)

@@ -167,6 +167,23 @@ def test_rows_are_in_halves_if_all_equal_layers_take_fewer_cycles(
     assert bool(blocks.twice) == used and (Blocks(ROWS), 100) in compared
 
 
+def test_each_group_of_equal_layers_has_its_rows_in_halves(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three layers, one of another shape, and three layers like the first ones. Their divisions are compared once."""
+    layer_types = [*LAYER_TYPES[:3], "sliding_attention", *LAYER_TYPES[:3]]
+    programs, layers = made(2, Blocks(ROWS), num_hidden_layers=len(layer_types), layer_types=layer_types)
+    took = {"": 100, "first": 110, "middle": 80, "last": 90}
+    monkeypatch.setattr(programs, "_cycles", lambda segment, batch, blocks: took[segment.halves])
+    monkeypatch.setattr(programs, "_is_prompt", lambda batch: True)
+    monkeypatch.setattr("kernbench.workloads.blocks.programs.WORTH", 0)
+    monkeypatch.setattr("kernbench.workloads.blocks.programs.SEARCHED", Recomputed())
+    programs._places.clear()
+    found = [segment.halves for segment in programs.segments(programs.steps[0]) if segment.kind == "layer"]
+    assert found == ["first", "middle", "last", "", "first", "middle", "last"]
+    _, compared = programs.compared_blocks(layers[0])
+    tried = [blocks for blocks, _ in compared if blocks.twice]
+    assert tried and len(tried) == len(set(tried))
+
+
 class Recomputed:
     """Keeps no results."""
 

@@ -593,7 +593,7 @@ class BlockPrograms(LlmPrograms):
         if not compared:
             blocks = self._rows[alone.kind, shape, batch]
             compared.append((blocks, self._cycles(alone, batch, blocks)))
-        least = min(cycles for _, cycles in compared if cycles is not None)
+        least = min(cycles for blocks, cycles in compared if cycles is not None and not blocks.twice)
         rate = self.machine.dram.capacity * self.machine.dram.channels
         if least * rate < WORTH * layer_work(shape, batch, self.job.routing).weights:
             return False
@@ -603,8 +603,9 @@ class BlockPrograms(LlmPrograms):
             found = tried_halves(ceil_div(batch.tokens, 2), least, partial(self._cycles, middle, batch))
             return tuple((*astuple(one), -1 if cost is None else cost) for one, cost in found)
 
-        for *values, cost in SEARCHED.of(self.target, self.content(middle), tried):
-            compared.append((Blocks(*values), None if cost < 0 else cost))
+        if not any(blocks.twice for blocks, _ in compared):  # equal layers before these have not been compared
+            for *values, cost in SEARCHED.of(self.target, self.content(middle), tried):
+                compared.append((Blocks(*values), None if cost < 0 else cost))
         fits = [(cycles, number) for number, (blocks, cycles) in enumerate(compared) if blocks.twice and cycles is not None]
         if not fits or min(fits)[0] >= least:
             return False

@@ -82,6 +82,14 @@ def test_modules_start_the_kernels_of_their_code(name: str, profile: str, more: 
     assert sum(found.values()) == model.layers * (LAYER + more) + BESIDE
 
 
+def test_the_last_norm_of_modules_is_of_its_kind() -> None:
+    """A norm with a mean is one kernel, also behind the last layer."""
+    model = load_model("gpt2")
+    found = kernels(model, DECODE, profile="torch_eager")
+    assert not any(op.name == "pow" for op in found)
+    assert sum(times for op, times in found.items() if op.name == "layernorm") == 2 * model.layers + 1
+
+
 def test_modules_copy_the_cache_and_compute_all_scores() -> None:
     """The attention of a step of two sequences with 1000 tokens each, and of a prompt of 64 tokens."""
     model, profile = load_model("llama2-7b"), "torch_eager"

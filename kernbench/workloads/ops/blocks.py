@@ -7,7 +7,16 @@ from dataclasses import dataclass
 from math import ceil
 
 from kernbench.workloads.models.parts import Attention as AttentionPart
-from kernbench.workloads.models.parts import Block, Description, Experts, LatentAttention, LinearAttention, Mlp, StateSpace
+from kernbench.workloads.models.parts import (
+    Block,
+    Description,
+    Experts,
+    LatentAttention,
+    LinearAttention,
+    Mlp,
+    Norm,
+    StateSpace,
+)
 from kernbench.workloads.ops.operation import Attention, Collective, Operation, Product, Sequences, Vector
 
 SORTS = 2  #: kernels that sort tokens by expert: counts, and places (vLLM 036bb685, moe_align_block_size)
@@ -68,8 +77,8 @@ class StepKernels:
                 times[op] = times.get(op, 0) + each * count
         yield from times.items()
 
-    def ends(self, vocab: int) -> Iterator[tuple[Operation, int]]:
-        """The kernels before and after the blocks: the LM head, for the last token of each sequence."""
+    def ends(self, vocab: int, norm: Norm | None) -> Iterator[tuple[Operation, int]]:
+        """The kernels before and after the blocks: the LM head, for the last token of each sequence. `norm`: the last one."""
         yield self._product(ceil(vocab / self.tp), self.hidden, sum(one.count for one in self.groups)), 1
 
     def _block(self, block: Block) -> Iterator[tuple[Operation, int]]:

@@ -55,7 +55,7 @@ def step_operations(
     """Operations of a step with how often each occurs, the LM head included. `tp` and `shards` are those of `StepKernels`."""
     kernels = step_kernels(runtime, model.hidden, groups, widths or Widths(), tp, shards or tp)
     yield from kernels.blocks(model.blocks)
-    yield from kernels.ends(model.vocab)
+    yield from kernels.ends(model.vocab, model.decoder.final_norm)
 
 
 #: Shapes of models from their published config.json, by the name in the tables, in lower case without punctuation.

@@ -13,7 +13,7 @@ from math import ceil
 
 from kernbench.config.runtime import Kernels, ModuleCode, Runtime
 from kernbench.workloads.models.parts import Attention as AttentionPart
-from kernbench.workloads.models.parts import Block, Experts, LatentAttention, Mlp
+from kernbench.workloads.models.parts import Block, Experts, LatentAttention, Mlp, Norm
 from kernbench.workloads.ops.blocks import StepKernels, Widths
 from kernbench.workloads.ops.operation import Attention, Operation, Product, Sequences, Vector
 
@@ -26,11 +26,12 @@ class ModuleKernels(StepKernels):
 
     code: ModuleCode = field(default_factory=ModuleCode)
 
-    def ends(self, vocab: int) -> Counted:
+    def ends(self, vocab: int, norm: Norm | None) -> Counted:
         """The embedding and the tables of a step, the last norm, the LM head, and the choice of the next tokens."""
         yield from self._each(self.code.inputs, self.tokens, self.hidden)
-        yield from self._norm(self.hidden, 2)
-        for op, times in StepKernels.ends(self, vocab):
+        if norm is not None:
+            yield from self._norm(self.hidden, 2, norm.kind)
+        for op, times in StepKernels.ends(self, vocab, norm):
             yield op, times
             assert isinstance(op, Product)
             yield from self._each(self.code.logits, op.m, op.n)

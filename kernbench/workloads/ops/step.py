@@ -1,7 +1,7 @@
 """A step of a language model as the sum of its operations, under a runtime profile.
 
-Kernels run in sequence. The host launches them ahead of the device, so a step takes the longer of the two. The work of the
-host for each step is added.
+Kernels run in sequence. If the host launches them ahead of the device, a step takes the longer of the two, otherwise the sum of
+both. The work of the host for each step is added.
 """
 
 from __future__ import annotations

@@ -302,7 +302,7 @@ class ChipStep(MachineStep):
         self._runtime = runtime
         self._stage = Stage(0, model.layers) if stage is None else stage
         self._blocks = description.blocks[self._stage.first : self._stage.first + self._stage.count]
-        self._hidden = description.hidden
+        self._hidden, self._final_norm = description.hidden, description.decoder.final_norm
         self._timer = OperationTimer(config, runtime)
         if runtime.start == "graph":
             self.capture_sizes = GRAPH_SIZES
@@ -350,7 +350,7 @@ class ChipStep(MachineStep):
         kernels = step_kernels(self._runtime, self._hidden, groups, self._widths, self._shards)
         yield from kernels.blocks(self._blocks)
         if self._stage.head:
-            yield from kernels.ends(self._model.vocab)
+            yield from kernels.ends(self._model.vocab, self._final_norm)
 
     @property
     def layers(self) -> int | None:

@@ -60,6 +60,24 @@ def test_a_time_of_a_token_is_the_inverse_of_the_rate_of_a_user(tmp_path: Path) 
     assert ms == other == pytest.approx(1e3 / rate) and us == pytest.approx(1e3 * ms)
 
 
+@pytest.mark.parametrize(("unit", "many"), [("ktok/s", 1e3), ("K tokens/s", 1e3), ("Mtok/s", 1e6), ("million tokens/s", 1e6)])
+def test_a_rate_may_be_counted_in_thousands_or_millions(unit: str, many: float) -> None:
+    one, scaled = figure_of("tok/s"), figure_of(unit)
+    assert one is not None and scaled is not None
+    assert scaled.value(1e6, made=64, sequences=8) * many == pytest.approx(one.value(1e6, made=64, sequences=8))
+
+
+@pytest.mark.parametrize("unit", ["tokens/s/W", "tokens/s per W", "FPS/W", "samples/s/$", "tok/s per MHz", "tok/s/user/W"])
+def test_a_rate_of_something_else_is_not_a_rate(unit: str) -> None:
+    """Neither a chip nor a user: the figure would be wrong by any factor."""
+    assert figure_of(unit) is None
+
+
+def test_a_number_of_bits_in_the_name_of_a_model_is_that_of_its_method() -> None:
+    assert weight_bits("Qwen2.5-7B-Instruct-GPTQ-Int8", name=True) == 8
+    assert weight_bits("Qwen2.5-7B-Instruct-GPTQ", name=True) == 4
+
+
 def test_a_rate_in_a_table_of_times_is_a_rate(tmp_path: Path) -> None:
     units = ("ms per output token (p50)", "output tok/s")
     rows = (f"{i},trainium1,Llama-3-70B,16,32,4,128,1024,bf16,25,{unit}" for i, unit in enumerate(units))
@@ -73,6 +91,23 @@ def test_whole_requests_may_be_counted_or_timed(tmp_path: Path) -> None:
     tokens, requests, seconds, each = figures(read(tmp_path, "llm/lmdeploy_static.csv", STATIC, *rows))
     assert requests == pytest.approx(tokens / 64) and seconds == pytest.approx(8 / requests)
     assert each == pytest.approx(seconds * 1e3 / 64)
+
+
+@pytest.mark.parametrize("unit", ["tok/s", "ms per output token"])
+def test_a_figure_of_tokens_needs_their_number(unit: str, tmp_path: Path) -> None:
+    rows = (f"{i},h100,Llama-2-7B,fp16,1,8,128,{made},1000,{unit}" for i, made in enumerate(("", "0", "64")))
+    (table,) = read(tmp_path, "llm/lmdeploy_static.csv", STATIC, *rows)
+    assert len(table.cases) == 1
+    assert all("output_tokens = nothing, but" in note for note in table.notes) and len(table.notes) == 2
+
+
+def test_a_rate_of_tokens_in_an_unknown_table_needs_a_phase_or_a_number(tmp_path: Path) -> None:
+    """It was read as one token of each prompt."""
+    head = "id,chip,model,phase,batch,input_tokens,output_tokens,measured,unit"
+    rows = (f"{i},h100,Llama-2-7B,{some},1000,tok/s" for i, some in enumerate((",8,128,", "decode,8,128,", ",8,128,64")))
+    (table,) = read(tmp_path, "h100/own.csv", head, *rows)
+    (note,) = table.notes
+    assert len(table.cases) == 2 and "row 0" in note and "column phase" in note
 
 
 def test_the_time_of_a_network_may_be_given_for_its_rate(tmp_path: Path) -> None:

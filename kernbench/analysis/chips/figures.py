@@ -15,6 +15,7 @@ _RATE = re.compile(r"(.*?)\s*(?:/|\bper\b)\s*(?:s|secs?|seconds?)\b")
 _TIME = re.compile(r"([a-zµμ]+)\b")
 _CHIP = re.compile(r"(?:/|\bper\b|\ba\b)\s*(?:gpu|chip|device|accelerator|tpu|npu|card|core)\b")
 _USER = re.compile(r"(?:/|\bper\b|\ba\b)\s*(?:user|u|sequence|stream|request)\b")
+_MANY = re.compile(r"(?:(k|kilo|thousands?)|m|mega|millions?)(?: of)?\s*(?=tok|req|quer|prompt|sample|frame|im|inf|sen)")
 _WHAT: tuple[tuple[str, Literal["tokens", "requests", "samples"]], ...] = (
     (r"tok|^(?:output )?t$", "tokens"), (r"req|quer|prompt", "requests"), (r"sample|frame|image|inf|sentence", "samples"),
 )  # fmt: skip
@@ -26,6 +27,7 @@ class Figure:
 
     rate: bool
     what: Literal["tokens", "requests", "samples"] = "tokens"  #: of a rate: what is counted
+    many: float = 1.0  #: of a rate: how many of them are counted as one, such as 1000 for ktok/s
     per_us: float = 1.0  #: of a time: how many of its units a microsecond has
     user: bool = False  #: whether a rate is that of one sequence
     chip: bool = False  #: whether a rate is that of one chip
@@ -36,11 +38,12 @@ class Figure:
         if not self.rate:
             return ns / (made if self.token else 1.0) / 1e3 * self.per_us
         count = sequences * (made if self.what == "tokens" else 1.0)
-        return count * 1e9 / ns / (sequences if self.user else 1) / (chips if self.chip else 1)
+        return count / self.many * 1e9 / ns / (sequences if self.user else 1) / (chips if self.chip else 1)
 
 
 def figure_of(unit: str) -> Figure | None:
-    """The figure of a unit such as `tok/s per user`, `output tokens/s/GPU`, `ms per output token` or `FPS`, or None.
+    """The figure of a unit such as `tok/s per user`, `output tokens/s/GPU`, `ms per output token` or `FPS`; None for another
+    one, such as `FPS/W`.
 
     >>> figure_of("tok/s/GPU").chip, figure_of("t/s/u").user, figure_of("ms").rate, figure_of("cycles")
     (True, True, False, None)
@@ -52,9 +55,10 @@ def figure_of(unit: str) -> Figure | None:
     if rate := _RATE.match(text):
         counted = rate[1].strip()
         what = next((name for words, name in _WHAT if re.search(words, counted)), None)
-        if what is None:
+        if what is None or re.search(r"/|\bper\b", _USER.sub("", _CHIP.sub("", text[rate.end() :]))):
             return None
-        return Figure(True, what, user=bool(_USER.search(text)), chip=bool(_CHIP.search(text)))
+        many = 1.0 if (found := _MANY.match(counted)) is None else 1e3 if found[1] else 1e6
+        return Figure(True, what, many, user=bool(_USER.search(text)), chip=bool(_CHIP.search(text)))
     time = _TIME.match(text)
     if time is None or time[1] not in UNIT_NAMES:
         return None
@@ -77,11 +81,9 @@ def weight_bits(text: str, *, name: bool = False) -> int:
     if re.search("e4m3|e5m2", text.lower()):
         return 8
     words = re.split(r"[^a-z0-9]+", text.lower()) if name else [text.lower()]
-    for word in words:
+    for word in words:  # methods come second: `GPTQ-Int8` has 8 bits
         found = _BITS.fullmatch(word) if name else _BITS.search(word)
         bits = next((int(one) for one in found.groups() if one), 0) if found and not (name and found[4]) else 0
         if bits in (4, 8, 16, 32):
             return bits
-        if _METHODS.fullmatch(word) if name else _METHODS.search(word):
-            return 4
-    return 0
+    return 4 if any(_METHODS.fullmatch(word) if name else _METHODS.search(word) for word in words) else 0

@@ -129,6 +129,9 @@ def static_batch(row: Cells, context: Context) -> Case:
     room = whole_in(row, "cache_length")
     before = whole_in(row, "input_tokens") or whole_in(row, "max_input") // 4
     made = whole_in(row, "output_tokens") or whole_in(row, "max_output") // 4
+    figure = _figure(row, "tok/s")
+    if not made and (figure.token or (figure.rate and figure.what == "tokens")):
+        raise ValueError("output_tokens = nothing, but the tokens of an answer must be given")
 
     def ns(timer: OperationTimer) -> float:
         at_once = max(1, min(batch, MAX_PREFILL // max(1, before)))
@@ -139,7 +142,7 @@ def static_batch(row: Cells, context: Context) -> Case:
         token = decode_ns(timer, model, batch, before + made // 2, tp=tp, room=room, sequences=sequences, widths=widths)
         return first + made * token
 
-    return _timed(row, context, _figure(row, "tok/s"), ns, made=made, sequences=copies * batch, chips=copies * tp)
+    return _timed(row, context, figure, ns, made=made, sequences=copies * batch, chips=copies * tp)
 
 
 def first_token(row: Cells, context: Context) -> Case:
@@ -180,6 +183,8 @@ def model_row(row: Cells, context: Context) -> Case | None:
         raise ValueError(f"unit = {row.get('unit') or ''!r}, but {rule}")
     if figure.rate and not (first or later) and row.get("output_tokens"):
         return static_batch(row, context)
+    if figure.rate and figure.what == "tokens" and not (first or later):
+        raise ValueError("output_tokens = nothing, but it must be given, or prefill or decode in a column phase")
     model, widths = _model(row), _widths(row)
     batch, tp = tokens_in(row, "batch") or 1, whole_in(row, "tp") or whole_in(row, "gpus") or whole_in(row, "chips") or 1
     before = tokens_in(row, "input_tokens") or tokens_in(row, "prompt_tokens")

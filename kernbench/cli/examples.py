@@ -1,4 +1,4 @@
-"""One or two examples of each command, for its help, its manual page and the reference. The module imports nothing."""
+"""Examples of each command, for its help, its manual page and the reference. The module imports nothing."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from __future__ import annotations
 EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "run": (
         ("a workload on a preset machine", "run llama2-7b-decode -c npu_server"),
-        ("a bench with another size, its trace, and a page", "run gemm --set n=256 --trace run.jsonl --report run.html"),
+        ("a bench with another size, and a page", "run gemm --set n=256 --report run.html"),
+        ("a trace that every kbsim trace command can read", "run gemm --trace run.jsonl --trace-level full"),
     ),
     "step": (
         ("the state after 500 cycles", "step llama2-7b-decode -n 500"),
-        ("save a checkpoint, and go on from it", "step llama2-7b-decode --until stall --save run.ckpt"),
+        ("save a checkpoint at the first stall", "step llama2-7b-decode --until stall --save run.ckpt"),
+        ("go on from it", "step llama2-7b-decode --from run.ckpt -n 500"),
     ),
     "debug": (("stop at the first bank conflict", 'debug llama2-7b-decode --do "next conflict" --do here'),),
     "llm": (

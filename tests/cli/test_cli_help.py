@@ -131,6 +131,14 @@ def test_each_command_has_an_example_that_it_accepts(path: str) -> None:
         assert f"# {does}" in drawn(path, 200) and f"kbsim {line}" in drawn(path, 200)
 
 
+def test_examples_can_read_the_files_of_earlier_ones(kbsim: Kbsim) -> None:
+    of_traces = [path for path in EXAMPLES if path.startswith("trace ") and path not in ("trace diff", "trace align")]
+    for path in ("run", "step", *of_traces):
+        for _, line in EXAMPLES[path]:
+            done = kbsim(*shlex.split(line))
+            assert done.code == 0, (line, done.err)
+
+
 def test_a_long_example_goes_on_behind_a_backslash() -> None:
     text = examples([("two words", "kbsim run a_target --config=machine")], 30, False)
     assert text.split("\n") == [" Example:", "   # two words", "   kbsim run a_target \\", "     --config=machine"]

@@ -53,6 +53,17 @@ def test_a_transposed_tile_travels_in_order_of_address() -> None:
     assert rows(run) == [(0, 64, 256, 16)]
 
 
+@pytest.mark.parametrize(("columns", "loaded_bytes"), [(128, [1024]), (64, [512, 512])])
+def test_rows_of_a_gather_move_from_the_channels_of_their_addresses(columns: int, loaded_bytes: list[int]) -> None:
+    """A PE has two channels, 256 bytes of each at a time: rows 512 bytes apart are in one, and rows 256 bytes apart in both."""
+    run = loaded(lambda: tl.arange(0, 16)[None, :] * columns + tl.arange(0, 16)[:, None])
+    assert rows(run) == [(0, 64, 4 * columns, 16)]
+    counters = run.engine.machine.result().counters
+    found = [counts["bytes"] for name, counts in counters.items() if "hbm_ctrl.ch" in name and counts["bytes"]]
+    stored = 64  # the line of the only result, in the first channel
+    assert found == [loaded_bytes[0] + stored, *loaded_bytes[1:]]
+
+
 def test_a_mask_moves_only_its_lanes() -> None:
     run = loaded(lambda: tl.arange(0, 1024), mask=lambda places: places < 100)
     assert rows(run) == [(0, 400, 0, 1)]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from kernbench.config import SystemConfig, load_config
 from kernbench.sim_engine.recording import TraceOptions
@@ -105,6 +106,20 @@ def test_launches_and_copies_of_a_system_are_commands() -> None:
         ("LAUNCH", "sip0.cube0.m_cpu"),
         ("KERNEL", "sip0.cube0.pe1.pe_cpu"),
     ]
+
+
+@pytest.mark.parametrize("sips", [(0, 2, 1), (2, 1, 0)])
+def test_a_launch_tells_m_cpus_in_the_order_of_their_first_pes(sips: tuple[int, ...]) -> None:
+    """Two PEs of one cube on each SIP; the second adds no command."""
+    pes = [f"sip{sip}.cube0.pe{number}" for number in range(2) for sip in sips]
+
+    def body(host: Any) -> None:
+        host.launch("it", [PeWork(pe, kernel) for pe in pes])
+
+    config = load_config({"schema": "kernbench/system/1", "system": {"sips": 3}}, kind=SystemConfig)
+    found = events(Run(body=body, memory={0: A}, config=config))
+    issued = [one["unit"] for one in found if one["event_type"] == "CMD_ENQUEUE" and one["cmd_type"] == "LAUNCH"]
+    assert issued == [f"sip{sip}.cube0.m_cpu" for sip in sips]
 
 
 def test_why_goes_back_through_the_commands_of_the_kernel(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 AGAIN = 0.02  # [s] from a signal during an import, or an interrupt that is lost in a callback, to the next attempt
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 #: Folders of Python and of kernbench. A file in another one is of the user, unless it is in `site-packages` or the like.
-INSTALLED = (os.path.dirname(os.__file__), _OWN, f"{_OWN}_core")
+INSTALLED = tuple(folder + os.sep for folder in (os.path.dirname(os.__file__), _OWN, f"{_OWN}_core"))
 
 
 def interrupt_between_imports() -> Callable[[], bool]:

@@ -12,6 +12,7 @@ import time
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -86,6 +87,15 @@ def test_an_import_of_installed_modules_is_not_interrupted(between_imports: Path
         importlib.import_module("slow")
         time.sleep(10)
     assert sys.modules.pop("slow").whole
+
+
+@pytest.mark.parametrize(
+    ("file", "of_user"), [("/x.py", False), ("_core/x.py", False), ("_mine/x.py", True), ("_mine.py", True)]
+)
+def test_files_beside_the_package_are_of_the_user(file: str, of_user: bool) -> None:
+    code = SimpleNamespace(co_filename=str(Path(signals.__file__).parents[1]) + file)
+    frame: Any = SimpleNamespace(f_code=code, f_globals={}, f_back=None)
+    assert signals._runs_users_code(frame) == of_user
 
 
 def test_it_waits_while_types_are_hashed(between_imports: Path) -> None:

@@ -73,7 +73,10 @@ def exit_code(arguments: Sequence[str]) -> int:
         code = _invoke([argument for argument in arguments if argument != "--debug"], as_json)
         return _interrupted(as_json) if code == INTERRUPTED else code
     except BaseException as error:  # what users' code raises need be no Exception, as asyncio's CancelledError is none
-        return _ended(error, arguments, as_json, debug)
+        try:
+            return _ended(error, arguments, as_json, debug)
+        except KeyboardInterrupt as stopped:  # while the error is reported
+            return _interrupted(as_json, stopped)
 
 
 def _invoke(arguments: Sequence[str], as_json: bool) -> int:

@@ -187,6 +187,23 @@ def test_a_command_that_imports_ends_as_interrupted(tmp_path: Path, module: str,
     assert done.stderr.startswith("interrupted") and done.stderr.count("\n") == 1
 
 
+def test_a_command_that_reports_an_error_ends_as_interrupted(tmp_path: Path) -> None:
+    code = (
+        "import os, sys\n"
+        "class Sends:\n"
+        "    def find_spec(self, name, path, target=None):\n"
+        "        if name == 'kernbench.cli.mistakes.spoken':\n"
+        "            sys.meta_path.remove(self)\n"
+        "            os.kill(os.getpid(), 2)\n"
+        "from kernbench.cli.main import main\n"
+        "sys.meta_path.insert(0, Sends())\n"
+        "main(sys.argv[1:])\n"
+    )
+    command = [sys.executable, "-c", code, "run", "no_such_target"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=100, check=False)
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")
+
+
 @pytest.mark.parametrize("number", SIGNALS)
 def test_it_waits_to_be_asked_for(number: signal.Signals) -> None:
     before, reached = [signal.getsignal(one) for one in SIGNALS], []

@@ -180,6 +180,19 @@ def test_five_rows_of_little_noise_show_another_launch(monkeypatch: pytest.Monke
         assert choice.decisions[-1].fitted and ("of the way" not in choice.decisions[-1].why) == whole
 
 
+@pytest.mark.parametrize("factor", [1.0, 1.001])
+def test_rows_that_the_files_predict_are_not_fitted(factor: float) -> None:
+    """A fit to all rows would leave hardly any of an error that is hardly there."""
+    machine, runtime = load_config("a100"), load_runtime("torch_eager")
+    timer = OperationTimer(machine, runtime, simulate=False)
+    cases = [_case(op, factor * timer.time(op).ns) for op in vectors("gelu", "elementwise", (1, 16, 4096, 16384))]
+    found, choice = chosen_fit(
+        cases, [case.op for case in cases], machine, runtime, lambda rows: constants_for(rows, machine, runtime)
+    )
+    assert choice.name == UNCHANGED and (found.machine, found.runtime) == (machine, runtime)
+    assert choice.decisions[-1].why.startswith("no fit predicts left-out rows clearly better")
+
+
 def test_a_fit_that_may_be_better_by_chance_moves_constants_a_part_of_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """Thirteen rows of nodes, of other constants and with noise. The further constants move, the nearer they are to the whole
     fit, and the errors of the other rows fall from 23 to 19 %."""

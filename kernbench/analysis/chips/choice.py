@@ -263,8 +263,8 @@ class _Study:
         return Decision(group.name, best != UNCHANGED, rows, begin, trial.error[best], why, best)
 
     def _explaining(self, group: Group, trial: _Trial) -> str:
-        """The choice that leaves the smallest share of the errors of all rows of a group, if this share is small. '' if it is not,
-        or if the values of the files have hardly any error."""
+        """The choice that leaves the smallest share of the errors of all rows of a group, if this share is small, otherwise ''.
+        Also '' if the values of the files have hardly any error."""
         _, least = TOLERANCE
         if trial.distance[UNCHANGED] <= least:
             return ""

@@ -53,6 +53,7 @@ def test_records_made_by_hand_are_replayed(kind: str, result: Array) -> None:
 @pytest.mark.parametrize(
     ("kind", "changed", "rule"),
     [
+        ("math", {"masked": True}, "scalars = 1, but its keys must be places from 0 to 0"),
         ("memory", {"shape": "ab"}, 'shape = "ab", but it must be a list of at most 32 integers from 0 on'),
         ("memory", {"shape": (2, -3)}, "shape = [2, -3], but it must be a list of at most 32 integers from 0 on"),
         ("memory", {"shape": (1 << 20, 1 << 20)}, "1048576], but its elements must have at most 1073741824 bytes"),
@@ -115,3 +116,14 @@ def test_an_array_where_none_belongs_is_refused(kind: str, field: str) -> None:
     problem = f"op 7 ({GOOD[kind][1]} at pe): {field} = [1 2], but it must not be an array"
     with pytest.raises(InputError, match=re.escape(problem)):
         replay_record(kind, {field: np.array([1, 2])})
+
+
+@pytest.mark.parametrize(
+    ("op", "how", "rule"),
+    [("gather", 1, "index 3 is out of bounds for axis 1 with size 3"), ("concat", True, "an integer is required for the axis")],
+)
+def test_a_move_to_a_place_that_does_not_exist_is_refused(op: str, how: Any, rule: str) -> None:
+    """The indices are known only during the replay."""
+    inputs = {"input_addrs": [0, 0], "input_shapes": [(2, 3)] * 2, "input_spaces": ["hbm"] * 2, "input_dtypes": ["f16"] * 2}
+    with pytest.raises(InputError, match=rule):
+        replay_record("math", {**inputs, "math_op": op, "scalars": {0: how}})

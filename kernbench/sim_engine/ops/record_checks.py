@@ -232,10 +232,10 @@ def _math(params: Params, name: str) -> None:
     op = params.get("math_op") or params.get("op") or name
     field = next((key for key in ("math_op", "op") if params.get(key)), "op_name")
     _need(op, isinstance(op, str) and op in VECTOR_OPS, field, "there is no such math op")
-    scalars = _scalars(params, len(inputs), moves=op in MOVES)
-    masked = bool(params.get("masked"))
+    masked = bool(params.get("masked"))  # then the last input is the mask, and no operand
     least = 0 if op in ARITY else 1 + (op == "gather")
     _need(op, len(inputs) >= least + masked, field, f"it takes at least {least + masked} inputs, and has {len(inputs)}")
+    scalars = _scalars(params, len(inputs) - masked, moves=op in MOVES)
     if op in SCANS:
         most = int(op in ("layernorm", "rmsnorm"))
         _need(params.get("scalars"), len(scalars) <= most, "scalars", f"{op} takes at most {most} of them")

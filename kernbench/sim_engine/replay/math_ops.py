@@ -347,11 +347,15 @@ def plain_pair(params: Mapping[str, Any]) -> Callable[[Array, Array], Array] | N
 def run_math(params: Mapping[str, Any], name: str, inputs: Sequence[Array]) -> Array:
     """The result of a record named `name` on its inputs in memory, contiguous, of `shape_out` and `dtype`.
 
-    Raises ValueError if the result has another shape.
+    Raises ValueError if the result has another shape, or if an index or an axis does not exist.
     """
     op = params.get("math_op") or params.get("op") or name
     if op in MOVES:
-        moved = MOVES[op](inputs, list((params.get("scalars") or {}).values()), tuple(params["shape_out"]), params["dtype"])
+        how = list((params.get("scalars") or {}).values())
+        try:
+            moved = MOVES[op](inputs, how, tuple(params["shape_out"]), params["dtype"])
+        except (IndexError, TypeError) as error:  # TypeError: an axis that is None, True or False
+            raise ValueError(str(error)) from None
         return np.ascontiguousarray(moved).reshape(moved.shape)
     wide = [widen(one) for one in inputs]
     mask = wide.pop() != 0 if params.get("masked") else None

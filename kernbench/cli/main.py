@@ -35,10 +35,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     from kernbench.cli.signals import interrupt_between_imports
 
     waits = interrupt_between_imports()
-    code = exit_code(given)
-    if waits() and code == 0:  # the command was over before the signal could be sent again
+    try:
+        code = exit_code(given)
+        if waits() and code == 0:  # the command was over before the signal could be sent again
+            code = _interrupted(as_json=False)
+        gc.freeze()  # the memory is freed when the process ends; Python would first search all of it for garbage
+    except KeyboardInterrupt:  # after the end of the command
         code = _interrupted(as_json=False)
-    gc.freeze()  # the memory is freed when the process ends; Python would first search all of it for garbage
     sys.exit(code)
 
 

@@ -204,6 +204,18 @@ def test_a_command_that_reports_an_error_ends_as_interrupted(tmp_path: Path) -> 
     assert (done.returncode, done.stderr) == (130, "interrupted\n")
 
 
+def test_an_interrupt_after_the_end_of_a_command_has_no_traceback(tmp_path: Path) -> None:
+    code = (
+        "import gc, signal, sys\n"
+        "gc.freeze = lambda: signal.raise_signal(2)\n"
+        "from kernbench.cli.main import main\n"
+        "main(sys.argv[1:])\n"
+    )
+    command = [sys.executable, "-c", code, "program", "list"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=100, check=False)
+    assert (done.returncode, done.stderr) == (130, "interrupted\n") and "llama2-7b-decode" in done.stdout
+
+
 @pytest.mark.parametrize("number", SIGNALS)
 def test_it_waits_to_be_asked_for(number: signal.Signals) -> None:
     before, reached = [signal.getsignal(one) for one in SIGNALS], []

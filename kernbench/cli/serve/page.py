@@ -1,4 +1,4 @@
-"""The page of `kbsim serve --html`: the workload, its limits, timelines and distributions.
+"""The page of `kbsim serve run --report`: the workload, its limits, timelines and distributions.
 
 The result is one HTML file that loads no other file. The same run gives the same bytes. Plots stretch with the page, so their
 text is HTML beside the SVG, which keeps its size.

@@ -135,13 +135,15 @@ TIED = (
     "opt13b", "opt30b", "opt66b", "gpt3", "gpt2medium", "gpt2large", "gpt2xl", "mpt30b", "smollm2135m", "smollm2360m",
     "smollm217b", "phi3small", "phi4mini", "commandr", "commandrplus", "granite318b",
 )  # fmt: skip
+#: Small models in which each product has a bias.
+BIASED = ("phi15", "opt1.3b", "opt27b", "gpt2medium", "gpt2large", "gpt2xl")
 
 
 @pytest.mark.parametrize("key", PARAMETERS)
 def test_a_shape_has_the_published_number_of_parameters(key: str) -> None:
-    """The shape has the matrices alone; norms and biases are at most 1 of 1,000 parameters, in most models 1.5 of 10,000."""
+    """The shape has the matrices alone; norms and biases are at most 3.5 of 10,000 parameters, in most models 1.5 of 10,000."""
     counted = matrix_elements(SHAPES[key].description, key in TIED)
-    assert 0 <= PARAMETERS[key] - counted <= 1e-3 * PARAMETERS[key]
+    assert 0 <= PARAMETERS[key] - counted <= (1e-3 if key in BIASED else 3.5e-4) * PARAMETERS[key]
 
 
 def test_each_shape_is_that_of_a_preset_or_is_counted() -> None:

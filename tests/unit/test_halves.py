@@ -148,6 +148,13 @@ def test_more_experts_are_loaded_twice_until_that_costs_cycles() -> None:
     assert tried(81) == {(5, 4): None, (4, 4): 90}  # much slower than without halves
 
 
+def test_each_number_of_experts_that_are_loaded_twice_is_tried_once() -> None:
+    """Of eight experts, 4/64 to 7/64 are none, and 8/64 to 15/64 are one."""
+    took = {4: 90, 8: 80, 16: 85}
+    found = list(tried_halves(32, 90, lambda one: took[one.twice], experts=8))
+    assert [(one.twice, cycles) for one, cycles in found] == [(4, 90), (8, 80), (16, 85)]
+
+
 @pytest.mark.parametrize(("first", "middle", "used"), [(130, 89, True), (130, 91, False), (None, 50, False)])
 def test_rows_are_in_halves_if_all_equal_layers_take_fewer_cycles(
     made: Any, monkeypatch: pytest.MonkeyPatch, first: int | None, middle: int, used: bool

@@ -600,7 +600,8 @@ class BlockPrograms(LlmPrograms):
         first, middle, last = (replace(run[at], halves=place) for at, place in ENDS)
 
         def tried() -> Tried:
-            found = tried_halves(ceil_div(batch.tokens, 2), least, partial(self._cycles, middle, batch))
+            experts = cast("Experts", shape.block.ffn).count // (shape.shards if self.job.expert_parallel else 1)
+            found = tried_halves(ceil_div(batch.tokens, 2), least, partial(self._cycles, middle, batch), experts)
             return tuple((*astuple(one), -1 if cost is None else cost) for one, cost in found)
 
         if not any(blocks.twice for blocks, _ in compared):  # equal layers before these have not been compared

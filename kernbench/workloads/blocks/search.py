@@ -16,7 +16,7 @@ from dataclasses import replace
 from functools import partial
 
 from kernbench.workloads.blocks.batch import QUERY_TOKENS
-from kernbench.workloads.blocks.division import Blocks
+from kernbench.workloads.blocks.division import EXPERT_PARTS, Blocks
 from kernbench.workloads.blocks.shape import BlockShape
 from kernbench.workloads.models.parts import Experts, LatentAttention, Mlp
 
@@ -67,13 +67,16 @@ def tried_blocks(
             best, least = tried, found
 
 
-def tried_halves(rows: int, whole: int, cycles: Callable[[Blocks], int | None]) -> Iterator[tuple[Blocks, int | None]]:
+def tried_halves(
+    rows: int, whole: int, cycles: Callable[[Blocks], int | None], experts: int = EXPERT_PARTS
+) -> Iterator[tuple[Blocks, int | None]]:
     """The divisions of layers with their rows in halves that are compared, with their cycles; None for those that do not fit.
 
     `rows`: [token] of a half, at most. `whole`: [cycle] without halves; if the first division with halves that fits is much
     slower, others are not tried. The largest ring of weights that fits is used. More experts are loaded twice until that costs
-    cycles.
+    cycles. `experts`: of a PE; of values with the same number of experts, only the first one is tried.
     """
+    known = {TWICE[0] * experts // EXPERT_PARTS}
     best, least = Blocks(rows), None
     for ring in HALVES_RINGS:
         best = Blocks(rows, ring, loads=LOADS, twice=TWICE[0])
@@ -84,6 +87,9 @@ def tried_halves(rows: int, whole: int, cycles: Callable[[Blocks], int | None]) 
     if least is None or least > HOPELESS * whole:
         return
     for twice in TWICE[1:]:
+        if (some := twice * experts // EXPERT_PARTS) in known:
+            continue
+        known.add(some)
         tried = replace(best, twice=twice)
         found = cycles(tried)
         yield tried, found
@@ -91,6 +97,8 @@ def tried_halves(rows: int, whole: int, cycles: Callable[[Blocks], int | None]) 
             break
         best, least = tried, found
     for twice in (best.twice - 1, best.twice + 1):
+        if twice * experts // EXPERT_PARTS in known:
+            continue
         tried = replace(best, twice=twice)
         yield tried, cycles(tried)
 

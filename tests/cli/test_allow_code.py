@@ -135,7 +135,7 @@ def test_a_package_without_a_file_runs_nothing(kbsim: Kbsim) -> None:
 def test_a_path_that_is_none(kbsim: Kbsim, path: str, reason: str) -> None:
     Path("loop").symlink_to("loop")
     said = kbsim("run", "load.json", "-c", "sys.yaml", "--allow-code", path)
-    assert said.code == 2 and said.err.startswith('error: --allow-code: PATH = "')
+    assert said.code == 2 and said.err.startswith('error: kbsim run --allow-code: PATH = "')
     assert f'", but it must be a directory or a file of Python: {reason}' in said.err or "Too many levels" in said.err
 
 

@@ -134,7 +134,7 @@ def test_a_saturated_network_is_told(kbsim: Kbsim) -> None:
     [
         (["--size", "8"], '--size = "8", but it must be COLUMNSxROWS, such as 8x8'),
         (["--rates", "0.1;0.2"], '--rates = "0.1;0.2", but it must be numbers separated by commas'),
-        (["--rates", "1.5"], 'rate = "1.5", but it must be above 0 and at most 1: one packet a clock'),
+        (["--rates", "1.5"], '--rates = "1.5", but it must be above 0 and at most 1: one packet a clock'),
         (["--size", "3x3", "--pattern", "shuffle"], "shuffle permutes bits of node numbers: the nodes must be a power of 2"),
         (["--kind", "torus", "--vcs", "1"], "from 2 to 64: a torus needs one for packets that still have to take"),
         (["--routing", "adaptive", "--vcs", "1"], "from 2 to 64: routing: adaptive needs an escape channel"),

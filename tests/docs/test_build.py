@@ -101,7 +101,7 @@ def paths_of(value: Any, path: str = "") -> set[str]:
 
 #: Keys of engines that a machine's `to_dict()` has only where they do not have their defaults.
 YOUNGER = {"te.fill", "te.drain", "te.operand_bytes_per_cycle", "te.clock_ratio"}
-YOUNGER |= {"ve.clock_ratio", "ve.op_cost", "ve.reduction_trees"}
+YOUNGER |= {"dma.arbiter", "ve.clock_ratio", "ve.op_cost", "ve.reduction_trees"}
 YOUNGER |= {f"te.mma.{name}" for name in Mma.model_fields if name != "shapes"}
 YOUNGER |= {f"dma.codecs.{name}" for name in Codec.model_fields}
 YOUNGER |= {f"te.mma.shapes.{name}" for name in MmaShape.model_fields}

@@ -39,8 +39,8 @@ def test_every_line_with_a_number_says_where_it_comes_from(name: str) -> None:
 @pytest.mark.parametrize("name", PRESETS)
 def test_only_what_changes_nothing_is_left_to_a_default(name: str) -> None:
     defaults = {path for path, _, origin in load_config(name).effective() if origin == "default"}
-    engines = {"noc.model", "energy.by_cause", "dma.codecs", "te.timing", "te.fill", "te.drain", "te.clock_ratio"}
-    engines |= {"ve.clock_ratio", "ve.reduction_trees"}
+    engines = {"noc.model", "energy.by_cause", "dma.codecs", "dma.arbiter", "te.timing", "te.fill", "te.drain"}
+    engines |= {"te.clock_ratio", "ve.clock_ratio", "ve.reduction_trees"}
     assert defaults <= {"dma.period", "dram.period", "te.period", "ve.period", *engines}
 
 

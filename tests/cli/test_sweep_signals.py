@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,14 @@ POINTS = 240
 def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     return write_spec(tmp_path, GRID)
+
+
+@pytest.fixture(autouse=True)
+def hangups() -> Iterator[None]:
+    """Processes of a test inherit what the test process ignores, which is SIGHUP if `nohup` starts the tests."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 def started(command: list[str]) -> tuple[subprocess.Popen[str], str]:

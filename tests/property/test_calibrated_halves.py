@@ -160,6 +160,11 @@ def test_seven_rows_with_noise_are_not_taken_for_rows_of_other_constants(seed: i
     check("norms", seed, 0.2, others=others, only=("small shapes",))
 
 
+def test_two_rows_with_noise_are_not_explained_by_a_constant() -> None:
+    """Two rows of a norm and two of an elementwise operation whose errors are about equal by chance."""
+    check("operations of a layer", 1, 0.2, others=False, only=("small shapes",))
+
+
 def test_where_times_explain_the_rows_as_well_as_all_constants_rates_are_fitted_too() -> None:
     """Seven small norms hardly depend on a rate, but the seven larger ones do."""
     check("norms", 3, 0.05, others=True, only=("large shapes",))

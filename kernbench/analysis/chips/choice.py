@@ -51,6 +51,9 @@ TINY = 1e-12  #: a fit without errors is not better by chance
 #: But it is not chance if the fit to all rows leaves at most this share of their errors. Rows of little noise are then far from
 #: the values of the file, and only half of a handful of rows predicts the other half badly, or as badly as the file does.
 EXPLAINED = 0.4
+#: By how many the rows must be more than the constants that change, for a fit to explain them. Two rows with noise often have
+#: about equal errors, so that one constant explains both.
+FREE = 3
 #: Shared constants change if the errors of two groups fall to the second share of their errors with the value of the file, and
 #: each by at least this logarithm. The bandwidth of DRAM also changes if the error of one group falls to the first share, or to
 #: the second share if all rows are of this group. One group alone does not change the other shared constants: its own
@@ -273,14 +276,15 @@ class _Study:
         return best if best and left[best] <= EXPLAINED else ""
 
     def _left(self, group: Group, choice: str) -> float:
-        """The share of the errors of all rows of a group that a fit to them leaves; infinite with as many constants as rows."""
+        """The share of the errors of all rows of a group that a fit to them leaves; infinite if the rows are too few for the
+        constants that change."""
         rows = [self.cases[i] for i in group.rows]
         base, _ = self._with_all_shared(self.cases)
         found = fit(rows, *base, list(filter(CHOICES[choice], self._own(rows))), rough=True)
         free = len(rows) - sum(one.value != one.before for one in found.constants)
         left = _distance(rows, predictions(rows, found.machine, found.runtime))
         before = _distance(rows, predictions(rows, *base))
-        return left * sqrt(len(rows) / free) / max(before, TINY) if free > 0 else inf
+        return left * sqrt(len(rows) / free) / max(before, TINY) if free >= FREE else inf
 
     def _shared(
         self, paths: Sequence[str], users: Sequence[Group], parts: Sequence[Sequence[int]], values: Sequence[Values],
